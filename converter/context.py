@@ -1,0 +1,96 @@
+"""What a translator is handed: ways to emit layers and constants, and to fail with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from ir_runtime.constant_folding import fold
+from ir_runtime.element_types import Array, ElementType, element_type
+from ir_runtime.graph import Node, Output, RuntimeInfo
+from ir_runtime.operation import Operation
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+
+from .errors import InvalidModelError, UnsupportedModelError
+from .onnx_file import OnnxFile
+
+
+class Context:
+    """Emits IR for one ONNX node.
+
+    ``opset`` is the model's version of the node's domain, ``version`` the operator version that the
+    translator was chosen for, ``output_names`` the node's outputs with ``""`` for those left out.
+    """
+
+    def __init__(self, file: OnnxFile, opset: int, version: int, output_names: Sequence[str] = ()) -> None:
+        self.file = file
+        self.opset = opset
+        self.version = version
+        self.output_names = tuple(output_names)
+        self.emitted: list[Node] = []
+
+    def emit(self, op: Operation, *inputs: Output) -> Output:
+        """Add a layer of one output (the first, where it has several); constants are folded."""
+        return self.emit_all(op, *inputs)[0]
+
+    def emit_all(self, op: Operation, *inputs: Output) -> list[Output]:
+        """Add a layer and return all its outputs; where they follow from constants, those instead."""
+        node = make_node(op, inputs)
+        folded = fold(op, [source.type for source in inputs], [out.type for out in node.outputs])
+        if folded is not None:
+            return [self.tensor(tensor) for tensor in folded]
+        self.emitted.append(node)
+        return node.outputs
+
+    def tensor(self, tensor: Tensor) -> Output:
+        """A constant layer over existing data."""
+        node = make_node(Const1(value=tensor), ())
+        self.emitted.append(node)
+        return node.outputs[0]
+
+    def stored(self, proto: TensorProto) -> Output:
+        """A constant layer over the data of an ONNX tensor."""
+        return self.tensor(self.file.tensor(proto))
+
+    def constant(self, value: Any, kind: ElementType | str = "i64") -> Output:
+        """A constant of a number, a list or an array, of the given element type."""
+        wanted = element_type(kind)
+        return self.tensor(Tensor.from_array(np.asarray(value, wanted.dtype), wanted))
+
+    def like(self, value: Any, other: Output) -> Output:
+        """A scalar constant of the element type of ``other``."""
+        return self.constant(value, other.element_type)
+
+    def wants(self, index: int) -> bool:
+        """Whether the model uses the node's output ``index``."""
+        return index < len(self.output_names) and self.output_names[index] != ""
+
+    def mark(self, output: Output, info: RuntimeInfo) -> None:
+        """Attach runtime info to the layer that produces ``output``."""
+        output.node.runtime_info += (info,)
+
+    def known(self, output: Output, what: str) -> Array:
+        """The values of ``output``; unsupported where they are only known at execution."""
+        values = output.type.constant
+        if values is None:
+            raise UnsupportedModelError(f"{what} must be known while converting, but is computed at execution")
+        return values
+
+    def rank(self, output: Output, what: str) -> int:
+        """The number of dimensions; unsupported where it is only known at execution."""
+        if not output.shape.has_rank:
+            raise UnsupportedModelError(f"the rank of {what} must be known while converting, but is not")
+        return output.shape.rank
+
+    def invalid(self, message: str) -> InvalidModelError:
+        """An error to raise: the model contradicts ONNX."""
+        return InvalidModelError(message)
+
+    def unsupported(self, message: str) -> UnsupportedModelError:
+        """An error to raise: valid, but the IR cannot say it."""
+        return UnsupportedModelError(message)

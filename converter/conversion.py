@@ -1,0 +1,35 @@
+"""convert_model and save_model: the two calls that most users need."""
+
+from __future__ import annotations
+
+import os
+
+from ir_runtime.graph import Model
+from ir_runtime.xml_writer import write_model
+
+from .onnx_file import ModelSource, open_model
+from .passes.compression import compress_weights_to_fp16
+from .translate import translate_model
+
+
+def convert_model(model: ModelSource) -> Model:
+    """Convert an ONNX model to OpenVINO IR in memory.
+
+    ``model`` is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``. Weights
+    stay views of the file, which must not change while the result is used.
+
+    Raises :class:`converter.ConversionError`, which lists every reason at once.
+    """
+    return translate_model(open_model(model))
+
+
+def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:
+    """Write ``model`` to ``path`` (``.xml``) and, beside it, the weights (``.bin``).
+
+    With ``compress_to_fp16`` float32 and float64 weights are stored as float16, each followed by a
+    conversion back; nothing is rounded unless asked for. Both files appear complete or not at all.
+
+    Raises :class:`ir_runtime.ModelError` for what the format cannot hold, :class:`OSError` where the
+    disk refuses.
+    """
+    write_model(compress_weights_to_fp16(model) if compress_to_fp16 else model, path)

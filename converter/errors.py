@@ -1,0 +1,54 @@
+"""The errors that a conversion can raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ConversionError(Exception):
+    """Root of every error a caller of :mod:`converter` should expect.
+
+    ``problems`` lists each root cause where there are several.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class InvalidModelError(ConversionError):
+    """The ONNX model contradicts the ONNX specification."""
+
+
+class UnsupportedModelError(ConversionError):
+    """The ONNX model is valid, but says what the IR or this package cannot."""
+
+
+class VerificationError(ConversionError):
+    """The two sides could not be run, or could not be compared."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One root cause: which node, of which operator, and why."""
+
+    node: str
+    op_type: str
+    domain: str
+    opset: int
+    reason: str
+    unsupported: bool
+
+    def __str__(self) -> str:
+        operator = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        return f"node '{self.node}' ({operator}, opset {self.opset}): {self.reason}"
+
+
+def error_of(problems: Sequence[Problem]) -> ConversionError:
+    """One error for all problems of a model; unsupported only where every problem is."""
+    kind = UnsupportedModelError if all(p.unsupported for p in problems) else InvalidModelError
+    if len(problems) == 1:
+        return kind(str(problems[0]), problems)
+    lines = "\n".join(f"  {problem}" for problem in problems)
+    return kind(f"the model has {len(problems)} problems:\n{lines}", problems)

@@ -1,0 +1,126 @@
+"""Which function translates which operator, in which versions.
+
+A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
+are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import defs
+
+from .errors import ConversionError
+
+Translate = Callable[..., Any]
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Translator:
+    """One meaning of an operator: the function, and the versions that it claims."""
+
+    op_type: str
+    domain: str
+    versions: tuple[int, ...]
+    function: Translate
+    least_inputs: int
+    most_inputs: int | None
+    attributes: dict[str, Any]
+    """Attribute name -> default, :data:`REQUIRED` where there is none."""
+
+
+def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate) -> Translator:
+    parameters = list(inspect.signature(function).parameters.values())[1:]  # the first is the context
+    inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return Translator(
+        op_type,
+        domain,
+        tuple(versions),
+        function,
+        sum(1 for p in inputs if p.default is p.empty),
+        None if variadic else len(inputs),
+        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+    )
+
+
+_TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
+
+
+def onnx_op(
+    op_type: str, *, versions: Sequence[int], domain: str = "", replace: bool = False
+) -> Callable[[Translate], Translate]:
+    """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
+
+    A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
+    error unless ``replace`` is set.
+    """
+
+    def register(function: Translate) -> Translate:
+        translator = _make(op_type, domain, versions, function)
+        claimed = _TRANSLATORS.setdefault((domain, op_type), {})
+        for version in versions:
+            if version in claimed and not replace:
+                raise ConversionError(f"version {version} of operator {op_type} is claimed twice")
+            claimed[version] = translator
+        return function
+
+    return register
+
+
+def normalize_domain(domain: str) -> str:
+    """``ai.onnx`` is the long name of the default domain."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def find_schema(op_type: str, domain: str, opset: int) -> defs.OpSchema | None:
+    """onnx's schema of the operator in that opset, if it has one."""
+    try:
+        return defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, int] | str:
+    """The translator for the operator in a model of that opset, with the version it is used for.
+
+    Where there is none, the answer is the reason.
+    """
+    claimed = _TRANSLATORS.get((domain, op_type), {})
+    schema = find_schema(op_type, domain, opset)
+    if not claimed:
+        if domain == "" and schema is None:
+            later = [
+                s.since_version for s in defs.get_all_schemas_with_history() if s.name == op_type and s.domain == ""
+            ]
+            if later:
+                return f"the operator exists from opset {min(later)} on"
+            return "ONNX has no operator of that name"
+        return "the operator is not supported"
+    candidates = [version for version in claimed if version <= opset]
+    if not candidates:
+        return f"the operator is supported from opset {min(claimed)} on"
+    version = max(candidates)
+    if schema is not None and schema.since_version > version:
+        return f"version {schema.since_version} of the operator is not supported"
+    if schema is not None and schema.deprecated:
+        return f"the operator is deprecated since opset {schema.since_version}"
+    if domain == "" and schema is None:
+        return "ONNX has no operator of that name in this opset"
+    return claimed[version], version
+
+
+def all_translators() -> Iterator[Translator]:
+    """Every translator, by domain and operator, each once."""
+    for key in sorted(_TRANSLATORS):
+        seen: set[int] = set()
+        for version in sorted(_TRANSLATORS[key]):
+            translator = _TRANSLATORS[key][version]
+            if id(translator) not in seen:
+                seen.add(id(translator))
+                yield translator

@@ -1,0 +1,74 @@
+"""Values that follow from constants, computed with the operations' own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .element_types import Array
+from .errors import InferenceError
+from .operation import Operation, TensorType
+from .tensor import Tensor
+
+FOLD_LIMIT = 1 << 16
+"""Bytes up to which a constant result is worth storing, however small its inputs are."""
+
+
+def as_tuple(result: Array | tuple[Array, ...]) -> tuple[Array, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def is_decompression(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
+    """Whether the operation turns compressed weights (8 bits or fewer, or f16) into wider floats."""
+    if len(inputs) != 1 or len(outputs) != 1 or inputs[0].tensor is None:
+        return False
+    source, target = inputs[0].element_type, outputs[0].element_type
+    return target.is_real and 0 < source.bits < target.bits and (source.bits <= 8 or source.is_real)
+
+
+def fold(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> list[Tensor] | None:
+    """The constant outputs of ``op``, or None where they are not constant or not worth storing.
+
+    Compressed weights are never unfolded: a conversion of a large constant to wider floats stays a
+    layer. The result may not be larger than the inputs together, unless it is small.
+    """
+    if not op.deterministic or op.subgraphs or op.data is not None or not outputs:
+        return None
+    tensors = [type.tensor for type in inputs]
+    exact = [type.constant for type in inputs]
+    if any(value is None for value in exact):
+        return _from_bounds(outputs)
+    if not all(out.shape.is_static and out.element_type.bits for out in outputs):
+        return _run(op, [v for v in exact if v is not None], outputs) if _is_small(inputs) else None
+    produced = sum(out.element_type.byte_size(_count(out)) for out in outputs)
+    consumed = sum(tensor.byte_size for tensor in tensors if tensor is not None)
+    if produced > max(FOLD_LIMIT, consumed):
+        return None
+    if produced > FOLD_LIMIT and is_decompression(op, inputs, outputs):
+        return None
+    return _run(op, [value for value in exact if value is not None], outputs)
+
+
+def _is_small(inputs: Sequence[TensorType]) -> bool:
+    return all(type.tensor is None or type.tensor.size * 8 <= FOLD_LIMIT for type in inputs)
+
+
+def _from_bounds(outputs: Sequence[TensorType]) -> list[Tensor] | None:
+    if len(outputs) != 1 or outputs[0].tensor is not None:
+        return None
+    known = outputs[0].constant
+    return None if known is None else [Tensor.from_array(known, outputs[0].element_type)]
+
+
+def _count(type: TensorType) -> int:
+    return type.shape.element_count().value
+
+
+def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) -> list[Tensor]:
+    try:
+        with np.errstate(all="ignore"):
+            results = as_tuple(op.evaluate(*values))
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
+        raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
+    return [Tensor.from_array(r, out.element_type) for r, out in zip(results, outputs)]

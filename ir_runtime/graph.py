@@ -1,0 +1,209 @@
+"""The graph: models, nodes and their outputs. Nothing here knows an operation by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .element_types import ElementType
+from .errors import ModelError
+from .operation import Operation, TensorType
+from .shapes import PartialShape
+from .tensor import Tensor
+
+
+@dataclass(frozen=True)
+class RuntimeInfo:
+    """One element below ``<rt_info>``: a tag, its attributes and its children."""
+
+    tag: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    children: tuple[RuntimeInfo, ...] = ()
+
+
+class Output:
+    """One output of a node: its type, and the tensor names by which users know it."""
+
+    __slots__ = ("index", "names", "node", "runtime_info", "type")
+
+    def __init__(self, node: Node, index: int, type: TensorType) -> None:
+        self.node = node
+        self.index = index
+        self.type = type
+        self.names: list[str] = []
+        self.runtime_info: tuple[RuntimeInfo, ...] = ()
+
+    @property
+    def element_type(self) -> ElementType:
+        return self.type.element_type
+
+    @property
+    def shape(self) -> PartialShape:
+        return self.type.shape
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The constant that this output always holds, if it does."""
+        return self.type.tensor
+
+    def add_name(self, name: str) -> None:
+        if name not in self.names:
+            self.names.append(name)
+
+    def __repr__(self) -> str:
+        return f"Output({self.node.name!r}, {self.index}, {self.type})"
+
+
+class Node:
+    """An operation with its inputs (outputs of other nodes) and its outputs."""
+
+    __slots__ = ("inputs", "name", "op", "output_names", "outputs", "runtime_info")
+
+    def __init__(
+        self,
+        op: Operation,
+        inputs: Iterable[Output] = (),
+        types: Iterable[TensorType] = (),
+        name: str = "",
+    ) -> None:
+        self.op = op
+        self.inputs = list(inputs)
+        self.outputs = [Output(self, i, type) for i, type in enumerate(types)]
+        self.name = name
+        self.output_names: list[str] = []
+        """On a result: the names of the model's output."""
+        self.runtime_info: tuple[RuntimeInfo, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Node({self.name!r}, {self.op.type}-{self.op.opset})"
+
+
+@dataclass
+class Model:
+    """A graph between parameters and results; bodies of operations are models, too.
+
+    The order of ``parameters`` and ``results`` is the order of the model's inputs and outputs.
+    ``sinks`` are nodes that take effect without being anyone's input (Assign).
+    """
+
+    name: str = ""
+    parameters: list[Node] = field(default_factory=list)
+    results: list[Node] = field(default_factory=list)
+    sinks: list[Node] = field(default_factory=list)
+    runtime_info: tuple[RuntimeInfo, ...] = ()
+    version: int = 11
+
+    def nodes(self) -> list[Node]:
+        """Every node, each after its inputs; the same order each time.
+
+        Raises :class:`ModelError` where the graph has a cycle.
+        """
+        order: list[Node] = []
+        state: dict[Node, bool] = {}
+        for root in [*self.parameters, *self.results, *self.sinks]:
+            _visit(root, state, order)
+        return order
+
+    def all_models(self) -> Iterator[Model]:
+        """This model and every body below it."""
+        pending = [self]
+        while pending:
+            model = pending.pop()
+            yield model
+            for node in model.nodes():
+                pending.extend(sub.body for sub in node.op.subgraphs)
+
+    @property
+    def inputs(self) -> list[Output]:
+        """The parameters' outputs."""
+        return [node.outputs[0] for node in self.parameters]
+
+    @property
+    def outputs(self) -> list[Output]:
+        """What the results return."""
+        return [node.inputs[0] for node in self.results]
+
+    def consumers(self) -> dict[Output, list[tuple[Node, int]]]:
+        """For every output, the (node, input index) pairs that read it."""
+        found: dict[Output, list[tuple[Node, int]]] = {}
+        for node in self.nodes():
+            for index, source in enumerate(node.inputs):
+                found.setdefault(source, []).append((node, index))
+        return found
+
+
+def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
+    """Depth first without recursion; ``state`` is False while a node is open, True when done."""
+    stack: list[tuple[Node, Iterator[Output]]] = []
+
+    def enter(node: Node) -> None:
+        state[node] = False
+        stack.append((node, iter(node.inputs)))
+
+    if root not in state:
+        enter(root)
+    while stack:
+        node, sources = stack[-1]
+        for source in sources:
+            done = state.get(source.node)
+            if done is None:
+                enter(source.node)
+                break
+            if not done:
+                raise ModelError(f"layer '{node.name}' ({node.op.type}) is part of a cycle")
+        else:
+            state[node] = True
+            order.append(node)
+            stack.pop()
+
+
+@dataclass(frozen=True)
+class InputMap:
+    """One ``<input>`` of a port map: which input of the layer feeds which parameter of the body.
+
+    ``external`` is None for the iteration counter of a Loop. With ``axis`` the input is sliced.
+    """
+
+    external: int | None
+    parameter: int
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+
+
+@dataclass(frozen=True)
+class OutputMap:
+    """One ``<output>`` of a port map: which result of the body becomes which output of the layer.
+
+    ``external`` is None for the execution condition of a Loop. With ``axis`` the iterations' values
+    are concatenated; without, the last one counts.
+    """
+
+    external: int | None
+    result: int
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+
+
+@dataclass(frozen=True)
+class SubGraph:
+    """A body with what ties it to its layer."""
+
+    body: Model
+    inputs: tuple[InputMap, ...]
+    outputs: tuple[OutputMap, ...]
+    back_edges: tuple[tuple[int, int], ...] = ()
+    """(result, parameter): the result's value is the parameter's in the next iteration."""
+
+    def output_count(self) -> int:
+        return sum(1 for entry in self.outputs if entry.external is not None)
+
+
+def tensor_types(outputs: Sequence[Output]) -> list[TensorType]:
+    """The types of several outputs."""
+    return [output.type for output in outputs]

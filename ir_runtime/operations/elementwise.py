@@ -1,0 +1,439 @@
+"""Element by element: arithmetic, comparison, logic, bits, unary mathematics, Convert and Select.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/broadcast-rules.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
+from ir_runtime.shapes import INFINITY, PartialShape, broadcast
+
+Kernel = Callable[..., Array]
+
+
+def computed_in_float32(kernel: Kernel) -> Kernel:
+    """The kernel with floats of 16 bits and fewer computed in float32 and rounded once."""
+
+    def widened(*values: Array) -> Array:
+        dtype = values[0].dtype
+        if dtype.itemsize >= 4 or dtype.kind in "iub":
+            return kernel(*values)
+        return kernel(*[v.astype(np.float32) for v in values]).astype(dtype)
+
+    return widened
+
+
+def merge_types(inputs: Sequence[TensorType]) -> ElementType:
+    """The one element type of all inputs; raises :class:`InferenceError` where they differ."""
+    known = [value.element_type for value in inputs if not value.element_type.is_dynamic]
+    if any(kind is not known[0] for kind in known):
+        raise InferenceError(
+            f"the inputs must have one element type, but have {', '.join(str(v.element_type) for v in inputs)}"
+        )
+    return known[0] if known else element_types.dynamic
+
+
+def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShape:
+    """The common shape under ``auto_broadcast``: none, numpy or pdpd."""
+    if rule == "numpy":
+        return broadcast(a, b)
+    if rule == "pdpd":
+        return a
+    merged = a.merge(b)
+    if merged is None:
+        raise InferenceError(f"without broadcasting the shapes must be equal, but are {a} and {b}")
+    return merged
+
+
+class Binary(Operation):
+    """Two tensors of one type in; ``auto_broadcast`` says how their shapes are brought together."""
+
+    inputs = (2, 2)
+    kernel: ClassVar[Kernel]
+    auto_broadcast: str = enum("numpy", "none", "numpy", "pdpd")
+
+    def result_type(self, kind: ElementType) -> ElementType:
+        return kind
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        kind = self.result_type(merge_types(inputs))
+        return [TensorType(kind, broadcast_shapes(inputs[0].shape, inputs[1].shape, self.auto_broadcast))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        a, b = inputs
+        if self.auto_broadcast == "pdpd" and b.ndim < a.ndim:
+            b = b.reshape(b.shape + (1,) * (a.ndim - b.ndim))
+        result: Array = type(self).kernel(a, b)
+        return result
+
+
+class Arithmetic(Binary):
+    """The output has the inputs' type; integers wrap."""
+
+    def evaluate(self, *inputs: Array) -> Array:
+        result = super().evaluate(*inputs)
+        return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
+
+
+class Monotone(Arithmetic):
+    """Grows with both operands as long as they are not negative, so bounds carry over."""
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        known = [value.known_bounds for value in inputs]
+        if known[0] is None or known[1] is None or any((b.lower < 0).any() for b in known if b):
+            return None
+        lower = self._bounded(known[0].lower, known[1].lower)
+        return Bounds(lower, np.maximum(lower, self._bounded(known[0].upper, known[1].upper)))
+
+    def _bounded(self, a: Array, b: Array) -> Array:
+        """In Python's integers, which do not wrap where an upper bound is infinite."""
+        exact: Any = type(self).kernel(a.astype(np.object_), b.astype(np.object_))
+        return np.asarray(np.minimum(exact, INFINITY)).astype(np.int64)
+
+
+class Comparison(Binary):
+    """The output is boolean."""
+
+    def result_type(self, kind: ElementType) -> ElementType:
+        return element_types.boolean
+
+
+class Logical(Binary):
+    """Booleans in, booleans out."""
+
+    def result_type(self, kind: ElementType) -> ElementType:
+        if kind not in (element_types.boolean, element_types.dynamic):
+            raise InferenceError(f"the inputs must be boolean, but are {kind}")
+        return element_types.boolean
+
+
+class Bitwise(Arithmetic):
+    """Integers or booleans, bit by bit."""
+
+    def result_type(self, kind: ElementType) -> ElementType:
+        if kind.is_real or kind is element_types.string:
+            raise InferenceError(f"the inputs must be integers or booleans, but are {kind}")
+        return kind
+
+
+def _binary(name: str, opset: int, kernel: Kernel, base: type[Binary], doc: str, **options: Any) -> type[Binary]:
+    body = {"kernel": staticmethod(kernel), "__doc__": doc, "__module__": __name__}
+    return operation(name, opset=opset, **options)(type(f"{name}{opset}", (base,), body))
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu" and b.dtype.kind == "i" and (b < 0).any():
+        return np.trunc(np.power(a.astype(np.float64), b)).astype(a.dtype)
+    return np.power(a, b)
+
+
+def _modulo(a: Array, b: Array) -> Array:
+    """The remainder of division rounded towards zero; it has the sign of ``a``."""
+    return np.fmod(a, b)
+
+
+def _left_shift(a: Array, b: Array) -> Array:
+    return np.left_shift(a, b)
+
+
+def _difference_squared(a: Array, b: Array) -> Array:
+    difference = a - b
+    return difference * difference
+
+
+Add1 = _binary("Add", 1, np.add, Monotone, "a + b")
+Multiply1 = _binary("Multiply", 1, computed_in_float32(np.multiply), Monotone, "a * b")
+Subtract1 = _binary("Subtract", 1, np.subtract, Arithmetic, "a - b")
+Maximum1 = _binary("Maximum", 1, np.maximum, Monotone, "The greater of a and b.")
+Minimum1 = _binary("Minimum", 1, np.minimum, Monotone, "The lesser of a and b.")
+Power1 = _binary("Power", 1, computed_in_float32(_power), Arithmetic, "a raised to the power b")
+Mod1 = _binary("Mod", 1, _modulo, Arithmetic, "The remainder with the sign of a.")
+FloorMod1 = _binary("FloorMod", 1, np.mod, Arithmetic, "The remainder with the sign of b.")
+SquaredDifference1 = _binary("SquaredDifference", 1, _difference_squared, Arithmetic, "(a - b) squared")
+Equal1 = _binary("Equal", 1, np.equal, Comparison, "a = b")
+NotEqual1 = _binary("NotEqual", 1, np.not_equal, Comparison, "a differs from b")
+Greater1 = _binary("Greater", 1, np.greater, Comparison, "a > b")
+GreaterEqual1 = _binary("GreaterEqual", 1, np.greater_equal, Comparison, "a >= b")
+Less1 = _binary("Less", 1, np.less, Comparison, "a < b")
+LessEqual1 = _binary("LessEqual", 1, np.less_equal, Comparison, "a <= b")
+LogicalAnd1 = _binary("LogicalAnd", 1, np.logical_and, Logical, "a and b")
+LogicalOr1 = _binary("LogicalOr", 1, np.logical_or, Logical, "a or b")
+LogicalXor2 = _binary("LogicalXor", 2, np.logical_xor, Logical, "either a or b")
+Xor1 = _binary("Xor", 1, np.logical_xor, Logical, "either a or b", last_opset=1)
+BitwiseAnd13 = _binary("BitwiseAnd", 13, np.bitwise_and, Bitwise, "The bits that both have.")
+BitwiseOr13 = _binary("BitwiseOr", 13, np.bitwise_or, Bitwise, "The bits that either has.")
+BitwiseXor13 = _binary("BitwiseXor", 13, np.bitwise_xor, Bitwise, "The bits that just one has.")
+BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a shifted up by b bits")
+BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, Bitwise, "a shifted down by b bits")
+
+
+@operation("Divide", opset=1)
+class Divide1(Arithmetic):
+    """a / b. Integers are rounded down, or towards zero where ``m_pythondiv`` is false."""
+
+    m_pythondiv: bool = boolean(True)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        a, b = inputs
+        if self.auto_broadcast == "pdpd" and b.ndim < a.ndim:
+            b = b.reshape(b.shape + (1,) * (a.ndim - b.ndim))
+        if a.dtype.kind not in "iu":
+            return computed_in_float32(np.divide)(a, b)
+        quotient = np.floor_divide(a, b)
+        if self.m_pythondiv or a.dtype.kind == "u":
+            return quotient
+        inexact = (quotient * b != a) & ((a < 0) != (b < 0))
+        return quotient + inexact.astype(a.dtype)
+
+    kernel = staticmethod(np.divide)
+
+
+class Unary(Operation):
+    """One tensor in, one of the same shape and type out."""
+
+    inputs = (1, 1)
+    kernel: ClassVar[Kernel]
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(inputs[0].element_type, inputs[0].shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        result: Array = type(self).kernel(inputs[0])
+        return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
+
+
+class Predicate(Unary):
+    """One tensor in, booleans of the same shape out."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(element_types.boolean, inputs[0].shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        result: Array = type(self).kernel(inputs[0])
+        return result.astype(np.bool_, copy=False)
+
+
+def unary(name: str, opset: int, kernel: Kernel, doc: str, base: type[Unary] = Unary) -> type[Unary]:
+    """Registers an operation of one input that needs no attributes."""
+    body = {"kernel": staticmethod(kernel), "__doc__": doc, "__module__": __name__}
+    return operation(name, opset=opset)(type(f"{name}{opset}", (base,), body))
+
+
+def _through_float(kernel: Kernel) -> Kernel:
+    """For integers the kernel is computed in float64; small floats in float32."""
+
+    def wrapped(x: Array) -> Array:
+        if x.dtype.kind in "iu":
+            return kernel(x.astype(np.float64))
+        return computed_in_float32(kernel)(x)
+
+    return wrapped
+
+
+_erf_of_number = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(x: Array) -> Array:
+    """The error function, in the type of ``x`` (float32 or float64)."""
+    if x.dtype != np.float64:
+        return erf_float32(x)
+    return _erf_of_number(x).astype(np.float64)
+
+
+def erf_float32(x: Array) -> Array:
+    """The error function in float32, exact to its last digits.
+
+    Abramowitz and Stegun, formula 7.1.26, is too coarse; this is the rational approximation of
+    W. J. Cody, "Rational Chebyshev approximation for the error function" (1969), in float64.
+    """
+    z = np.abs(x.astype(np.float64))
+    small = z <= 0.5
+    z2 = np.where(small, z * z, 0.0)
+    near = z * _ratio(z2, _CODY_P1, _CODY_Q1)
+    zm = np.clip(z, 0.46875, 4.0)
+    middle = 1.0 - np.exp(-zm * zm) * _ratio(zm, _CODY_P2, _CODY_Q2)
+    result = np.where(small, near, np.where(z > 4.0, 1.0, middle))
+    return np.copysign(result, x).astype(x.dtype)
+
+
+def _ratio(x: Array, numerator: Sequence[float], denominator: Sequence[float]) -> Array:
+    return np.polyval(numerator, x) / np.polyval(denominator, x)
+
+
+# Coefficients from the highest power down.
+_CODY_P1 = (
+    1.85777706184603153e-1,
+    3.16112374387056560e0,
+    1.13864154151050156e2,
+    3.77485237685302021e2,
+    3.20937758913846947e3,
+)
+_CODY_Q1 = (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3)
+_CODY_P2 = (
+    2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0, 6.61191906371416295e1, 2.98635138197400131e2,
+    8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3,
+)  # fmt: skip
+_CODY_Q2 = (
+    1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3,
+    3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3,
+)  # fmt: skip
+
+
+Abs1 = unary("Abs", 1, np.abs, "The absolute value.")
+Negative1 = unary("Negative", 1, np.negative, "-x")
+Sign1 = unary("Sign", 1, np.sign, "-1, 0 or 1.")
+Ceiling1 = unary("Ceiling", 1, np.ceil, "Rounded up.")
+Floor1 = unary("Floor", 1, np.floor, "Rounded down.")
+Sqrt1 = unary("Sqrt", 1, _through_float(np.sqrt), "The square root.")
+Exp1 = unary("Exp", 1, _through_float(np.exp), "e to the power x.")
+Log1 = unary("Log", 1, _through_float(np.log), "The natural logarithm.")
+Sin1 = unary("Sin", 1, _through_float(np.sin), "The sine of an angle in radians.")
+Cos1 = unary("Cos", 1, _through_float(np.cos), "The cosine of an angle in radians.")
+Tan1 = unary("Tan", 1, _through_float(np.tan), "The tangent of an angle in radians.")
+Asin1 = unary("Asin", 1, _through_float(np.arcsin), "The angle in radians with that sine.")
+Acos1 = unary("Acos", 1, _through_float(np.arccos), "The angle in radians with that cosine.")
+Atan1 = unary("Atan", 1, _through_float(np.arctan), "The angle in radians with that tangent.")
+Sinh1 = unary("Sinh", 1, _through_float(np.sinh), "The hyperbolic sine.")
+Cosh1 = unary("Cosh", 1, _through_float(np.cosh), "The hyperbolic cosine.")
+Tanh1 = unary("Tanh", 1, _through_float(np.tanh), "The hyperbolic tangent.")
+Asinh4 = unary("Asinh", 4, _through_float(np.arcsinh), "The inverse of the hyperbolic sine.")
+Acosh4 = unary("Acosh", 4, _through_float(np.arccosh), "The inverse of the hyperbolic cosine.")
+Atanh4 = unary("Atanh", 4, _through_float(np.arctanh), "The inverse of the hyperbolic tangent.")
+Erf1 = unary("Erf", 1, _through_float(erf), "The error function.")
+LogicalNot1 = unary("LogicalNot", 1, np.logical_not, "true becomes false.", Predicate)
+BitwiseNot13 = unary("BitwiseNot", 13, np.invert, "Every bit flipped; booleans negated.")
+IsNaN10 = unary("IsNaN", 10, np.isnan, "Where x is not a number.", Predicate)
+IsFinite10 = unary("IsFinite", 10, np.isfinite, "Where x is neither infinite nor NaN.", Predicate)
+
+
+@operation("IsInf", opset=10)
+class IsInf10(Predicate):
+    """Where x is infinite, of the signs asked for."""
+
+    detect_negative: bool = boolean(True)
+    detect_positive: bool = boolean(True)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        x = inputs[0]
+        infinite = np.isinf(x)
+        if self.detect_negative and self.detect_positive:
+            return infinite
+        if self.detect_positive:
+            return infinite & (x > 0)
+        return infinite & (x < 0) if self.detect_negative else np.zeros_like(infinite)
+
+
+@operation("Round", opset=5)
+class Round5(Unary):
+    """To the nearest whole number; halves to the even one, or away from zero."""
+
+    mode: str = enum("half_to_even", "half_to_even", "half_away_from_zero")
+
+    def evaluate(self, *inputs: Array) -> Array:
+        x = inputs[0]
+        if x.dtype.kind in "iub":
+            return x
+        if self.mode == "half_to_even":
+            return np.rint(x).astype(x.dtype, copy=False)
+        # x + 0.5 may round up by itself, so the fraction decides.
+        whole = np.trunc(x)
+        return (whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)).astype(x.dtype)
+
+
+def convert(x: Array, target: ElementType) -> Array:
+    """``x`` in another element type, as C converts: towards zero, wrapping, nonzero is true."""
+    dtype = target.dtype
+    if x.dtype == dtype:
+        return x
+    if target is element_types.boolean:
+        return x != 0
+    if target is element_types.string:
+        out = np.empty(x.shape, np.object_)
+        out.reshape(-1)[:] = [str(item) for item in x.reshape(-1).tolist()]
+        return out
+    if target.is_integral and x.dtype.kind not in "iub":
+        wide = x.astype(np.float64) if x.dtype.itemsize < 4 or x.dtype.kind not in "f" else x
+        return _to_integers(wide, target)
+    if x.dtype.kind not in "iufb" and dtype.kind not in "f" and x.dtype.itemsize == 1:
+        return x.astype(np.float32).astype(dtype) if target.is_real else _to_integers(x.astype(np.int64), target)
+    if target.is_packed and target.is_integral:
+        return _to_integers(x, target)
+    return x.astype(dtype)
+
+
+def _to_integers(x: Array, target: ElementType) -> Array:
+    with np.errstate(invalid="ignore"):
+        if target in (element_types.u64, element_types.i64):
+            if target is element_types.u64 and x.dtype.kind == "f":
+                return np.where(x < 0, x.astype(np.int64).astype(np.uint64), x.astype(np.uint64))
+            return x.astype(target.dtype)
+        wrapped = x.astype(np.int64) & ((1 << target.bits) - 1)
+    if target.kind == "signed":
+        half = 1 << (target.bits - 1)
+        wrapped = (wrapped ^ half) - half
+    return wrapped.astype(target.dtype)
+
+
+@operation("Convert", opset=1)
+class Convert1(Operation):
+    """The same values in another element type."""
+
+    inputs = (1, 1)
+    destination_type: ElementType = type_of_elements(element_types.dynamic)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(self.destination_type, inputs[0].shape)]
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        if not self.destination_type.is_integral or self.destination_type.bits < 32:
+            return None
+        return inputs[0].known_bounds
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return convert(inputs[0], self.destination_type)
+
+
+@operation("ConvertLike", opset=1)
+class ConvertLike1(Operation):
+    """The first input in the element type of the second."""
+
+    inputs = (2, 2)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(inputs[1].element_type, inputs[0].shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return convert(inputs[0], element_types.from_dtype(inputs[1].dtype))
+
+
+@operation("Select", opset=1)
+class Select1(Operation):
+    """Where the condition holds, the second input, elsewhere the third."""
+
+    inputs = (3, 3)
+    auto_broadcast: str = enum("numpy", "none", "numpy", "pdpd")
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        condition, then, otherwise = inputs
+        if condition.element_type not in (element_types.boolean, element_types.dynamic):
+            raise InferenceError(f"the condition must be boolean, but is {condition.element_type}")
+        kind = merge_types([then, otherwise])
+        if self.auto_broadcast == "pdpd":
+            return [TensorType(kind, then.shape)]
+        shape = broadcast_shapes(then.shape, otherwise.shape, self.auto_broadcast)
+        return [TensorType(kind, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        condition, then, otherwise = inputs
+        if self.auto_broadcast == "pdpd":
+            condition, otherwise = (v.reshape(v.shape + (1,) * (then.ndim - v.ndim)) for v in (condition, otherwise))
+        return np.where(condition, then, otherwise)

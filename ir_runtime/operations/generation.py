@@ -1,0 +1,111 @@
+"""Values made from shapes and ranges: ShapeOf, Range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Bounds, Operation, TensorType, operation, type_of_elements
+from ir_runtime.shapes import Dimension, PartialShape
+
+
+class _ShapeOf(Operation):
+    """The extents of the input, as a list of integers."""
+
+    inputs = (1, 1)
+
+    def kind(self) -> ElementType:
+        return element_types.i64
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = inputs[0].shape
+        return [TensorType(self.kind(), PartialShape([shape.rank if shape.has_rank else None]))]
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        shape = inputs[0].shape
+        if not shape.has_rank:
+            return None
+        lower = np.array([d.low for d in shape], np.int64)
+        return Bounds(lower, np.array([d.high for d in shape], np.int64))
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return np.array(inputs[0].shape, self.kind().dtype)
+
+
+@operation("ShapeOf", opset=1)
+class ShapeOf1(_ShapeOf):
+    """The extents as i64."""
+
+
+@operation("ShapeOf", opset=3)
+class ShapeOf3(_ShapeOf):
+    """The extents as i32 or i64."""
+
+    output_type: ElementType = type_of_elements(element_types.i64)
+
+    def kind(self) -> ElementType:
+        return self.output_type
+
+
+class _Range(Operation):
+    """start, start + step, ... up to, but without, stop. All three are scalars."""
+
+    inputs = (3, 3)
+
+    def kind(self, inputs: Sequence[TensorType]) -> ElementType:
+        return inputs[0].element_type
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        for name, value in zip(("start", "stop", "step"), inputs):
+            if value.shape.has_rank and value.shape.element_count().low > 1:
+                raise InferenceError(f"{name} must be a scalar, but has the shape {value.shape}")
+        known = [value.constant for value in inputs]
+        extent = Dimension()
+        if all(value is not None for value in known):
+            count = self._count(*[v.reshape(-1)[0] for v in known if v is not None])
+            extent = Dimension(count, count)
+        return [TensorType(self.kind(inputs), PartialShape([extent]))]
+
+    @staticmethod
+    def _count(start: object, stop: object, step: object) -> int:
+        a, b, c = np.asarray(start), np.asarray(stop), np.asarray(step)
+        if a.dtype.kind in "iu":
+            first, last, by = int(a), int(b), int(c)
+            if by == 0:
+                raise InferenceError("the step of a range must not be 0")
+            return max(0, -((first - last) // by) if (last - first) * by > 0 else 0)
+        if float(c) == 0:
+            raise InferenceError("the step of a range must not be 0")
+        return max(0, int(np.ceil((float(b) - float(a)) / float(c))))
+
+    def generate(self, dtype: np.dtype[np.generic], inputs: Sequence[Array]) -> Array:
+        start, stop, step = (np.asarray(value).reshape(-1)[0] for value in inputs)
+        count = self._count(start, stop, step)
+        if dtype.kind in "iu" and np.asarray(start).dtype.kind in "iu":
+            return (int(start) + np.arange(count) * int(step)).astype(dtype)
+        return (float(start) + np.arange(count) * float(step)).astype(dtype)
+
+
+@operation("Range", opset=1)
+class Range1(_Range):
+    """A range in the type of its inputs."""
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return self.generate(inputs[0].dtype, inputs)
+
+
+@operation("Range", opset=4)
+class Range4(_Range):
+    """A range in a stated type."""
+
+    output_type: ElementType = type_of_elements(element_types.dynamic)
+
+    def kind(self, inputs: Sequence[TensorType]) -> ElementType:
+        return self.output_type
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return self.generate(self.output_type.dtype, inputs)

@@ -1,0 +1,309 @@
+"""Operations that arrange values anew without computing any: Reshape, Transpose, Concat, Broadcast ...
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/shape/reshape-1.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis
+
+from .elementwise import merge_types
+
+
+def target_dimensions(target: TensorType) -> list[Dimension] | None:
+    """The extents that an input which holds a shape asks for; None where not even their number is known."""
+    bounds = target.known_bounds
+    if bounds is not None:
+        return bounds.dimensions()
+    if target.shape.has_rank and target.shape.rank == 1 and target.shape[0].is_static:
+        return [DYNAMIC] * target.shape[0].value
+    return None
+
+
+@operation("Reshape", opset=1)
+class Reshape1(Operation):
+    """The same values in row-major order under another shape.
+
+    One extent may be -1 and takes what is left; with ``special_zero`` a 0 keeps the input's extent.
+    """
+
+    inputs = (2, 2)
+    special_zero: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, target = inputs
+        kind = data.element_type
+        bounds = target.known_bounds
+        if bounds is None:
+            count = target.shape.element_count() if target.shape.has_rank else DYNAMIC
+            shape = PartialShape.of_rank(count.value) if count.is_static else PartialShape.dynamic()
+            return [TensorType(kind, shape)]
+        dims: list[Dimension | None] = []
+        kept: set[int] = set()
+        pairs = zip(bounds.lower.reshape(-1).tolist(), bounds.upper.reshape(-1).tolist())
+        for index, (low, high) in enumerate(pairs):
+            if low == high == -1:
+                if None in dims:
+                    raise InferenceError("at most one extent may be -1")
+                dims.append(None)
+            elif high < -1:
+                raise InferenceError(f"{high} is no extent")
+            elif low == high == 0 and self.special_zero:
+                if data.shape.has_rank and index >= data.shape.rank:
+                    raise InferenceError(f"extent {index} is to be kept, but data has the shape {data.shape}")
+                dims.append(data.shape[index] if data.shape.has_rank else DYNAMIC)
+                kept.add(index)
+            elif low == high:
+                dims.append(Dimension(low, low))
+            else:
+                # An unknown extent might be 0 or -1, and mean more than it says.
+                dims.append(Dimension(low, high) if low > 0 else DYNAMIC)
+        return [TensorType(kind, self._fill(data.shape, dims, kept))]
+
+    @staticmethod
+    def _fill(source: PartialShape, dims: list[Dimension | None], kept: set[int]) -> PartialShape:
+        """The output shape, with -1 (None in ``dims``) worked out from what is not ``kept`` anyway."""
+        before = [d for i, d in enumerate(source) if i not in kept] if source.has_rank else [DYNAMIC]
+        after = [d for i, d in enumerate(dims) if d is not None and i not in kept]
+        if not all(d.is_static for d in [*before, *after]):
+            return PartialShape(dims)
+        have, wanted = math.prod(d.value for d in before), math.prod(d.value for d in after)
+        if None in dims and wanted and have % wanted == 0:
+            return PartialShape([have // wanted if extent is None else extent for extent in dims])
+        if None in dims and wanted == have == 0:
+            return PartialShape([0 if extent is None else extent for extent in dims])
+        if None in dims or have != wanted:
+            shown = ",".join("-1" if d is None else str(d) for d in dims)
+            raise InferenceError(f"the elements of {source} do not fit into [{shown}]")
+        return PartialShape(dims)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, target = inputs
+        shape = target.reshape(-1).tolist()
+        if self.special_zero:
+            shape = [data.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)]
+        if -1 in shape and data.size == 0:
+            rest = int(np.prod([extent for extent in shape if extent != -1]))
+            shape = [(0 if rest == 0 else data.size // rest) if extent == -1 else extent for extent in shape]
+        return data.reshape(shape)
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        first, target = inputs[0].known_bounds, inputs[1].constant
+        if first is None or target is None:
+            return None
+        return Bounds(self.evaluate(first.lower, target), self.evaluate(first.upper, target))
+
+
+@operation("Transpose", opset=1)
+class Transpose1(Operation):
+    """Output dimension ``i`` is input dimension ``order[i]``; an empty order reverses them all."""
+
+    inputs = (2, 2)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, order = inputs
+        known = order.constant
+        if known is None or not data.shape.has_rank:
+            if known is not None and known.size:
+                return [TensorType(data.element_type, PartialShape.of_rank(known.size))]
+            shape = PartialShape.of_rank(data.shape.rank) if data.shape.has_rank else PartialShape.dynamic()
+            return [TensorType(data.element_type, shape)]
+        rank = data.shape.rank
+        axes = known.tolist() or list(range(rank))[::-1]
+        if sorted(axes) != list(range(rank)):
+            raise InferenceError(f"{axes} is not an order of the {rank} dimensions of {data.shape}")
+        return [TensorType(data.element_type, PartialShape([data.shape[axis] for axis in axes]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, order = inputs
+        return np.transpose(data, order.tolist() or None)
+
+
+@operation("Squeeze", opset=1)
+class Squeeze1(Operation):
+    """Drops the dimensions of extent 1 that ``axes`` name, or all of them."""
+
+    inputs = (1, 2)
+    movement = True
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data = inputs[0]
+        axes = inputs[1].constant if len(inputs) > 1 else np.empty(0, np.int64)
+        if not data.shape.has_rank:
+            return [TensorType(data.element_type, PartialShape.dynamic())]
+        if axes is None:
+            count = inputs[1].shape.element_count()
+            known = count.is_static and 0 < count.value <= data.shape.rank
+            shape = PartialShape.of_rank(data.shape.rank - count.value) if known else PartialShape.dynamic()
+            return [TensorType(data.element_type, shape)]
+        if axes.size == 0:
+            if any(not d.is_static and d.contains(1) for d in data.shape):
+                return [TensorType(data.element_type, PartialShape.dynamic())]
+            kept = [d for d in data.shape if d != Dimension(1, 1)]
+            return [TensorType(data.element_type, PartialShape(kept))]
+        dropped = normalize_axes(np.atleast_1d(axes).tolist(), data.shape.rank)
+        for axis in dropped:
+            if not data.shape[axis].contains(1):
+                raise InferenceError(f"dimension {axis} of {data.shape} is not 1 and cannot be dropped")
+        return [TensorType(data.element_type, PartialShape([d for i, d in enumerate(data.shape) if i not in dropped]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        axes = np.atleast_1d(inputs[1]).tolist() if len(inputs) > 1 else []
+        return np.squeeze(data, tuple(axes) if axes else None)
+
+
+@operation("Squeeze", opset=15)
+class Squeeze15(Squeeze1):
+    """With ``allow_axis_skip`` a named dimension that is not 1 is left alone."""
+
+    allow_axis_skip: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        if not self.allow_axis_skip:
+            return super().infer(inputs)
+        data = inputs[0]
+        axes = inputs[1].constant if len(inputs) > 1 else None
+        if axes is None or not data.shape.has_rank:
+            return [TensorType(data.element_type, PartialShape.dynamic())]
+        named = [i for i in normalize_axes(np.atleast_1d(axes).tolist(), data.shape.rank) if data.shape[i].contains(1)]
+        if any(not data.shape[i].is_static for i in named):
+            return [TensorType(data.element_type, PartialShape.dynamic())]
+        return [TensorType(data.element_type, PartialShape([d for i, d in enumerate(data.shape) if i not in named]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        if not self.allow_axis_skip or len(inputs) < 2:
+            return super().evaluate(*inputs)
+        data = inputs[0]
+        named = normalize_axes(np.atleast_1d(inputs[1]).tolist(), data.ndim)
+        return np.squeeze(data, tuple(axis for axis in named if data.shape[axis] == 1))
+
+
+@operation("Unsqueeze", opset=1)
+class Unsqueeze1(Operation):
+    """Inserts dimensions of extent 1 so that they stand at ``axes`` of the output."""
+
+    inputs = (2, 2)
+    movement = True
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, axes = inputs
+        known = axes.constant
+        if not data.shape.has_rank:
+            return [TensorType(data.element_type, PartialShape.dynamic())]
+        if known is None:
+            count = axes.shape.element_count()
+            shape = PartialShape.of_rank(data.shape.rank + count.value) if count.is_static else PartialShape.dynamic()
+            return [TensorType(data.element_type, shape)]
+        rank = data.shape.rank + known.size
+        inserted = normalize_axes(np.atleast_1d(known).tolist(), rank)
+        rest = iter(data.shape)
+        return [TensorType(data.element_type, PartialShape([1 if i in inserted else next(rest) for i in range(rank)]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, axes = inputs
+        return np.expand_dims(data, tuple(np.atleast_1d(axes).tolist()))
+
+
+@operation("Concat", opset=1)
+class Concat1(Operation):
+    """The inputs one after another along ``axis``."""
+
+    inputs = (1, None)
+    axis: int = integer(0)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        kind = merge_types(inputs)
+        ranked = [value.shape for value in inputs if value.shape.has_rank]
+        if not ranked:
+            return [TensorType(kind, PartialShape.dynamic())]
+        rank = ranked[0].rank
+        if any(shape.rank != rank for shape in ranked):
+            raise InferenceError(f"all inputs must have one rank, but are {', '.join(map(str, ranked))}")
+        axis = normalize_axis(self.axis, rank)
+        total = Dimension(0, 0)
+        common = PartialShape.of_rank(rank)
+        for value in inputs:
+            shape = value.shape if value.shape.has_rank else PartialShape.of_rank(rank)
+            total = total + shape[axis]
+            merged = common.merge(shape.replace(axis, DYNAMIC))
+            if merged is None:
+                raise InferenceError(f"the inputs differ beside axis {axis}: {', '.join(map(str, ranked))}")
+            common = merged
+        return [TensorType(kind, common.replace(axis, total))]
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        known = [value.known_bounds or _unknown_bounds(value) for value in inputs]
+        if any(bounds is None for bounds in known):
+            return None
+        present = [bounds for bounds in known if bounds is not None]
+        return Bounds(
+            self.evaluate(*[bounds.lower for bounds in present]), self.evaluate(*[bounds.upper for bounds in present])
+        )
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return np.concatenate(inputs, self.axis)
+
+
+def _unknown_bounds(value: TensorType) -> Bounds | None:
+    """Bounds that say nothing, for a part of a shape that is computed."""
+    if not value.shape.is_static or value.shape.element_count().value > 16:
+        return None
+    info = np.iinfo(np.int64)
+    shape = value.shape.static()
+    return Bounds(np.full(shape, info.min, np.int64), np.full(shape, info.max, np.int64))
+
+
+class _Broadcast(Operation):
+    """The input, repeated to the target shape."""
+
+    inputs = (2, 3)
+    modes = ("numpy", "explicit")
+
+    def target(self, inputs: Sequence[TensorType]) -> PartialShape:
+        dims = target_dimensions(inputs[1])
+        return PartialShape.dynamic() if dims is None else PartialShape(dims)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, target = inputs[0], self.target(inputs)
+        mode = getattr(self, "mode", "numpy")
+        if mode == "bidirectional":
+            return [TensorType(data.element_type, broadcast(data.shape, target))]
+        if mode == "numpy" and data.shape.has_rank and target.has_rank and target.is_static:
+            if broadcast(data.shape, target).merge(target) is None or data.shape.rank > target.rank:
+                raise InferenceError(f"{data.shape} cannot be repeated to {target}")
+        return [TensorType(data.element_type, target)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, shape = inputs[0], tuple(inputs[1].reshape(-1).tolist())
+        mode = getattr(self, "mode", "numpy")
+        if mode == "bidirectional":
+            return np.broadcast_to(data, np.broadcast_shapes(data.shape, shape))
+        if mode == "explicit":
+            placed = [1] * len(shape)
+            for axis, extent in zip(inputs[2].tolist(), data.shape):
+                placed[axis] = extent
+            data = data.reshape(placed)
+        return np.broadcast_to(data, shape)
+
+
+@operation("Broadcast", opset=1)
+class Broadcast1(_Broadcast):
+    """Modes numpy and explicit."""
+
+    mode: str = enum("numpy", "numpy", "explicit")
+
+
+@operation("Broadcast", opset=3)
+class Broadcast3(_Broadcast):
+    """Adds bidirectional: the target may have extents of 1, too."""
+
+    mode: str = enum("numpy", "numpy", "explicit", "bidirectional")

@@ -1,0 +1,274 @@
+"""Pooling over the spatial dimensions of ``[N, C, D1, D2, ...]``.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/avg-pool-16.html
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, type_of_elements
+from ir_runtime.shapes import PartialShape, normalize_axis
+from ir_runtime.windows import Window, covered, pad_for, shifted
+
+AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
+
+
+class Pooling(Operation):
+    """What all poolings have: a window of ``kernel`` elements that moves by ``strides``.
+
+    ``pads_begin`` and ``pads_end`` are used where ``auto_pad`` is ``explicit``. All lists have one
+    entry a spatial dimension.
+    """
+
+    inputs = (1, 1)
+    strides: tuple[int, ...] = integers()
+    pads_begin: tuple[int, ...] = integers((0, 0))
+    pads_end: tuple[int, ...] = integers((0, 0))
+    kernel: tuple[int, ...] = integers()
+    auto_pad: str = enum("explicit", *AUTO_PADS)
+    rounding_type: str = enum("floor", "floor", "ceil")
+
+    def windows(self) -> list[Window]:
+        """The window of every spatial dimension."""
+        rank = len(self.kernel)
+        dilations = getattr(self, "dilations", ()) or (1,) * rank
+        lists = [self.strides, dilations, self.pads_begin, self.pads_end]
+        if any(len(values) != rank for values in lists):
+            raise InferenceError(f"kernel, strides, dilations and pads must all have {rank} entries")
+        if min(*self.kernel, *self.strides, *dilations, 1) < 1:
+            raise InferenceError("kernel, strides and dilations must be positive")
+        if min(*self.pads_begin, *self.pads_end, 0) < 0:
+            raise InferenceError("pads must not be negative")
+        return [
+            Window(kernel, stride, dilation, begin, end, self.auto_pad, self.rounding_type)
+            for kernel, stride, dilation, begin, end in zip(self.kernel, *lists)
+        ]
+
+    def pooled_shape(self, shape: PartialShape) -> PartialShape:
+        windows = self.windows()
+        if not shape.has_rank:
+            return PartialShape.of_rank(2 + len(windows))
+        if shape.rank != 2 + len(windows):
+            raise InferenceError(
+                f"a kernel of {len(windows)} dimensions needs data of rank {2 + len(windows)}, but got {shape}"
+            )
+        spatial = [window.count_dimension(extent) for window, extent in zip(windows, shape.dims[2:])]
+        return PartialShape([*shape.dims[:2], *spatial])
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(inputs[0].element_type, self.pooled_shape(inputs[0].shape))]
+
+
+class AvgPool(Pooling):
+    """The mean of what lies under each window.
+
+    With ``exclude-pad`` the sum is divided by the number of elements that lie on data, otherwise
+    padding counts too, but never what lies beyond it.
+    """
+
+    exclude_pad: bool = boolean(True, xml="exclude-pad")
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        work = data.astype(np.float32) if data.dtype.itemsize < 4 else data
+        windows = self.windows()
+        total = pad_for(work, windows, 0)
+        for axis, window in enumerate(windows, 2):
+            count = window.count(data.shape[axis])
+            taps = [shifted(total, axis, window, tap, count) for tap in range(window.kernel)]
+            total = taps[0] if len(taps) == 1 else taps[0] + taps[1]
+            for tap in taps[2:]:
+                total += tap
+            divisor = covered(window, data.shape[axis], not self.exclude_pad).astype(work.dtype)
+            total = total / divisor.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+        return total.astype(data.dtype, copy=False)
+
+
+@operation("AvgPool", opset=1)
+class AvgPool1(AvgPool):
+    """Average pooling with rounding ``floor`` or ``ceil``."""
+
+
+@operation("AvgPool", opset=14)
+class AvgPool14(AvgPool):
+    """Adds ``ceil_torch``: windows that would start beyond data and left padding are dropped."""
+
+    rounding_type: str = enum("floor", "floor", "ceil", "ceil_torch")
+
+
+@operation("AvgPool", opset=16)
+class AvgPool16(AvgPool14):
+    """Adds ``dilations``."""
+
+    dilations: tuple[int, ...] = integers()
+
+
+class MaxPool(Pooling):
+    """The greatest element under each window; padding never wins."""
+
+    def windows_padded(self, data: Array) -> tuple[list[Window], Array]:
+        windows = self.windows()
+        return windows, pad_for(data, windows, lowest(data.dtype))
+
+    def maximum(self, data: Array) -> Array:
+        windows, best = self.windows_padded(data)
+        for axis, window in enumerate(windows, 2):
+            count = window.count(data.shape[axis])
+            taps = [shifted(best, axis, window, tap, count) for tap in range(window.kernel)]
+            best = taps[0] if len(taps) == 1 else np.maximum(taps[0], taps[1])
+            for tap in taps[2:]:
+                np.maximum(best, tap, out=best)
+        return best
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """What is less than or equal to every value of the type."""
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
+
+
+@operation("MaxPool", opset=1)
+class MaxPool1(MaxPool):
+    """Max pooling with one output."""
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return self.maximum(inputs[0])
+
+
+class IndexedMaxPool(MaxPool):
+    """Max pooling whose second output says where each maximum stood.
+
+    The index counts through the dimensions from ``axis`` on, in row-major order; the first of equal
+    maxima counts.
+    """
+
+    dilations: tuple[int, ...] = integers(())
+    index_element_type: ElementType = type_of_elements(element_types.i64)
+    axis: int = integer(0)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = self.pooled_shape(inputs[0].shape)
+        normalize_axis(self.axis, shape.rank)
+        return [TensorType(inputs[0].element_type, shape), TensorType(self.index_element_type, shape)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        data = inputs[0]
+        windows, padded = self.windows_padded(data)
+        counts = [window.count(extent) for window, extent in zip(windows, data.shape[2:])]
+        best: Array = np.full([*data.shape[:2], *counts], lowest(data.dtype), data.dtype)
+        where = np.full(best.shape, -1, np.int64)
+        for taps in itertools.product(*[range(window.kernel) for window in windows]):
+            view = padded
+            on_data = np.ones([1] * data.ndim, np.bool_)
+            place = np.zeros([1] * data.ndim, np.int64)
+            for axis, (window, tap, count) in enumerate(zip(windows, taps, counts), 2):
+                view = shifted(view, axis, window, tap, count)
+                along = np.arange(count) * window.stride + tap * window.dilation - window.pads(data.shape[axis])[0]
+                along = along.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+                on_data = on_data & (along >= 0) & (along < data.shape[axis])
+                place = place * data.shape[axis] + along
+            better = on_data & ((view > best) | (where < 0))
+            best = np.where(better, view, best)
+            where = np.where(better, place, where)
+        where = where + self._offsets(data.shape)
+        return best, where.astype(self.index_element_type.dtype)
+
+    def _offsets(self, shape: tuple[int, ...]) -> Array:
+        """What batch and channel add to an index that counts from ``axis`` on."""
+        offsets = np.zeros([1] * len(shape), np.int64)
+        for axis in range(normalize_axis(self.axis, len(shape)), 2):
+            step = int(np.prod(shape[axis + 1 :]))
+            along = np.arange(shape[axis], dtype=np.int64) * step
+            offsets = offsets + along.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        return offsets
+
+
+@operation("MaxPool", opset=8)
+class MaxPool8(IndexedMaxPool):
+    """Max pooling with dilations and indices."""
+
+
+@operation("MaxPool", opset=14)
+class MaxPool14(IndexedMaxPool):
+    """Adds ``ceil_torch``: windows that would start beyond data and left padding are dropped."""
+
+    rounding_type: str = enum("floor", "floor", "ceil", "ceil_torch")
+
+
+class AdaptivePooling(Operation):
+    """Pools ``[N, C, ...]`` to the spatial shape given as the second input.
+
+    Position ``i`` of ``n`` along an extent ``e`` covers elements ``floor(i*e/n)`` to
+    ``ceil((i+1)*e/n)``, the last not included.
+    """
+
+    inputs = (2, 2)
+
+    def adapted_shape(self, inputs: Sequence[TensorType]) -> PartialShape:
+        data, target = inputs
+        if not data.shape.has_rank:
+            return PartialShape.dynamic()
+        spatial = target.known_bounds
+        if spatial is None:
+            return PartialShape([*data.shape.dims[:2], *[None] * (data.shape.rank - 2)])
+        if spatial.lower.size != data.shape.rank - 2:
+            raise InferenceError(f"{spatial.lower.size} output extents were given for data {data.shape}")
+        return PartialShape([*data.shape.dims[:2], *spatial.dimensions()])
+
+    @staticmethod
+    def regions(extent: int, count: int) -> list[tuple[int, int]]:
+        return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
+
+
+@operation("AdaptiveAvgPool", opset=8)
+class AdaptiveAvgPool8(AdaptivePooling):
+    """The mean of each region."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(inputs[0].element_type, self.adapted_shape(inputs))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, target = inputs
+        work = data.astype(np.float32) if data.dtype.itemsize < 4 else data
+        for axis, count in enumerate(target.reshape(-1).tolist(), 2):
+            parts = [
+                np.take(work, range(start, stop), axis).mean(axis=axis, keepdims=True)
+                for start, stop in self.regions(work.shape[axis], count)
+            ]
+            work = np.concatenate(parts, axis)
+        return work.astype(data.dtype)
+
+
+@operation("AdaptiveMaxPool", opset=8)
+class AdaptiveMaxPool8(AdaptivePooling):
+    """The greatest element of each region, and its index within the spatial dimensions."""
+
+    index_element_type: ElementType = type_of_elements(element_types.i64)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = self.adapted_shape(inputs)
+        return [TensorType(inputs[0].element_type, shape), TensorType(self.index_element_type, shape)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        data, target = inputs
+        counts = target.reshape(-1).tolist()
+        spatial = data.shape[2:]
+        best = np.empty([*data.shape[:2], *counts], data.dtype)
+        where = np.empty(best.shape, np.int64)
+        numbers = np.arange(int(np.prod(spatial))).reshape(spatial)
+        all_regions = [list(enumerate(self.regions(n, count))) for n, count in zip(spatial, counts)]
+        for cell in itertools.product(*all_regions):
+            region = tuple(slice(*bounds) for _, bounds in cell)
+            flat = data[(slice(None), slice(None), *region)].reshape(*data.shape[:2], -1)
+            winner = flat.argmax(axis=2)
+            position: Any = (slice(None), slice(None), *(index for index, _ in cell))
+            best[position] = np.take_along_axis(flat, winner[..., None], 2)[..., 0]
+            where[position] = numbers[region].reshape(-1)[winner]
+        return best, where.astype(self.index_element_type.dtype)

@@ -1,0 +1,59 @@
+"""Types, shapes and value bounds, node by node, through each operation's own ``infer``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .errors import ModelError
+from .graph import Model, Node, Output
+from .operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
+from .shapes import PartialShape
+
+
+def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]:
+    """The types of ``op``'s outputs, with bounds of small integer values where they follow.
+
+    Raises :class:`ir_runtime.errors.InferenceError` where the inputs contradict the operation.
+    """
+    op.check_input_count(len(inputs))
+    outputs = list(op.infer(inputs))
+    if outputs and outputs[0].bounds is None and _may_have_bounds(outputs[0]):
+        bounds = _bounds(op, inputs)
+        if bounds is not None and outputs[0].shape.accepts(bounds.lower.shape):
+            shape = PartialShape(bounds.lower.shape)
+            outputs[0] = replace(outputs[0], shape=shape, bounds=bounds)
+    return outputs
+
+
+def _may_have_bounds(output: TensorType) -> bool:
+    if output.tensor is not None or not output.element_type.is_integral:
+        return False
+    return not output.shape.has_rank or output.shape.element_count().low <= BOUNDS_LIMIT
+
+
+def _bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
+    try:
+        with np.errstate(all="ignore"):
+            bounds = op.infer_bounds(inputs)
+    except (IndexError, ValueError):  # an operand out of range: execution will say so
+        return None
+    return bounds if bounds is not None and bounds.lower.size <= BOUNDS_LIMIT else None
+
+
+def make_node(op: Operation, inputs: Sequence[Output], name: str = "") -> Node:
+    """A node whose output types are inferred; raises :class:`InferenceError` as ``op.infer`` does."""
+    return Node(op, inputs, infer_types(op, [source.type for source in inputs]), name)
+
+
+def infer_model(model: Model) -> None:
+    """Infer every node's output types anew, in order; errors name the layer."""
+    for node in model.nodes():
+        try:
+            types = infer_types(node.op, [source.type for source in node.inputs])
+        except ModelError as error:
+            raise type(error)(f"layer '{node.name}' ({node.op.type}, opset{node.op.opset}): {error}") from error
+        for output, inferred in zip(node.outputs, types):
+            output.type = inferred

@@ -1,0 +1,72 @@
+"""The ``.bin`` file: where each constant lies, and how it is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import IO
+
+from .tensor import Tensor
+
+ALIGNMENT = 64
+"""Constants start at multiples of this; they map better so, and readers accept gaps."""
+
+
+class WeightsLayout:
+    """Gives every tensor its place in the ``.bin`` file; identical bytes share one."""
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._blobs: list[tuple[int, Tensor]] = []
+        self._by_identity: dict[int, tuple[int, int]] = {}
+        # Contents are only hashed once a second blob of the same size turns up.
+        self._by_size: dict[int, list[tuple[Tensor, int]]] = {}
+        self._by_digest: dict[bytes, int] = {}
+
+    def place(self, tensor: Tensor) -> tuple[int, int]:
+        """(offset, size) in bytes of the tensor's data."""
+        known = self._by_identity.get(id(tensor))
+        if known is None:
+            known = self._by_identity[id(tensor)] = self._find_or_append(tensor)
+        return known
+
+    def _find_or_append(self, tensor: Tensor) -> tuple[int, int]:
+        size = tensor.byte_size
+        if size == 0:
+            return 0, 0
+        peers = self._by_size.setdefault(size, [])
+        digest = None
+        if peers:
+            if len(peers) == 1:
+                self._by_digest[_digest(peers[0][0])] = peers[0][1]
+            digest = _digest(tensor)
+            if digest in self._by_digest:
+                return self._by_digest[digest], size
+        offset = -(-self._end // ALIGNMENT) * ALIGNMENT
+        self._end = offset + size
+        self._blobs.append((offset, tensor))
+        peers.append((tensor, offset))
+        if digest is not None:
+            self._by_digest[digest] = offset
+        return offset, size
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write every blob, with zeros in the gaps."""
+        position = 0
+        for offset, tensor in self._blobs:
+            file.write(bytes(offset - position))
+            position = offset
+            for chunk in tensor.chunks():
+                position += len(chunk)
+                file.write(chunk)
+
+
+def _digest(tensor: Tensor) -> bytes:
+    digest = hashlib.blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
+    _update(digest, tensor.chunks())
+    return digest.digest()
+
+
+def _update(digest: hashlib.blake2b, chunks: Iterable[bytes | memoryview]) -> None:
+    for chunk in chunks:
+        digest.update(chunk)

@@ -1,0 +1,107 @@
+"""Sliding windows over spatial dimensions, as convolution and pooling share them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .element_types import Array
+from .errors import InferenceError
+from .shapes import INFINITY, Dimension
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window moves along one dimension; ``rounding`` is floor, ceil or ceil_torch."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    pad_begin: int
+    pad_end: int
+    auto_pad: str = "explicit"
+    rounding: str = "floor"
+
+    @property
+    def span(self) -> int:
+        """From the first to the last element under the window, both included."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def count(self, extent: int) -> int:
+        """How many positions the window takes along ``extent`` elements."""
+        if self.auto_pad in ("same_upper", "same_lower"):
+            return -(-extent // self.stride)
+        pads = 0 if self.auto_pad == "valid" else self.pad_begin + self.pad_end
+        room = extent + pads - self.span
+        if room < 0:
+            raise InferenceError(f"a window of {self.span} elements does not fit into {extent} with {pads} of padding")
+        if self.rounding == "floor":
+            return room // self.stride + 1
+        positions = -(-room // self.stride) + 1
+        # A window may not start beyond the data and the padding in front of it.
+        begin = 0 if self.auto_pad == "valid" else self.pad_begin
+        if self.rounding == "ceil_torch" and (positions - 1) * self.stride >= extent + begin:
+            positions -= 1
+        return positions
+
+    def count_dimension(self, extent: Dimension) -> Dimension:
+        """:meth:`count` of an extent that may be unknown."""
+        if extent.is_static:
+            count = self.count(extent.value)
+            return Dimension(count, count)
+        return Dimension(self._count_or(extent.low, 0), self._count_or(extent.high, INFINITY))
+
+    def _count_or(self, extent: int, otherwise: int) -> int:
+        if extent == INFINITY:
+            return otherwise
+        try:
+            return self.count(extent)
+        except InferenceError:
+            return 0
+
+    def pads(self, extent: int) -> tuple[int, int]:
+        """Padding in front and behind, with ``auto_pad`` worked out."""
+        if self.auto_pad == "valid":
+            return 0, 0
+        if self.auto_pad == "explicit":
+            return self.pad_begin, self.pad_end
+        total = max((self.count(extent) - 1) * self.stride + self.span - extent, 0)
+        smaller, larger = total // 2, total - total // 2
+        return (smaller, larger) if self.auto_pad == "same_upper" else (larger, smaller)
+
+
+def pad_for(data: Array, windows: Sequence[Window], value: object) -> Array:
+    """``data`` with its trailing dimensions padded so that every window position lies inside."""
+    lead = data.ndim - len(windows)
+    widths = [(0, 0)] * lead
+    for window, extent in zip(windows, data.shape[lead:]):
+        begin, end = window.pads(extent)
+        reach = (window.count(extent) - 1) * window.stride + window.span
+        widths.append((begin, max(end, reach - extent - begin)))
+    if not any(begin or end for begin, end in widths):
+        return data
+    shape = [n + begin + end for n, (begin, end) in zip(data.shape, widths)]
+    padded = np.full(shape, value, data.dtype)
+    padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(data.shape, widths))] = data
+    return padded
+
+
+def shifted(padded: Array, axis: int, window: Window, tap: int, count: int) -> Array:
+    """What each of ``count`` window positions along ``axis`` sees at its element ``tap``: a view."""
+    start = tap * window.dilation
+    index: list[slice] = [slice(None)] * padded.ndim
+    index[axis] = slice(start, start + (count - 1) * window.stride + 1, window.stride)
+    if count <= 0:
+        index[axis] = slice(0, 0)
+    return padded[tuple(index)]
+
+
+def covered(window: Window, extent: int, include_padding: bool) -> Array:
+    """For each window position, how many of its elements lie on data (or data and padding)."""
+    begin, end = window.pads(extent)
+    positions = np.arange(window.count(extent))[:, None] * window.stride
+    elements = positions + np.arange(window.kernel)[None, :] * window.dilation
+    low, high = (0, extent + begin + end) if include_padding else (begin, begin + extent)
+    return ((elements >= low) & (elements < high)).sum(axis=1)

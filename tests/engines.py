@@ -1,0 +1,180 @@
+"""Builds small ONNX models and runs them: our IR in NumPy, our IR in the real OpenVINO, the oracles.
+
+Tests give rows of (operator, attributes, inputs ...); :func:`check_node` converts, writes, reads back,
+runs both engines, and compares with an expected value that comes from somewhere else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+from onnx import helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter.onnx_types import element_type_of
+
+ENGINES = ("numpy", "openvino")
+
+
+def node_model(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    *,
+    opset: int,
+    outputs: int = 1,
+    attributes: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    order: Sequence[str] | None = None,
+    shapes: Mapping[str, Sequence[Any] | None] | None = None,
+    domain: str = "",
+) -> onnx.ModelProto:
+    """A model of one node called ``node``, whose outputs are called ``y0``, ``y1`` ...
+
+    ``inputs`` are arrays that become graph inputs (``shapes`` overrides their declared shapes, with
+    names or None for unknown extents), ``constants`` become initializers. ``order`` lists the node's
+    inputs by name, "" for one left out; by default inputs come first, then constants.
+    """
+    constants = constants or {}
+    names = list(order) if order is not None else [*inputs, *constants]
+    node = helper.make_node(
+        op_type, names, [f"y{i}" for i in range(outputs)], name="node", domain=domain, **(attributes or {})
+    )
+    graph_inputs = []
+    for name, array in inputs.items():
+        kind = helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)
+        shape = (shapes or {}).get(name, list(np.shape(array)))
+        graph_inputs.append(helper.make_tensor_value_info(name, kind, shape))
+    graph = helper.make_graph(
+        [node],
+        "test",
+        graph_inputs,
+        [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    imports = (
+        [helper.make_opsetid("", opset)]
+        if not domain
+        else [helper.make_opsetid("", 17), helper.make_opsetid(domain, opset)]
+    )
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def converted(model: onnx.ModelProto | str) -> tuple[bytes, bytes]:
+    """The IR as it would stand on disk, after a round trip through the reader that must not change it."""
+    written = ir_runtime.model_to_bytes(converter.convert_model(model))
+    assert ir_runtime.model_to_bytes(ir_runtime.read_model(*written)) == written
+    return written
+
+
+def run_numpy(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
+    """Execute an IR with this package."""
+    return ir_runtime.compile_model(ir_runtime.read_model(*ir))(dict(feeds)).to_list()
+
+
+@functools.cache
+def core() -> openvino.Core:
+    return openvino.Core()
+
+
+def run_openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
+    """Execute an IR with OpenVINO's CPU plug-in, in float32 where it would choose a narrower type."""
+    xml, weights = ir
+    # An empty bin is passed as nothing: OpenVINO refuses a tensor of no bytes.
+    model = core().read_model(xml, weights) if weights else core().read_model(xml)
+    compiled = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    request = compiled.create_infer_request()
+    request.infer({name: openvino_tensor(array) for name, array in feeds.items()})
+    return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
+
+
+def openvino_tensor(array: Any) -> openvino.Tensor:
+    array = np.asarray(array)
+    kinds = {"bfloat16": openvino.Type.bf16, "float8_e4m3fn": openvino.Type.f8e4m3, "float8_e5m2": openvino.Type.f8e5m2}
+    if array.dtype.name in kinds:
+        return openvino.Tensor(
+            np.ascontiguousarray(array).view(np.uint8), openvino.Shape(array.shape), kinds[array.dtype.name]
+        )
+    if array.dtype.kind in "OU":
+        return openvino.Tensor(np.asarray(array, dtype=np.str_))
+    return openvino.Tensor(np.array(array, order="C"))
+
+
+def array_of(tensor: openvino.Tensor) -> np.ndarray:
+    import ml_dtypes
+
+    if tensor.element_type == openvino.Type.bf16:
+        return np.array(tensor.data).view(ml_dtypes.bfloat16)
+    if tensor.element_type == openvino.Type.string:
+        return np.asarray(tensor.str_data, dtype=object)
+    return np.array(tensor.data)
+
+
+def run(engine: str, ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
+    return run_numpy(ir, feeds) if engine == "numpy" else run_openvino(ir, feeds)
+
+
+def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.ndarray]:
+    """Execute an ONNX model with onnxruntime, without its optimisations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, {name: np.asarray(array) for name, array in feeds.items()}))
+
+
+def assert_close(actual: np.ndarray, expected: Any, *, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    """Same dtype, same shape, and values that agree; integers and booleans exactly."""
+    expected = np.asarray(expected)
+    assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
+    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
+    if expected.dtype.kind in "iubOU":
+        np.testing.assert_array_equal(actual, expected)
+        return
+    coarse = {"float16": 2e-3, "bfloat16": 1.6e-2}.get(expected.dtype.name, 0.0)
+    np.testing.assert_allclose(
+        actual.astype(np.float64), expected.astype(np.float64), rtol=max(rtol, coarse), atol=max(atol, coarse)
+    )
+
+
+def check_node(
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Any],
+    expected: Sequence[Any] | None = None,
+    *,
+    engines: Sequence[str] = ENGINES,
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+) -> None:
+    """Convert and run in every engine; ``expected`` defaults to onnxruntime's answer."""
+    wanted = run_onnxruntime(model, feeds) if expected is None else list(expected)
+    ir = converted(model)
+    for engine in engines:
+        actual = run(engine, ir, feeds)
+        assert len(actual) >= len(wanted), f"{engine} gave {len(actual)} outputs, expected {len(wanted)}"
+        for index, (value, want) in enumerate(zip(actual, wanted)):
+            try:
+                assert_close(value, want, rtol=rtol, atol=atol)
+            except AssertionError as error:
+                raise AssertionError(f"{engine}, output {index}: {error}") from error
+
+
+def schema_types(op_type: str, opset: int, variable: str = "T", domain: str = "") -> list[np.dtype[Any]]:
+    """The dtypes that an operator's schema allows for a type variable, as far as NumPy and the IR have them."""
+    schema = onnx.defs.get_schema(op_type, opset, domain)
+    allowed = next(c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == variable)
+    found = []
+    for name, number in onnx.TensorProto.DataType.items():
+        spelled = {"FLOAT": "float", "DOUBLE": "double", "BOOL": "bool"}.get(name, name.lower())
+        if f"tensor({spelled})" in allowed and name not in ("STRING", "COMPLEX64", "COMPLEX128"):
+            try:
+                found.append(element_type_of(number).dtype)
+            except converter.ConversionError:
+                continue
+    return found
