@@ -1,0 +1,150 @@
+"""Pad: a border around a tensor, made of a constant or of the tensor's own elements.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/movement/pad-12.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Bounds, Operation, TensorType, enum, operation
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
+
+from .elementwise import merge_types
+
+
+def source_positions(extent: int, begin: int, end: int, mode: str) -> Array:
+    """For each place along a padded dimension the place it is taken from (edge, reflect, symmetric).
+
+    Negative ``begin`` or ``end`` leave elements out. Raises :class:`InferenceError` where the
+    dimension is too short to be mirrored that far.
+    """
+    places = np.arange(-begin, extent + end)
+    if not places.size:
+        return places
+    if mode == "edge":
+        if extent == 0:
+            raise InferenceError("an empty dimension has no edge to repeat")
+        return np.clip(places, 0, extent - 1)
+    room = extent - 1 if mode == "reflect" else extent
+    if max(begin, end) > room:
+        raise InferenceError(f"mode {mode} can pad {extent} elements by {max(room, 0)}, but not by {max(begin, end)}")
+    skip = 0 if mode == "reflect" else 1
+    places = np.where(places < 0, -places - skip, places)
+    return np.where(places >= extent, 2 * (extent - 1) + skip - places, places)
+
+
+class _Pad(Operation):
+    """Adds ``pads_begin[i]`` elements before dimension ``i`` and ``pads_end[i]`` behind it.
+
+    They are ``pad_value`` (a scalar of data's type, 0 where it is left out), the outermost element
+    (edge), or a mirror image that leaves the outermost element out (reflect) or has it (symmetric).
+    """
+
+    inputs = (3, 4)
+    pad_mode: str = enum("constant", "constant", "edge", "reflect", "symmetric")
+
+    def may_crop(self) -> bool:
+        """Whether negative pads, which leave elements out, are allowed."""
+        return False
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, begin, end = inputs[:3]
+        kind = merge_types([data, *inputs[3:]])
+        for what, pads in (("pads_begin", begin), ("pads_end", end)):
+            self._check_pads(what, pads, data.shape)
+        if len(inputs) > 3 and inputs[3].shape.has_rank and inputs[3].shape.rank:
+            raise InferenceError(f"the pad value must be a scalar, but has the shape {inputs[3].shape}")
+        if not data.shape.has_rank:
+            counts = [pads.shape.element_count() for pads in (begin, end)]
+            known = next((count.value for count in counts if count.is_static), None)
+            return [TensorType(kind, PartialShape.dynamic() if known is None else PartialShape.of_rank(known))]
+        before, after = begin.known_bounds, end.known_bounds
+        if before is None or after is None:
+            return [TensorType(kind, PartialShape([self._grown(d) for d in data.shape]))]
+        exact = before.is_exact and after.is_exact and self.pad_mode != "constant"
+        dims = []
+        for axis, extent in enumerate(data.shape):
+            first, last = int(before.lower.reshape(-1)[axis]), int(after.lower.reshape(-1)[axis])
+            if exact and extent.is_static:
+                source_positions(extent.value, first, last, self.pad_mode)
+            high = int(before.upper.reshape(-1)[axis]) + int(after.upper.reshape(-1)[axis])
+            dims.append(_sum(extent, first + last, high, axis))
+        return [TensorType(kind, PartialShape(dims))]
+
+    def _check_pads(self, what: str, pads: TensorType, shape: PartialShape) -> None:
+        if not (pads.element_type.is_integral or pads.element_type.is_dynamic):
+            raise InferenceError(f"{what} must be integers, but are {pads.element_type}")
+        if pads.shape.has_rank and pads.shape.rank != 1:
+            raise InferenceError(f"{what} must be a list, but has the shape {pads.shape}")
+        if shape.has_rank and not pads.shape.element_count().contains(shape.rank):
+            raise InferenceError(
+                f"{what} has {pads.shape[0]} numbers, but the data {shape} have {shape.rank} dimensions"
+            )
+        known = pads.constant
+        if known is not None and not self.may_crop() and (known < 0).any():
+            raise InferenceError(f"{what} must not be negative, but is {known.tolist()}")
+
+    def _grown(self, extent: Dimension) -> Dimension:
+        return DYNAMIC if self.may_crop() else Dimension(extent.low, INFINITY)
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        first, begin, end = inputs[0].known_bounds, inputs[1].constant, inputs[2].constant
+        fill = inputs[3].constant if len(inputs) > 3 else np.zeros((), np.int64)
+        if first is None or begin is None or end is None or fill is None:
+            return None
+        return Bounds(self.evaluate(first.lower, begin, end, fill), self.evaluate(first.upper, begin, end, fill))
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        before, after = inputs[1].reshape(-1).tolist(), inputs[2].reshape(-1).tolist()
+        if not self.may_crop() and any(pad < 0 for pad in before + after):
+            raise InferenceError(f"pads must not be negative, but are {before} and {after}")
+        if self.pad_mode == "constant":
+            fill = inputs[3] if len(inputs) > 3 else np.zeros((), data.dtype)
+            return _constant(data, before, after, fill)
+        for axis, (begin, end) in enumerate(zip(before, after)):
+            if begin or end:
+                positions = source_positions(data.shape[axis], begin, end, self.pad_mode)
+                data = np.take(data, positions, axis)
+        return data
+
+
+def _sum(extent: Dimension, low: int, high: int, axis: int) -> Dimension:
+    least = extent.low + low
+    most = INFINITY if extent.high == INFINITY or high >= INFINITY else min(INFINITY, extent.high + high)
+    if most < 0:
+        raise InferenceError(f"dimension {axis} of extent {extent} is left with {most} elements")
+    return Dimension(max(0, min(least, INFINITY)), most)
+
+
+def _constant(data: Array, before: Sequence[int], after: Sequence[int], fill: Array) -> Array:
+    shape = tuple(n + begin + end for n, begin, end in zip(data.shape, before, after))
+    if min(shape, default=0) < 0:
+        raise InferenceError(f"pads {list(before)} and {list(after)} leave less than nothing of {list(data.shape)}")
+    if min([*before, *after], default=0) >= 0 and not any([*before, *after]):
+        return data
+    out = np.full(shape, fill.reshape(()), data.dtype)
+    target = tuple(slice(max(0, begin), n - max(0, end)) for n, begin, end in zip(shape, before, after))
+    source = tuple(slice(max(0, -begin), n - max(0, -end)) for n, begin, end in zip(data.shape, before, after))
+    kept = data[source]
+    if kept.size:
+        out[target] = kept
+    return out
+
+
+@operation("Pad", opset=1)
+class Pad1(_Pad):
+    """Pad without negative pads."""
+
+
+@operation("Pad", opset=12)
+class Pad12(_Pad):
+    """Negative pads leave elements out."""
+
+    def may_crop(self) -> bool:
+        return True
