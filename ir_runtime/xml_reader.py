@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from lxml import etree
@@ -100,7 +100,7 @@ def _parse(document: bytes) -> etree._Element:
     options: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False}
     try:
         # The declaration of a DOCTYPE precedes every element, so a look at the head decides.
-        etree.fromstring(document, etree.XMLParser(target=_NoDoctype(), **options))
+        etree.fromstring(document, etree.XMLParser(target=cast(Any, _NoDoctype()), **options))
     except _NoDoctype.Seen:
         pass
     except (etree.XMLSyntaxError, ValueError) as error:
@@ -245,8 +245,8 @@ class _Reader:
         ports = _children(_child(layer.element, "output"), "port")
         if len(ports) > len(node.outputs) and op.role != "result":
             raise FormatError(f"{layer.where}: {len(ports)} outputs are listed, but it has {len(node.outputs)}")
-        for port, output in zip(ports, node.outputs):
-            _check_port(port, output, layer)
+        for element, made in zip(ports, node.outputs):
+            _check_port(element, made, layer)
         return node
 
     def _operation(self, layer: _Layer, inputs: list[Output], depth: int) -> Operation:
@@ -256,7 +256,7 @@ class _Reader:
         try:
             cls = find_operation(layer.type, int(matched[1]))
             if cls.role == "constant":
-                return cls(value=self._constant(layer))  # type: ignore[call-arg]
+                return cls(value=self._constant(layer))
             values = _attributes(cls, layer)
             if cls.subgraph_names:
                 values["bodies"] = self._subgraphs(cls, layer, len(inputs), depth)

@@ -239,7 +239,11 @@ def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
 def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction], other: int) -> Body:
     def body(ctx: Context, data: Output, axes: Axes) -> Output:
         if data.element_type is element_types.boolean:
-            return _apply(ctx, logical, data, axes)
+            if axes.known is not None:
+                return _apply(ctx, logical, data, axes)
+            # The CPU plug-in runs a logical reduction only over axes it knows beforehand.
+            numbers = _apply(ctx, cls, _in_type(ctx, data, element_types.i32), axes)
+            return ctx.emit(elementwise.Greater1(), numbers, ctx.constant(0, "i32"))
         if data.element_type in _INTEGERS:
             return _integer_extreme(ctx, data, axes, cls, other)
         return _apply(ctx, cls, data, axes)
@@ -316,14 +320,17 @@ class _Member:
         if not front:
             return self.unreduced(ctx, data)
         reduced = Axes(ctx.constant(front), keep, front)
-        if any(data.shape[axis].high == 0 for axis in front):
-            return self._of_nothing(ctx, data, reduced)
-        return self.body(ctx, data, reduced)
+        return self._reduced(ctx, data, reduced)
 
-    def _of_nothing(self, ctx: Context, data: Output, axes: Axes) -> Output:
-        """The reduction of no elements, for which the engines have answers of their own."""
-        logical = data.element_type is element_types.boolean
-        shaped = _apply(ctx, reduction.ReduceLogicalOr1 if logical else reduction.ReduceSum1, data, axes)
+    def _reduced(self, ctx: Context, data: Output, axes: Axes) -> Output:
+        """The body, or what it means to reduce no elements: engines have answers of their own to that."""
+        empty = data.shape.has_rank and any(
+            extent.high == 0 for i, extent in enumerate(data.shape) if axes.known is None or i in axes.known
+        )
+        if not empty:
+            return self.body(ctx, data, axes)
+        numbers = _in_type(ctx, data, element_types.i32)
+        shaped = _apply(ctx, reduction.ReduceSum1, numbers, axes)
         value = ctx.like(_identity_value(self.name, data.element_type), data)
         return ctx.emit(movement.Broadcast3(mode="numpy"), value, _extents(ctx, shaped))
 
@@ -335,7 +342,7 @@ class _Member:
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
-        kept = self.body(ctx, data, Axes(axes, True, None))
+        kept = self._reduced(ctx, data, Axes(axes, True, None))
         if keep:
             return kept
         if number.is_static and data.shape.has_rank and number.value <= data.shape.rank:
