@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from .conversion import convert_model, save_model
+from .equivalence import Comparison, LayerDifference, Report, Tolerance, verify
 from .errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
 from .registry import onnx_op
 
 __all__ = [
+    "Comparison",
+    "LayerDifference",
+    "Report",
+    "Tolerance",
     "ConversionError",
     "InvalidModelError",
     "UnsupportedModelError",
@@ -14,4 +19,5 @@ __all__ = [
     "convert_model",
     "onnx_op",
     "save_model",
+    "verify",
 ]

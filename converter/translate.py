@@ -35,7 +35,7 @@ def translate_model(file: OnnxFile) -> Model:
     Raises :class:`converter.errors.ConversionError` that lists every root cause.
     """
     proto = file.proto
-    opsets = _opsets(file)
+    opsets = model_opsets(file)
     if not proto.HasField("graph"):
         raise InvalidModelError("the model has no graph")
     walk = GraphTranslation(file, opsets)
@@ -47,7 +47,8 @@ def translate_model(file: OnnxFile) -> Model:
     return model
 
 
-def _opsets(file: OnnxFile) -> dict[str, int]:
+def model_opsets(file: OnnxFile) -> dict[str, int]:
+    """The version of every domain that the model imports; raises :class:`InvalidModelError`."""
     proto = file.proto
     found: dict[str, int] = {}
     for entry in proto.opset_import:

@@ -173,11 +173,7 @@ class CompiledModel:
 
     def __init__(self, model: Model) -> None:
         self._plan = _Plan(model)
-        self.inputs: list[Port] = [_port(node.outputs[0], node.outputs[0].names, node) for node in model.parameters]
-        self.outputs: list[Port] = [
-            _port(node.inputs[0], node.output_names or node.inputs[0].names, node.inputs[0].node)
-            for node in model.results
-        ]
+        self.inputs, self.outputs = ports_of(model)
 
     @property
     def input_names(self) -> list[str]:
@@ -229,6 +225,13 @@ class CompiledModel:
 def compile_model(model: Model) -> CompiledModel:
     """Make ``model`` ready to run in NumPy: order the work, compute what is constant."""
     return CompiledModel(model)
+
+
+def ports_of(model: Model) -> tuple[list[Port], list[Port]]:
+    """The inputs and outputs of ``model`` as a caller sees them."""
+    inputs = [_port(node.outputs[0], node.outputs[0].names, node) for node in model.parameters]
+    sources = [(node, node.inputs[0]) for node in model.results]
+    return inputs, [_port(source, node.output_names or source.names, source.node) for node, source in sources]
 
 
 def _port(output: Output, names: Sequence[str], node: Node) -> Port:

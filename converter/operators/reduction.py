@@ -319,7 +319,8 @@ class _Member:
         front = tuple(sorted(normalize_axes(known.reshape(-1).tolist(), data.shape.rank)))
         if not front:
             return self.unreduced(ctx, data)
-        reduced = Axes(ctx.constant(front), keep, front)
+        plain = known.shape == (len(front),) and tuple(known.tolist()) == front
+        reduced = Axes(axes if plain else ctx.constant(front), keep, front)
         return self._reduced(ctx, data, reduced)
 
     def _reduced(self, ctx: Context, data: Output, axes: Axes) -> Output:

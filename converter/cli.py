@@ -1,0 +1,385 @@
+"""The ``onnx2ir`` command: the only place that prints or exits.
+
+Results go to stdout, messages to stderr. Exit codes: 0 done, 1 the check failed or the model cannot
+be converted, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ir_runtime import Model, ModelError, Port, compile_model, read_model
+from ir_runtime.executor import ports_of
+
+from .conversion import convert_model, save_model
+from .equivalence import Report, verify
+from .equivalence.inputs import given_inputs, random_inputs
+from .errors import ConversionError
+from .support import needed_operators, supported_operators
+
+_INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _out() -> Console:
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def _err() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class _State:
+    """What the options of the whole command say."""
+
+    def __init__(self, quiet: bool, verbose: bool) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+
+    def say(self, message: str) -> None:
+        if not self.quiet:
+            _err().print(escape(message))
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Every expected error becomes one message and exit code 1; a traceback only with --verbose."""
+
+    @click.pass_context
+    def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
+        state: _State = context.obj
+        try:
+            return function(state, *args, **kwargs)
+        except (ConversionError, ModelError, OSError, MemoryError) as error:
+            if state.verbose:
+                _err().print_exception()
+            text = str(error) or type(error).__name__
+            _err().print(f"[bold red]error:[/] {escape(text)}")
+            context.exit(1)
+
+    return update_wrapper(wrapper, function)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("-q", "--quiet", is_flag=True, help="Print results and errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print details, and tracebacks of errors.")
+@click.version_option(package_name="onnx2ir")
+@click.pass_context
+def main(context: click.Context, quiet: bool, verbose: bool) -> None:
+    """Convert ONNX models to OpenVINO IR and prove that both compute the same.
+
+    \b
+    Examples:
+      onnx2ir convert model.onnx -o model.xml --verify
+      onnx2ir verify model.onnx model.xml
+      onnx2ir ops model.onnx
+    """
+    if quiet and verbose:
+        raise click.UsageError("--quiet and --verbose exclude each other")
+    level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s: %(message)s", force=True)
+    context.obj = _State(quiet, verbose)
+
+
+@main.command()
+@click.argument("model", type=_INPUT_FILE)
+@click.option("-o", "--output", type=_OUTPUT_FILE, help="The .xml to write; by default the model's name.")
+@click.option(
+    "--compress-to-fp16/--no-compress-to-fp16",
+    default=False,
+    show_default=True,
+    help="Store float weights as float16.",
+)
+@click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
+@click.option("--inputs", type=_INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
+@click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@_guarded
+def convert(
+    state: _State,
+    model: Path,
+    output: Path | None,
+    compress_to_fp16: bool,
+    check: bool,
+    inputs: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin).
+
+    \b
+    Examples:
+      onnx2ir convert model.onnx
+      onnx2ir convert model.onnx -o ir/model.xml --verify
+      onnx2ir convert model.onnx --compress-to-fp16
+    """
+    if not check and inputs is not None:
+        raise click.UsageError("--inputs is of use with --verify only")
+    target = output or model.with_suffix(".xml")
+    if target.suffix.lower() == ".bin":
+        raise click.UsageError("the output must not end in .bin, which is the weights' name")
+    if target.resolve() == model.resolve() or target.with_suffix(".bin").resolve() == model.resolve():
+        raise click.UsageError(f"the output would overwrite the model {model}")
+    if not target.parent.is_dir():
+        raise click.UsageError(f"the folder {target.parent} does not exist")
+    state.say(f"Converting {model}")
+    converted = convert_model(model)
+    save_model(converted, target, compress_to_fp16=compress_to_fp16)
+    report = verify(model, target, inputs=inputs, seed=seed) if check else None
+    weights = target.with_suffix(".bin")
+    if as_json:
+        result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(read_model(target))}
+        if report is not None:
+            result["verification"] = report.to_dict()
+        click.echo(_json(result))
+    else:
+        count = len(converted.nodes())
+        state.say(f"Wrote {target} ({count} layers) and {weights} ({_size(weights.stat().st_size)})")
+        if report is not None:
+            _print_report(report)
+    _exit_of(report)
+
+
+@main.command("verify")
+@click.argument("model", type=_INPUT_FILE)
+@click.argument("ir", type=_INPUT_FILE)
+@click.option("--inputs", type=_INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance instead of each type's own.")
+@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance instead of each type's own.")
+@click.option("--layers/--no-layers", default=None, help="Compare inner tensors; by default where an output fails.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@_guarded
+def verify_command(
+    state: _State,
+    model: Path,
+    ir: Path,
+    inputs: Path | None,
+    seed: int,
+    rtol: float | None,
+    atol: float | None,
+    layers: bool | None,
+    as_json: bool,
+) -> None:
+    """Compare the ONNX file MODEL with the IR (.xml), output by output.
+
+    \b
+    Examples:
+      onnx2ir verify model.onnx model.xml
+      onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
+      onnx2ir verify model.onnx model.xml --layers --json
+    """
+    state.say(f"Verifying {ir} against {model}")
+    report = verify(model, ir, inputs=inputs, seed=seed, rtol=rtol, atol=atol, layers=layers)
+    if as_json:
+        click.echo(_json(report.to_dict()))
+    else:
+        _print_report(report)
+    _exit_of(report)
+
+
+@main.command()
+@click.argument("ir", type=_INPUT_FILE)
+@click.option("--inputs", type=_INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("-o", "--output", type=_OUTPUT_FILE, help="Save the outputs as .npz.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outputs' figures as JSON.")
+@_guarded
+def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | None, as_json: bool) -> None:
+    """Execute the IR (.xml) in NumPy.
+
+    \b
+    Examples:
+      onnx2ir run model.xml
+      onnx2ir run model.xml --inputs photo.npz -o result.npz
+    """
+    compiled = compile_model(read_model(ir))
+    feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
+    result = compiled(feeds)
+    if output is not None:
+        arrays: dict[str, Any] = {port.name: value for port, value in zip(compiled.outputs, result.to_list())}
+        with output.open("wb") as file:
+            np.savez(file, **arrays)
+        state.say(f"Wrote {output}")
+    rows = [_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())]
+    if as_json:
+        click.echo(_json({"outputs": rows}))
+        return
+    table = _table("output", "type", "shape", "min", "mean", "max")
+    for row in rows:
+        figures = [row["min"], row["mean"], row["max"]]
+        table.add_row(
+            escape(row["name"]), row["type"], str(row["shape"]), *["-" if f is None else f"{f:.6g}" for f in figures]
+        )
+    _out().print(table)
+
+
+def _figures(port: Port, value: np.ndarray[Any, Any]) -> dict[str, Any]:
+    numeric = value.dtype.kind not in "OUST" and value.size > 0
+    as_float = value.astype(np.float64) if numeric else None
+    return {
+        "name": port.name,
+        "type": str(port.element_type),
+        "shape": list(value.shape),
+        "min": None if as_float is None else float(as_float.min()),
+        "mean": None if as_float is None else float(as_float.mean()),
+        "max": None if as_float is None else float(as_float.max()),
+    }
+
+
+@main.command()
+@click.argument("ir", type=_INPUT_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_guarded
+def inspect(state: _State, ir: Path, as_json: bool) -> None:
+    """Show inputs, outputs, layers and weights of the IR (.xml).
+
+    \b
+    Example:
+      onnx2ir inspect model.xml
+    """
+    summary = _summary(read_model(ir))
+    if as_json:
+        click.echo(_json(summary))
+        return
+    table = _table("", "name", "type", "shape")
+    for side in ("inputs", "outputs"):
+        for port in summary[side]:
+            table.add_row(side[:-1], escape(port["name"]), port["type"], port["shape"])
+    _out().print(table)
+    layers = _table("layer", "count")
+    for name, count in summary["layers"].items():
+        layers.add_row(name, str(count))
+    _out().print(layers)
+    _out().print(f"weights: {_size(summary['weight_bytes'])}")
+
+
+def _summary(model: Model) -> dict[str, Any]:
+    inputs, outputs = ports_of(model)
+
+    def described(ports: list[Port]) -> list[dict[str, str]]:
+        return [{"name": port.name, "type": str(port.element_type), "shape": str(port.partial_shape)} for port in ports]
+
+    nodes = [node for part in model.all_models() for node in part.nodes()]
+    counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
+    return {
+        "inputs": described(inputs),
+        "outputs": described(outputs),
+        "layers": dict(sorted(counts.items())),
+        "weight_bytes": sum(node.op.data.byte_size for node in nodes if node.op.data is not None),
+    }
+
+
+@main.command()
+@click.argument("model", type=_INPUT_FILE, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_guarded
+def ops(state: _State, model: Path | None, as_json: bool) -> None:
+    """List the operators that can be converted, or those that MODEL (.onnx) needs.
+
+    With a MODEL the exit code is 1 where it needs one that cannot be converted.
+
+    \b
+    Examples:
+      onnx2ir ops
+      onnx2ir ops model.onnx
+    """
+    if model is None:
+        supported = supported_operators()
+        if as_json:
+            click.echo(_json([asdict(operator) for operator in supported]))
+            return
+        table = _table("operator", "domain", "versions")
+        for operator in supported:
+            table.add_row(operator.op_type, operator.domain or "ai.onnx", ", ".join(map(str, operator.versions)))
+        _out().print(table)
+        return
+    needed = needed_operators(model)
+    if as_json:
+        click.echo(_json([asdict(operator) for operator in needed]))
+    else:
+        table = _table("operator", "domain", "opset", "nodes", "supported")
+        for entry in needed:
+            verdict = f"[red]no: {escape(entry.problem)}[/]" if entry.problem else "[green]yes[/]"
+            table.add_row(
+                escape(entry.op_type), escape(entry.domain or "ai.onnx"), str(entry.opset), str(entry.count), verdict
+            )
+        _out().print(table)
+    if any(entry.problem for entry in needed):
+        click.get_current_context().exit(1)
+
+
+def _print_report(report: Report) -> None:
+    table = _table("output", "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
+    for row in report.outputs:
+        verdict = "[green]equal[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
+        table.add_row(
+            escape(row.name),
+            row.element_type,
+            str(list(row.shape)),
+            f"{row.max_absolute:.3g}",
+            f"{row.max_relative:.3g}",
+            "-" if row.max_ulps is None else f"{row.max_ulps:.0f}",
+            "-" if row.cosine is None else f"{row.cosine:.7f}",
+            verdict,
+        )
+    console = _out()
+    console.print(table)
+    for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
+        console.print(f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}")
+    first = report.first_divergence
+    if first is not None:
+        where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
+        console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
+    inputs = "given inputs" if report.seed is None else f"random inputs of seed {report.seed}"
+    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
+    console.print(f"{verdict} against {escape(report.oracle)} on {inputs}")
+
+
+def _exit_of(report: Report | None) -> None:
+    if report is not None and not report.passed:
+        click.get_current_context().exit(1)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _json(value: Any) -> str:
+    # NaN and infinity are no JSON: they become texts.
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value
+
+
+def _size(count: int) -> str:
+    amount = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"

@@ -1,0 +1,84 @@
+"""Inputs for a comparison: seeded random ones, or the user's own files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.errors import VerificationError
+from ir_runtime import Port
+from ir_runtime.element_types import Array
+
+_UNKNOWN_RANK = (1, 3, 32, 32)
+
+
+def random_inputs(ports: Sequence[Port], seed: int) -> dict[str, Array]:
+    """One array an input, the same for the same seed.
+
+    Unknown extents become small numbers (batch 2; 32 elsewhere in images, 8 otherwise) that respect
+    the port's bounds.
+    """
+    generator = np.random.default_rng(seed)
+    return {port.name: _random(port, generator) for port in ports}
+
+
+def _shape(port: Port) -> tuple[int, ...]:
+    if not port.partial_shape.has_rank:
+        return _UNKNOWN_RANK
+    dims = port.partial_shape.dims
+    shape = []
+    for index, extent in enumerate(dims):
+        wanted = 2 if index == 0 and len(dims) > 1 else 32 if len(dims) >= 4 else 8
+        shape.append(max(extent.low, min(extent.high, wanted)))
+    return tuple(shape)
+
+
+def _random(port: Port, generator: np.random.Generator) -> Array:
+    kind, shape = port.element_type, _shape(port)
+    if kind.is_real:
+        return generator.standard_normal(shape).astype(kind.dtype)
+    if kind.kind == "boolean":
+        return generator.integers(0, 2, shape).astype(np.bool_)
+    if kind.is_integral:
+        # Small and not negative, because integers are indices more often than not.
+        return generator.integers(0, 2 if kind.bits < 8 else 8, shape).astype(kind.dtype)
+    if kind.name == "string":
+        words = np.array(["alpha", "beta", "gamma"], np.object_)
+        return words[generator.integers(0, 3, shape)]
+    raise VerificationError(f"no random values can be made for input '{port.name}' of type {kind}")
+
+
+def given_inputs(source: str | os.PathLike[str] | Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Array]:
+    """The user's inputs: a mapping, an ``.npz`` with one array an input, or an ``.npy`` for the only one.
+
+    Raises :class:`VerificationError` where the file cannot be read, or an input is missing or unknown.
+    """
+    values = dict(source) if isinstance(source, Mapping) else _load(Path(source), ports)
+    known = {name: port for port in ports for name in (port.name, *port.names)}
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise VerificationError(f"the model has no inputs {unknown}; it has {[port.name for port in ports]}")
+    found = {known[name].name: np.asarray(value) for name, value in values.items()}
+    missing = [port.name for port in ports if port.name not in found]
+    if missing:
+        raise VerificationError(f"no values were given for the inputs {missing}")
+    return found
+
+
+def _load(path: Path, ports: Sequence[Port]) -> dict[str, Array]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            if len(ports) != 1:
+                raise VerificationError(
+                    f"{path} holds one array, but the model has the inputs {[port.name for port in ports]}: use an .npz"
+                )
+            return {ports[0].name: loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise VerificationError(f"{path} cannot be read as .npy or .npz: {error}") from error

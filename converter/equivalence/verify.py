@@ -1,0 +1,133 @@
+"""verify: run the ONNX model and the IR on the same inputs and compare every output by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Union
+
+from converter.errors import VerificationError
+from converter.onnx_file import ModelSource
+from ir_runtime import Model, ModelError, compile_model, read_model
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Node
+from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.shape_inference import make_node
+
+from .compare import Comparison, Tolerance, compare
+from .inputs import given_inputs, random_inputs
+from .oracle import oracle
+
+InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's."""
+
+    layer: str
+    type: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of :func:`verify`.
+
+    ``oracle`` names what ran the ONNX model. ``layers`` lists inner tensors in the IR's order, where
+    they were asked for or an output failed; ``first_divergence`` is the first of them that is beyond
+    its tolerance.
+    """
+
+    passed: bool
+    oracle: str
+    seed: int | None
+    inputs: dict[str, list[int]]
+    outputs: tuple[Comparison, ...]
+    layers: tuple[LayerDifference, ...] = ()
+
+    @property
+    def first_divergence(self) -> LayerDifference | None:
+        return next((layer for layer in self.layers if not layer.comparison.passed), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for JSON."""
+        first = self.first_divergence
+        return {**asdict(self), "first_divergence": None if first is None else asdict(first)}
+
+
+def verify(
+    onnx_model: ModelSource,
+    ir: Model | str | os.PathLike[str],
+    *,
+    inputs: InputSource = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    layers: bool | None = None,
+) -> Report:
+    """Run both sides on the same inputs and compare every output by name.
+
+    ``inputs`` is a mapping of arrays, an ``.npz`` or (for one input) an ``.npy``; without it the inputs
+    are random with ``seed``. ``rtol`` and ``atol`` replace the tolerance that each type has. ``layers``
+    compares inner tensors, too; by default only where an output fails.
+
+    Raises :class:`converter.VerificationError` where a side cannot be run, and
+    :class:`ir_runtime.ModelError` where the IR cannot be read.
+    """
+    if hasattr(onnx_model, "read"):
+        onnx_model = onnx_model.read()  # it is needed more than once
+    model = ir if isinstance(ir, Model) else read_model(ir)
+    compiled = compile_model(model)
+    feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
+    tolerance = None if rtol is None and atol is None else Tolerance(rtol or 0.0, atol or 0.0)
+    name, evaluate = oracle(onnx_model)
+    expected = evaluate(feeds)
+    try:
+        result = compiled(feeds)
+    except ModelError as error:
+        raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
+    known = {alias for port in compiled.outputs for alias in (port.name, *port.names)}
+    missing = [output for output in expected if output not in known]
+    if missing:
+        raise VerificationError(f"the IR has no outputs {missing}; it has {compiled.output_names}")
+    outputs = tuple(compare(output, value, result[output], tolerance) for output, value in expected.items())
+    passed = all(comparison.passed for comparison in outputs)
+    details: tuple[LayerDifference, ...] = ()
+    if layers or (layers is None and not passed):
+        details = _compare_layers(onnx_model, model, feeds, tolerance)
+    shapes = {port: list(value.shape) for port, value in feeds.items()}
+    return Report(passed, name, seed if inputs is None else None, shapes, outputs, details)
+
+
+def _compare_layers(
+    onnx_model: ModelSource, model: Model, feeds: Mapping[str, Array], tolerance: Tolerance | None
+) -> tuple[LayerDifference, ...]:
+    """Every tensor that both sides know by name, in the order of the IR."""
+    named = [
+        (output, output.names[0])
+        for node in model.nodes()
+        for output in node.outputs
+        if output.names and node not in model.parameters and node.op.data is None
+    ]
+    probes = []
+    for output, name in named:
+        probe = make_node(Result1(), [output], name)
+        probe.output_names = [name]
+        probes.append(probe)
+    try:
+        _, evaluate = oracle(onnx_model, [name for _, name in named])
+        expected = evaluate(feeds)
+        values = compile_model(_observed(model, probes))(feeds)
+    except (VerificationError, ModelError):
+        return ()  # inner tensors that a side cannot show (sequences, odd types): the outputs stand alone
+    return tuple(
+        LayerDifference(output.node.name, output.node.op.type, compare(name, expected[name], values[name], tolerance))
+        for output, name in named
+        if name in expected
+    )
+
+
+def _observed(model: Model, probes: list[Node]) -> Model:
+    return Model(model.name, model.parameters, probes, model.sinks, model.runtime_info, model.version)
