@@ -1,0 +1,498 @@
+"""Convolutions over the spatial dimensions of ``[N, C, D1, D2, ...]``, their transposes, and the
+deformable and binary ones.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/convolution-1.html
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
+from ir_runtime.windows import Window, pad_for, shifted
+
+from .elementwise import merge_types
+
+_COLUMN_BYTES = 1 << 23
+"""How much memory one block of unfolded windows may take; small enough to stay near the cache."""
+
+
+class _Convolution(Operation):
+    """What all convolutions have: how the window moves; lists have one entry a spatial dimension.
+
+    ``pads_begin`` and ``pads_end`` are used where ``auto_pad`` is ``explicit``.
+    """
+
+    inputs = (2, 2)
+    strides: tuple[int, ...] = integers((1, 1))
+    pads_begin: tuple[int, ...] = integers((0, 0))
+    pads_end: tuple[int, ...] = integers((0, 0))
+    dilations: tuple[int, ...] = integers((1, 1))
+    auto_pad: str = enum("explicit", "explicit", "same_upper", "same_lower", "valid")
+
+    def checked_lists(self, rank: int) -> list[tuple[int, ...]]:
+        """Strides, dilations and both pads, which must have ``rank`` entries each."""
+        lists = [self.strides, self.dilations]
+        if any(len(values) != rank for values in lists) or min(*self.strides, *self.dilations, 1) < 1:
+            raise InferenceError(f"strides and dilations must be {rank} positive numbers each")
+        if self.auto_pad != "explicit":
+            return [*lists, (0,) * rank, (0,) * rank]
+        if len(self.pads_begin) != rank or len(self.pads_end) != rank:
+            raise InferenceError(f"pads_begin and pads_end must be {rank} numbers each")
+        return [*lists, self.pads_begin, self.pads_end]
+
+    def windows(self, kernel: Sequence[int]) -> list[Window]:
+        """The window of every spatial dimension, for a kernel of these extents."""
+        strides, dilations, begins, ends = self.checked_lists(len(kernel))
+        return [
+            Window(extent, stride, dilation, begin, end, self.auto_pad)
+            for extent, stride, dilation, begin, end in zip(kernel, strides, dilations, begins, ends)
+        ]
+
+    def moved_over(self, extents: Sequence[Dimension], kernel: Sequence[Dimension]) -> list[Dimension]:
+        """How many positions the window takes along each of ``extents``."""
+        if all(size.is_static for size in kernel):
+            windows = self.windows([size.value for size in kernel])
+            return [window.count_dimension(extent) for window, extent in zip(windows, extents)]
+        self.checked_lists(len(kernel))
+        return [DYNAMIC] * len(kernel)
+
+
+def _real_type(inputs: Sequence[TensorType]) -> ElementType:
+    return merge_types(inputs)
+
+
+def _spatial_rank(what: str, data: PartialShape, weights: PartialShape, lead: int) -> int | None:
+    """The number of spatial dimensions, where ``lead`` is how many others the weights have."""
+    if data.has_rank and weights.has_rank and data.rank - 2 != weights.rank - lead:
+        raise InferenceError(f"{what} of the shape {weights} do not fit data of the shape {data}")
+    if data.has_rank:
+        if data.rank < 3:
+            raise InferenceError(f"data must have at least three dimensions, but are {data}")
+        return data.rank - 2
+    return weights.rank - lead if weights.has_rank else None
+
+
+def _ranked(shape: PartialShape, rank: int) -> PartialShape:
+    return shape if shape.has_rank else PartialShape.of_rank(rank)
+
+
+def _check_channels(channels: Dimension, wanted: Dimension, data: PartialShape, weights: PartialShape) -> None:
+    if channels.merge(wanted) is None:
+        raise InferenceError(f"weights {weights} need {wanted} channels, but the data {data} have {channels}")
+
+
+def _working(*arrays: Array) -> tuple[Array, ...]:
+    """The arrays in a type that BLAS sums them up in: float32 for smaller floats, float64 for integers."""
+    dtype = arrays[0].dtype
+    if dtype.kind in "iub":
+        return tuple(array.astype(np.float64) for array in arrays)
+    if dtype.itemsize < 4:
+        return tuple(array.astype(np.float32) for array in arrays)
+    return arrays
+
+
+def convolve(data: Array, weights: Array, windows: Sequence[Window]) -> Array:
+    """The convolution of ``[N, G*C, ...]`` with ``[G, M, C, ...]`` to ``[N, G*M, ...]``.
+
+    A depthwise one adds up one product a kernel element; any other unfolds the windows a block of
+    output positions at a time and leaves the sums to BLAS.
+    """
+    groups, per_group, depth = weights.shape[:3]
+    counts = [window.count(extent) for window, extent in zip(windows, data.shape[2:])]
+    padded = pad_for(data, windows, 0)
+    padded = padded.reshape(data.shape[0], groups, depth, *padded.shape[2:])
+    shape = (data.shape[0], groups, per_group, *counts)
+    result: Array
+    if 0 in shape or depth == 0 or math.prod(weights.shape) == 0:
+        result = np.zeros(shape, data.dtype)
+    elif depth == 1 and groups > 1:
+        result = _depthwise(padded, weights, windows, counts)
+    else:
+        result = _unfolded(padded, weights, windows, counts)
+    return result.reshape(data.shape[0], groups * per_group, *counts)
+
+
+def _view(padded: Array, windows: Sequence[Window], taps: Sequence[int], counts: Sequence[int], lead: int) -> Array:
+    for axis, (window, tap, count) in enumerate(zip(windows, taps, counts), lead):
+        padded = shifted(padded, axis, window, tap, count)
+    return padded
+
+
+def _all_taps(windows: Sequence[Window]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*[range(window.kernel) for window in windows]))
+
+
+def _depthwise(padded: Array, weights: Array, windows: Sequence[Window], counts: Sequence[int]) -> Array:
+    batch, groups = padded.shape[:2]
+    per_group = weights.shape[1]
+    out = np.empty((batch, groups, per_group, *counts), padded.dtype)
+    # Blocks of groups whose sums stay in the cache while the kernel's elements pass over them.
+    step = max(1, (1 << 18) // max(1, per_group * math.prod(counts)))
+    for start in range(0, groups, step):
+        part = slice(start, start + step)
+        total = out[:, part]
+        product = np.empty_like(total)
+        for index, taps in enumerate(_all_taps(windows)):
+            view = _view(padded[:, part], windows, taps, counts, 3)
+            place: tuple[Any, ...] = (part, slice(None), 0, *taps)
+            factor = weights[place].reshape(1, -1, per_group, *[1] * len(counts))
+            if index == 0:
+                np.multiply(view, factor, out=total)
+            else:
+                np.multiply(view, factor, out=product)
+                total += product
+    return out
+
+
+def _unfolded(padded: Array, weights: Array, windows: Sequence[Window], counts: Sequence[int]) -> Array:
+    batch, groups, depth = padded.shape[:3]
+    per_group = weights.shape[1]
+    taps = _all_taps(windows)
+    matrix = weights.reshape(groups, per_group, depth * len(taps))
+    out = np.empty((batch, groups, per_group, *counts), padded.dtype)
+    if len(taps) == 1:
+        view = _view(padded, windows, taps[0], counts, 3)
+        np.matmul(
+            matrix,
+            view.reshape(batch, groups, depth, -1),
+            out=out.reshape(batch, groups, per_group, -1),
+        )
+        return out
+    rest = math.prod(counts[1:])
+    row_bytes = groups * depth * len(taps) * rest * padded.itemsize
+    rows = max(1, min(counts[0], _COLUMN_BYTES // max(1, row_bytes)))
+    columns = np.empty((groups, depth, len(taps), rows, *counts[1:]), padded.dtype)
+    for item in range(batch):
+        source = padded[item]
+        for start in range(0, counts[0], rows):
+            stop = min(start + rows, counts[0])
+            block = columns if stop - start == rows else np.empty_like(columns[:, :, :, : stop - start])
+            for index, tap in enumerate(taps):
+                view = _view(source, windows, tap, counts, 2)
+                block[:, :, index] = view[:, :, start:stop]
+            flat = block.reshape(groups, depth * len(taps), -1)
+            made = np.matmul(matrix, flat)
+            out[item, :, :, start:stop] = made.reshape(groups, per_group, stop - start, *counts[1:])
+    return out
+
+
+@operation("Convolution", opset=1)
+class Convolution1(_Convolution):
+    """``[N, C, ...]`` with weights ``[O, C, ...]`` to ``[N, O, ...]``; the weights are not mirrored."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, weights = inputs[0].shape, inputs[1].shape
+        kind = _real_type(inputs)
+        rank = _spatial_rank("weights", data, weights, 2)
+        if rank is None:
+            return [TensorType(kind, PartialShape.dynamic())]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
+        _check_channels(data[1], weights[1], data, weights)
+        spatial = self.moved_over(data.dims[2:], weights.dims[2:])
+        return [TensorType(kind, PartialShape([data[0], weights[0], *spatial]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, weights = _working(*inputs)
+        out = convolve(data, weights[None], self.windows(weights.shape[2:]))
+        return out.astype(inputs[0].dtype, copy=False)
+
+
+@operation("GroupConvolution", opset=1)
+class GroupConvolution1(_Convolution):
+    """``[N, G*C, ...]`` with weights ``[G, M, C, ...]`` to ``[N, G*M, ...]``: G convolutions side by side."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, weights = inputs[0].shape, inputs[1].shape
+        kind = _real_type(inputs)
+        rank = _spatial_rank("weights", data, weights, 3)
+        if rank is None:
+            return [TensorType(kind, PartialShape.dynamic())]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 3)
+        _check_channels(data[1], weights[0] * weights[2], data, weights)
+        spatial = self.moved_over(data.dims[2:], weights.dims[3:])
+        return [TensorType(kind, PartialShape([data[0], weights[0] * weights[1], *spatial]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, weights = _working(*inputs)
+        out = convolve(data, weights, self.windows(weights.shape[3:]))
+        return out.astype(inputs[0].dtype, copy=False)
+
+
+class _Backprop(_Convolution):
+    """The transpose of a convolution: every element spreads over a window, and what overlaps adds up.
+
+    The extent is ``stride*(in-1) + span - pads + output_padding``, or what the third input says; then
+    ``same_upper`` and ``same_lower`` make the pads fit.
+    """
+
+    inputs = (2, 3)
+    output_padding: tuple[int, ...] = integers((0, 0))
+
+    def paddings(self, rank: int) -> tuple[int, ...]:
+        found = self.output_padding or (0,) * rank
+        if len(found) != rank:
+            if any(found):
+                raise InferenceError(f"output_padding must be {rank} numbers, but is {list(found)}")
+            found = (0,) * rank
+        return found
+
+    def spread_over(
+        self, extents: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
+    ) -> list[Dimension]:
+        rank = len(kernel)
+        strides, dilations, begins, ends = self.checked_lists(rank)
+        if target is not None:
+            bounds = target.known_bounds
+            if bounds is None:
+                return [DYNAMIC] * rank
+            if bounds.lower.size != rank:
+                raise InferenceError(f"output_shape must be {rank} numbers, but is {bounds.lower.tolist()}")
+            return bounds.dimensions()
+        grown = []
+        rows = zip(extents, kernel, strides, dilations, begins, ends, self.paddings(rank))
+        for extent, size, stride, dilation, begin, end, more in rows:
+            if self.auto_pad.startswith("same"):
+                begin = end = 0
+
+            def spread(n: int, k: int, fixed: int = more - begin - end, s: int = stride, d: int = dilation) -> int:
+                return s * (n - 1) + (k - 1) * d + 1 + fixed
+
+            low = max(0, spread(extent.low, size.low)) if extent.low else 0
+            high = INFINITY if INFINITY in (extent.high, size.high) else spread(extent.high, size.high)
+            if high < 0:
+                raise InferenceError(f"pads {begin} and {end} leave less than nothing of the output")
+            grown.append(Dimension(min(low, INFINITY), min(high, INFINITY)))
+        return grown
+
+    def transposed(self, data: Array, weights: Array, target: Sequence[int] | None) -> Array:
+        """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
+        groups, depth, per_group = weights.shape[:3]
+        kernel, extents = weights.shape[3:], data.shape[2:]
+        rank = len(kernel)
+        strides, dilations, begins, ends = self.checked_lists(rank)
+        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+        natural = [s * (n - 1) + span for s, n, span in zip(strides, extents, spans)]
+        more = self.paddings(rank)
+        if target is None:
+            target = [n - begin - end + extra for n, begin, end, extra in zip(natural, begins, ends, more)]
+        elif self.auto_pad.startswith("same"):
+            totals = [max(n + extra - wanted, 0) for n, extra, wanted in zip(natural, more, target)]
+            # The other way round than for a convolution: same_upper cuts more off the front.
+            begins = tuple(t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals)
+        batch = data.shape[0]
+        shape = [max(n, begin + wanted) for n, begin, wanted in zip(natural, begins, target)]
+        out = np.zeros((batch, groups, per_group, *shape), data.dtype)
+        if data.size and out.size:
+            source = data.reshape(batch, groups, depth, -1)
+            for taps in itertools.product(*[range(k) for k in kernel]):
+                tap_of_all: tuple[Any, ...] = (..., *taps)
+                matrix = weights[tap_of_all].swapaxes(1, 2)
+                part = np.matmul(matrix, source).reshape(batch, groups, per_group, *extents)
+                places: tuple[Any, ...] = tuple(
+                    slice(tap * d, tap * d + s * (n - 1) + 1, s)
+                    for tap, d, s, n in zip(taps, dilations, strides, extents)
+                )
+                out[(..., *places)] += part
+        kept: tuple[Any, ...] = tuple(slice(begin, begin + wanted) for begin, wanted in zip(begins, target))
+        return out[(..., *kept)].reshape(batch, groups * per_group, *target)
+
+
+@operation("ConvolutionBackpropData", opset=1)
+class ConvolutionBackpropData1(_Backprop):
+    """``[N, C, ...]`` with weights ``[C, O, ...]`` to ``[N, O, ...]``."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, weights = inputs[0].shape, inputs[1].shape
+        kind = _real_type(inputs[:2])
+        rank = _spatial_rank("weights", data, weights, 2)
+        if rank is None:
+            return [TensorType(kind, PartialShape.dynamic())]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
+        _check_channels(data[1], weights[0], data, weights)
+        target = inputs[2] if len(inputs) > 2 else None
+        spatial = self.spread_over(data.dims[2:], weights.dims[2:], target)
+        return [TensorType(kind, PartialShape([data[0], weights[1], *spatial]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, weights = _working(*inputs[:2])
+        target = inputs[2].reshape(-1).tolist() if len(inputs) > 2 else None
+        return self.transposed(data, weights[None], target).astype(inputs[0].dtype, copy=False)
+
+
+@operation("GroupConvolutionBackpropData", opset=1)
+class GroupConvolutionBackpropData1(_Backprop):
+    """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, weights = inputs[0].shape, inputs[1].shape
+        kind = _real_type(inputs[:2])
+        rank = _spatial_rank("weights", data, weights, 3)
+        if rank is None:
+            return [TensorType(kind, PartialShape.dynamic())]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 3)
+        _check_channels(data[1], weights[0] * weights[1], data, weights)
+        target = inputs[2] if len(inputs) > 2 else None
+        spatial = self.spread_over(data.dims[2:], weights.dims[3:], target)
+        return [TensorType(kind, PartialShape([data[0], weights[0] * weights[2], *spatial]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, weights = _working(*inputs[:2])
+        target = inputs[2].reshape(-1).tolist() if len(inputs) > 2 else None
+        return self.transposed(data, weights, target).astype(inputs[0].dtype, copy=False)
+
+
+class _Deformable(_Convolution):
+    """A convolution that looks for each element of its window at a place of its own.
+
+    Inputs: data ``[N, C, H, W]``, offsets ``[N, 2*D*KH*KW, OH, OW]`` (first rows, then columns, for
+    each kernel element), weights ``[O, C/G, KH, KW]``. Values between elements are interpolated.
+    """
+
+    inputs = (3, 3)
+    group: int = integer(1)
+    deformable_group: int = integer(1)
+
+    def fades_out(self) -> bool:
+        """Whether places up to one element outside still see the part of the data beside them."""
+        return False
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, offsets, weights = (value.shape for value in inputs[:3])
+        kind = _real_type(inputs)
+        if self.group < 1 or self.deformable_group < 1:
+            raise InferenceError("group and deformable_group must be positive")
+        for what, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
+            if shape.has_rank and shape.rank != 4:
+                raise InferenceError(f"{what} must have four dimensions, but are {shape}")
+        data, offsets, weights = (_ranked(shape, 4) for shape in (data, offsets, weights))
+        _check_channels(data[1], weights[1] * self.group, data, weights)
+        taps = weights[2] * weights[3] * (2 * self.deformable_group)
+        if offsets[1].merge(taps) is None:
+            raise InferenceError(f"offsets must have {taps} channels, but have the shape {offsets}")
+        spatial = self.moved_over(data.dims[2:], weights.dims[2:])
+        known = [a.merge(b) for a, b in zip(spatial, offsets.dims[2:])]
+        if None in known:
+            raise InferenceError(f"offsets of the shape {offsets} do not fit the output's {PartialShape(spatial)}")
+        batch = data[0].merge(offsets[0]) or data[0]
+        return [TensorType(kind, PartialShape([batch, weights[0], *known]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, offsets, weights, *rest = _working(*inputs)
+        mask = rest[0] if rest else None
+        batch, channels, height, width = data.shape
+        out_channels, depth, kernel_h, kernel_w = weights.shape
+        window_h, window_w = self.windows((kernel_h, kernel_w))
+        rows, columns = window_h.count(height), window_w.count(width)
+        taps, parts = kernel_h * kernel_w, self.deformable_group
+        shift = offsets.reshape(batch, parts, taps, 2, rows, columns)
+        y = self._grid(window_h, height, rows, kernel_h, kernel_w, 0) + shift[:, :, :, 0]
+        x = self._grid(window_w, width, columns, kernel_h, kernel_w, 1) + shift[:, :, :, 1]
+        seen = self._sample(data.reshape(batch, parts, channels // parts, height * width), y, x, (height, width))
+        if mask is not None:
+            seen = seen * mask.reshape(batch, parts, 1, taps, rows, columns)
+        flat = seen.reshape(batch, self.group, depth * taps, rows * columns)
+        matrix = weights.reshape(self.group, out_channels // self.group, depth * taps)
+        out = np.matmul(matrix, flat).reshape(batch, out_channels, rows, columns)
+        return out.astype(inputs[0].dtype, copy=False)
+
+    @staticmethod
+    def _grid(window: Window, extent: int, count: int, kernel_h: int, kernel_w: int, axis: int) -> Array:
+        """Where each kernel element stands without offsets: ``[taps, rows or 1, columns or 1]``."""
+        start = np.arange(count) * window.stride - window.pads(extent)[0]
+        tap = np.arange(window.kernel) * window.dilation
+        every = np.repeat(tap, kernel_w) if axis == 0 else np.tile(tap, kernel_h)
+        return every[:, None, None] + (start[None, :, None] if axis == 0 else start[None, None, :])
+
+    def _sample(self, data: Array, y: Array, x: Array, extents: tuple[int, int]) -> Array:
+        """Bilinear samples of ``[N, D, C, H*W]`` at ``[N, D, taps, OH, OW]``, with C put third."""
+        height, width = extents
+        batch, parts, channels = data.shape[:3]
+        edge = 1 if self.fades_out() else 0
+        if edge:
+            inside = (y > -1) & (y < height) & (x > -1) & (x < width)
+        else:
+            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        top, left = np.floor(y), np.floor(x)
+        total = np.zeros((batch, parts, channels, *y.shape[2:]), data.dtype)
+        for dy, dx in itertools.product((0, 1), (0, 1)):
+            row, column = top + dy, left + dx
+            weight = (1 - np.abs(y - row)) * (1 - np.abs(x - column)) * inside
+            if self.fades_out():
+                weight = weight * ((row >= 0) & (row < height) & (column >= 0) & (column < width))
+            place = (np.clip(row, 0, height - 1) * width + np.clip(column, 0, width - 1)).astype(np.intp)
+            flat = place.reshape(batch, parts, 1, -1)
+            picked = np.take_along_axis(data, np.broadcast_to(flat, (batch, parts, channels, flat.shape[-1])), 3)
+            total += picked.reshape(total.shape) * weight[:, :, None].astype(data.dtype)
+        return total
+
+
+@operation("DeformableConvolution", opset=1)
+class DeformableConvolution1(_Deformable):
+    """Deformable convolution without a mask."""
+
+    group: int = integer()
+    deformable_group: int = integer()
+
+
+@operation("DeformableConvolution", opset=8)
+class DeformableConvolution8(_Deformable):
+    """Adds a mask ``[N, D*KH*KW, OH, OW]`` that scales each sample.
+
+    With ``bilinear_interpolation_pad`` what lies beside the data counts as zero in the
+    interpolation; without, the data's last row and column are repeated, and samples outside are zero.
+    """
+
+    inputs = (3, 4)
+    group: int = integer()
+    deformable_group: int = integer()
+    bilinear_interpolation_pad: bool = boolean(False)
+
+    def fades_out(self) -> bool:
+        return self.bilinear_interpolation_pad
+
+
+@operation("BinaryConvolution", opset=1)
+class BinaryConvolution1(_Convolution):
+    """A convolution of bits: the weights (u1) stand for -1 and 1, and so do data, by being 0 or not.
+
+    ``pad_value`` is the bit that padding has. Each sum is the number of equal bits less that of
+    differing ones.
+    """
+
+    mode: str = enum("xnor-popcount", "xnor-popcount")
+    pad_value: float = real(0.0)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, weights = inputs[0].shape, inputs[1].shape
+        rank = _spatial_rank("weights", data, weights, 2)
+        if rank is None:
+            return [TensorType(inputs[0].element_type, PartialShape.dynamic())]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
+        _check_channels(data[1], weights[1], data, weights)
+        spatial = self.moved_over(data.dims[2:], weights.dims[2:])
+        return [TensorType(inputs[0].element_type, PartialShape([data[0], weights[0], *spatial]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, weights = inputs
+        windows = self.windows(weights.shape[2:])
+        signs = np.where(data != 0, np.float32(1), np.float32(-1))
+        fill = np.float32(1 if self.pad_value else -1)
+        padded = pad_for(signs, windows, fill)
+        inner = [
+            Window(w.kernel, w.stride, w.dilation, 0, padded.shape[i] - extent, "explicit")
+            for i, (w, extent) in enumerate(zip(windows, padded.shape[2:]), 2)
+        ]
+        kernel = np.where(weights != 0, np.float32(1), np.float32(-1))
+        counts = tuple(window.count(extent) for window, extent in zip(windows, data.shape[2:]))
+        out = convolve(padded, kernel[None], inner)
+        kept: tuple[Any, ...] = tuple(slice(0, count) for count in counts)
+        return out[(..., *kept)].astype(data.dtype)
