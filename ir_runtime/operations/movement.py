@@ -107,6 +107,7 @@ class Transpose1(Operation):
     """Output dimension ``i`` is input dimension ``order[i]``; an empty order reverses them all."""
 
     inputs = (2, 2)
+    movement = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, order = inputs
@@ -277,8 +278,10 @@ class _Broadcast(Operation):
         mode = getattr(self, "mode", "numpy")
         if mode == "bidirectional":
             return [TensorType(data.element_type, broadcast(data.shape, target))]
-        if mode == "numpy" and data.shape.has_rank and target.has_rank and target.is_static:
-            if broadcast(data.shape, target).merge(target) is None or data.shape.rank > target.rank:
+        static = data.shape.has_rank and target.has_rank and target.is_static
+        if mode == "numpy" and static:
+            too_long = data.shape.rank > target.rank
+            if too_long or broadcast(data.shape, target).merge(target) is None:
                 raise InferenceError(f"{data.shape} cannot be repeated to {target}")
         return [TensorType(data.element_type, target)]
 
@@ -307,3 +310,32 @@ class Broadcast3(_Broadcast):
     """Adds bidirectional: the target may have extents of 1, too."""
 
     mode: str = enum("numpy", "numpy", "explicit", "bidirectional")
+
+
+@operation("Tile", opset=1)
+class Tile1(Operation):
+    """The data repeated ``repeats[i]`` times along each dimension.
+
+    Where repeats and the data's rank differ, the shorter of the two is filled up with ones in front.
+    """
+
+    inputs = (2, 2)
+    movement = True
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, repeats = inputs
+        times = target_dimensions(repeats)
+        if times is None or not data.shape.has_rank:
+            return [TensorType(data.element_type, PartialShape.dynamic())]
+        known = repeats.constant
+        if known is not None and (known < 0).any():
+            raise InferenceError(f"repeats must not be negative, but are {known.tolist()}")
+        one = Dimension(1, 1)
+        rank = max(len(times), data.shape.rank)
+        dims = [one] * (rank - data.shape.rank) + list(data.shape)
+        times = [one] * (rank - len(times)) + times
+        return [TensorType(data.element_type, PartialShape([d * n for d, n in zip(dims, times)]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, repeats = inputs
+        return np.tile(data, repeats.reshape(-1).tolist())

@@ -1,0 +1,200 @@
+"""Blocks of space, batch and channels traded for each other: DepthToSpace, SpaceToBatch and relatives.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/movement/depth-to-space-1.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, enum, integer, operation
+from ir_runtime.shapes import INFINITY, Dimension, PartialShape, normalize_axis
+
+
+def _divided(extent: Dimension, by: int, what: str) -> Dimension:
+    if by < 1:
+        raise InferenceError(f"the block size must be positive, but is {by}")
+    if extent.is_static and extent.value % by:
+        raise InferenceError(f"{what} has {extent} elements, which {by} does not divide")
+    return Dimension(-(-extent.low // by), extent.high if extent.high == INFINITY else extent.high // by)
+
+
+def _times(extent: Dimension, by: int) -> Dimension:
+    return extent * by
+
+
+def _check_spatial(op: str, shape: PartialShape) -> None:
+    if shape.has_rank and shape.rank < 3:
+        raise InferenceError(f"{op} needs a batch, channels and space, but the data have the shape {shape}")
+
+
+class _DepthAndSpace(Operation):
+    """Data ``[N, C, D1, ..., Dk]``. ``mode`` says how a channel number is made: ``blocks_first`` with the
+    place inside the block as its outer part, ``depth_first`` as its inner part."""
+
+    inputs = (1, 1)
+    block_size: int = integer()
+    mode: str = enum("blocks_first", "blocks_first", "depth_first")
+
+
+@operation("DepthToSpace", opset=1)
+class DepthToSpace1(_DepthAndSpace):
+    """Channels become blocks of ``block_size`` elements along every dimension of space."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = inputs[0].shape
+        _check_spatial(self.type, shape)
+        if not shape.has_rank:
+            return [TensorType(inputs[0].element_type, shape)]
+        block = self.block_size
+        depth = _divided(shape[1], block ** (shape.rank - 2), "dimension 1")
+        space = [_times(extent, block) for extent in shape.dims[2:]]
+        return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, block = inputs[0], self.block_size
+        batch, channels, *space = data.shape
+        number = len(space)
+        depth = channels // block**number
+        blocks = (block,) * number
+        if self.mode == "blocks_first":
+            split = data.reshape(batch, *blocks, depth, *space)
+            order = [0, 1 + number]
+            first_block = 1
+        else:
+            split = data.reshape(batch, depth, *blocks, *space)
+            order = [0, 1]
+            first_block = 2
+        for axis in range(number):
+            order += [2 + number + axis, first_block + axis]
+        return split.transpose(order).reshape(batch, depth, *[n * block for n in space])
+
+
+@operation("SpaceToDepth", opset=1)
+class SpaceToDepth1(_DepthAndSpace):
+    """Blocks of ``block_size`` elements along every dimension of space become channels."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = inputs[0].shape
+        _check_spatial(self.type, shape)
+        if not shape.has_rank:
+            return [TensorType(inputs[0].element_type, shape)]
+        block = self.block_size
+        space = [_divided(extent, block, f"dimension {i}") for i, extent in enumerate(shape.dims[2:], 2)]
+        depth = _times(shape[1], block ** (shape.rank - 2))
+        return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, block = inputs[0], self.block_size
+        batch, channels, *space = data.shape
+        split = data.reshape(batch, channels, *[part for n in space for part in (n // block, block)])
+        outer = [2 + 2 * axis for axis in range(len(space))]
+        inner = [axis + 1 for axis in outer]
+        order = [0, *inner, 1, *outer] if self.mode == "blocks_first" else [0, 1, *inner, *outer]
+        depth = channels * block ** len(space)
+        return split.transpose(order).reshape(batch, depth, *[n // block for n in space])
+
+
+def _known_list(value: TensorType) -> list[int] | None:
+    known = value.constant
+    return None if known is None else [int(item) for item in known.reshape(-1)]
+
+
+class _BatchAndSpace(Operation):
+    """Inputs: data, block_shape, and two lists of what is added to or cut from each dimension.
+
+    Every list has one number a dimension; block_shape[0] is 1.
+    """
+
+    inputs = (4, 4)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data = inputs[0]
+        lists = [_known_list(value) for value in inputs[1:]]
+        if not data.shape.has_rank:
+            return [TensorType(data.element_type, data.shape)]
+        rank = data.shape.rank
+        for name, given in zip(("block_shape", "begin", "end"), lists):
+            if given is not None and len(given) != rank:
+                raise InferenceError(f"{name} must hold {rank} numbers, but holds {len(given)}")
+        block, begin, end = lists
+        if block is None or begin is None or end is None:
+            return [TensorType(data.element_type, PartialShape.of_rank(rank))]
+        return [TensorType(data.element_type, PartialShape(self.dims(data.shape, block, begin, end)))]
+
+    def dims(self, shape: PartialShape, block: list[int], begin: list[int], end: list[int]) -> list[Dimension]:
+        """The extents of the output."""
+        raise InferenceError(f"{self.type} has no shape")
+
+
+@operation("SpaceToBatch", opset=2)
+class SpaceToBatch2(_BatchAndSpace):
+    """Zeros are added around the data, and the places inside each block become batches."""
+
+    def dims(self, shape: PartialShape, block: list[int], begin: list[int], end: list[int]) -> list[Dimension]:
+        batch = shape[0] * int(np.prod(block))
+        padded = [extent + (a + b) for extent, a, b in zip(shape, begin, end)]
+        return [batch, *[_divided(n, by, f"padded dimension {i}") for i, (n, by) in enumerate(zip(padded, block)) if i]]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, block, begin, end = inputs[0], *(value.reshape(-1).tolist() for value in inputs[1:])
+        padded = np.pad(data, list(zip(begin, end)))
+        pieces = [part for n, by in zip(padded.shape, block) for part in (n // by, by)]
+        rank = data.ndim
+        inner = [1 + 2 * axis for axis in range(rank)]
+        outer = [2 * axis for axis in range(rank)]
+        moved = padded.reshape(pieces).transpose(inner + outer)
+        shape = [n // by for n, by in zip(padded.shape, block)]
+        return moved.reshape(int(np.prod(block)) * shape[0], *shape[1:])
+
+
+@operation("BatchToSpace", opset=2)
+class BatchToSpace2(_BatchAndSpace):
+    """The outer part of the batch becomes blocks of space, from which the ends are cut off."""
+
+    def dims(self, shape: PartialShape, block: list[int], begin: list[int], end: list[int]) -> list[Dimension]:
+        dims = [_divided(shape[0], int(np.prod(block)), "dimension 0")]
+        for extent, by, first, last in list(zip(shape, block, begin, end))[1:]:
+            cut = first + last
+            whole = extent * by
+            if whole.high < cut:
+                raise InferenceError(f"{cut} elements cannot be cut from {whole}")
+            high = INFINITY if whole.high == INFINITY else whole.high - cut
+            dims.append(Dimension(max(0, whole.low - cut), high))
+        return dims
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, block, begin, end = inputs[0], *(value.reshape(-1).tolist() for value in inputs[1:])
+        rank = data.ndim
+        batch = data.shape[0] // int(np.prod(block))
+        split = data.reshape(*block, batch, *data.shape[1:])
+        order = [part for axis in range(rank) for part in (rank + axis, axis)]
+        shape = [batch * block[0], *[n * by for n, by in zip(data.shape[1:], block[1:])]]
+        whole = split.transpose(order).reshape(shape)
+        return whole[tuple(slice(a, n - b) for n, a, b in zip(shape, begin, end))]
+
+
+@operation("ShuffleChannels", opset=1)
+class ShuffleChannels1(Operation):
+    """Dimension ``axis`` seen as ``group`` rows of columns, and read column by column."""
+
+    inputs = (1, 1)
+    axis: int = integer(1)
+    group: int = integer(1)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = inputs[0].shape
+        if shape.has_rank:
+            _divided(shape[normalize_axis(self.axis, shape.rank)], self.group, f"dimension {self.axis}")
+        return [TensorType(inputs[0].element_type, shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        at = normalize_axis(self.axis, data.ndim)
+        lead, extent, rest = data.shape[:at], data.shape[at], data.shape[at + 1 :]
+        grouped = data.reshape(*lead, self.group, extent // self.group, *rest)
+        return np.swapaxes(grouped, at, at + 1).reshape(data.shape)

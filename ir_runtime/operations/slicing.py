@@ -1,0 +1,368 @@
+"""Parts of a tensor: Slice, StridedSlice, Split, VariadicSplit, SliceScatter.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/movement/slice-8.html
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Bounds, Operation, TensorType, integer, integers, operation
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes, normalize_axis
+
+from .elementwise import merge_types
+
+_FAR = 2**31 - 1
+"""A stop at or beyond it, or at or before its negative, stands for the end that is not named."""
+
+Interval = tuple[int, int]
+
+
+def _flat(array: Array) -> list[int]:
+    values: list[int] = array.reshape(-1).tolist()
+    return values
+
+
+def sliced_extent(extent: Dimension, start: Interval, stop: Interval, step: int) -> Dimension:
+    """How many elements ``start:stop:step`` takes, where start and stop lie in the given intervals.
+
+    Negative positions count from the end, those out of range are moved to the nearest end, as in Python.
+    """
+    if extent.is_static and start[0] == start[1] and stop[0] == stop[1]:
+        count = len(range(*slice(start[0], stop[0], step).indices(extent.low)))
+        return Dimension(count, count)
+    most = INFINITY if extent.high == INFINITY else -(-extent.high // abs(step))
+    behind = [ends[1] < 0 for ends in (start, stop)]
+    if any(ends[0] < 0 <= ends[1] for ends in (start, stop)):
+        return Dimension(0, most)
+    far = stop[1] <= -_FAR if step < 0 else stop[0] >= _FAR
+    backwards = behind[0] and not behind[1] if step > 0 else behind[1] and not behind[0]
+    if backwards and not far:
+        # The longer the dimension, the fewer elements; neither end of the interval is the extreme.
+        return Dimension(0, most)
+    # Otherwise the count is monotone in each of the three, so the corners hold the extremes.
+    counts = [_count(n, a, b, step) for n, a, b in itertools.product((extent.low, extent.high), start, stop)]
+    return Dimension(min(counts), max(counts))
+
+
+def _count(extent: int, start: int, stop: int, step: int) -> int:
+    if extent < INFINITY:
+        return len(range(*slice(start, stop, step).indices(extent)))
+    # An unbounded dimension: positions counted from the end are unbounded as well.
+    first = start if start >= 0 else INFINITY
+    last = stop if stop >= 0 else (INFINITY if stop > -_FAR else -1)
+    if start < 0 and stop < 0 and stop > -_FAR:
+        first, last = start, stop
+    if INFINITY in (first, last) or (step < 0 and start >= _FAR) or (step > 0 and stop >= _FAR):
+        return INFINITY if (last > first) == (step > 0) else 0
+    return len(range(first, last, step))
+
+
+def _checked_step(step: int) -> int:
+    if step == 0:
+        raise InferenceError("the step of a slice must not be 0")
+    return step
+
+
+def _slices(rank: int, axes: Sequence[int] | None, *parts: Array) -> tuple[slice, ...]:
+    """One slice a dimension from lists of starts, stops and steps."""
+    starts, stops, steps = (_flat(part) for part in parts)
+    chosen = [slice(None)] * rank
+    names = range(len(starts)) if axes is None else axes
+    for axis, start, stop, step in zip(normalize_axes(names, rank), starts, stops, steps):
+        chosen[axis] = slice(start, stop, _checked_step(step))
+    return tuple(chosen)
+
+
+def _check_lists(names: Sequence[str], inputs: Sequence[TensorType]) -> int | None:
+    """How many positions the lists have; raises where they differ."""
+    count: Dimension = DYNAMIC
+    for name, value in zip(names, inputs):
+        if not (value.element_type.is_integral or value.element_type.is_dynamic):
+            raise InferenceError(f"{name} must hold integers, but holds {value.element_type}")
+        if not value.shape.has_rank:
+            continue
+        if value.shape.rank != 1:
+            raise InferenceError(f"{name} must be a list, but has the shape {value.shape}")
+        merged = count.merge(value.shape[0])
+        if merged is None:
+            raise InferenceError(
+                f"{', '.join(names)} must have one length, but {name} has {value.shape[0]}, not {count}"
+            )
+        count = merged
+    return count.value if count.is_static else None
+
+
+def _interval(bounds: Bounds | None, index: int) -> Interval:
+    if bounds is None:
+        return -INFINITY, INFINITY
+    return int(bounds.lower.reshape(-1)[index]), int(bounds.upper.reshape(-1)[index])
+
+
+def _sliced_shape(shape: PartialShape, parts: Sequence[TensorType], axes: TensorType | None) -> PartialShape:
+    start, stop, step = parts
+    count = _check_lists(("start", "stop", "step", "axes"), [*parts, *([axes] if axes else [])])
+    if not shape.has_rank:
+        return PartialShape.dynamic()
+    steps = step.constant
+    names = None if axes is None else axes.constant
+    if (axes is not None and names is None) or count is None:
+        # Some dimensions get shorter, and none longer.
+        return PartialShape([Dimension(0, extent.high) for extent in shape])
+    chosen = normalize_axes(range(count) if names is None else _flat(names), shape.rank)
+    dims = list(shape)
+    for index, axis in enumerate(chosen):
+        if steps is None:
+            dims[axis] = Dimension(0, dims[axis].high)
+            continue
+        by = _checked_step(int(steps.reshape(-1)[index]))
+        low, high = _interval(start.known_bounds, index), _interval(stop.known_bounds, index)
+        dims[axis] = sliced_extent(dims[axis], low, high, by)
+    return PartialShape(dims)
+
+
+@operation("Slice", opset=8)
+class Slice8(Operation):
+    """``data[start:stop:step]`` along ``axes``, by default the first ones.
+
+    Inputs: data, then start, stop, step and optionally axes, lists of integers of one length.
+    Positions are Python's: negative ones count from the end, those beyond it are moved there.
+    """
+
+    inputs = (4, 5)
+    movement = True
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        axes = inputs[4] if len(inputs) > 4 else None
+        return [TensorType(inputs[0].element_type, _sliced_shape(inputs[0].shape, inputs[1:4], axes))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        axes = _flat(inputs[4]) if len(inputs) > 4 else None
+        return data[_slices(data.ndim, axes, *inputs[1:4])]
+
+
+@operation("SliceScatter", opset=15)
+class SliceScatter15(Operation):
+    """``data`` with its part ``[start:stop:step]`` replaced by ``updates``, which have its shape.
+
+    Inputs: data, updates, start, stop, step and optionally axes.
+    """
+
+    inputs = (5, 6)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, updates = inputs[:2]
+        part = _sliced_shape(data.shape, inputs[2:5], inputs[5] if len(inputs) > 5 else None)
+        if part.merge(updates.shape) is None:
+            raise InferenceError(f"the updates must have the shape {part}, but have {updates.shape}")
+        return [TensorType(merge_types([data, updates]), data.shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, updates = inputs[:2]
+        out = data.copy()
+        out[_slices(data.ndim, _flat(inputs[5]) if len(inputs) > 5 else None, *inputs[2:5])] = updates
+        return out
+
+
+@operation("StridedSlice", opset=1)
+class StridedSlice1(Operation):
+    """``data[begin:end:strides]`` with masks, one number a position of ``begin``.
+
+    A 1 in ``begin_mask`` or ``end_mask`` takes everything on that side. ``new_axis_mask`` inserts an
+    extent of 1, ``shrink_axis_mask`` takes the one element at begin and drops the dimension, and
+    ``ellipsis_mask`` stands for as many whole dimensions as are left over.
+    """
+
+    inputs = (3, 4)
+    begin_mask: tuple[int, ...] = integers(())
+    end_mask: tuple[int, ...] = integers(())
+    new_axis_mask: tuple[int, ...] = integers(())
+    shrink_axis_mask: tuple[int, ...] = integers(())
+    ellipsis_mask: tuple[int, ...] = integers(())
+
+    def _plan(self, rank: int, count: int) -> Iterator[tuple[str, int, int]]:
+        """What happens, in order: (kind, dimension of data, position in begin); kinds are ``new``,
+        ``whole``, ``one`` and ``part``."""
+        if sum(map(bool, self.ellipsis_mask)) > 1:
+            raise InferenceError("ellipsis_mask may hold a single 1")
+        inserted = sum(
+            1 for i in range(count) if self._is(self.new_axis_mask, i) and not self._is(self.ellipsis_mask, i)
+        )
+        ellipsis = any(self._is(self.ellipsis_mask, i) for i in range(count))
+        named = count - inserted - ellipsis
+        if named > rank:
+            raise InferenceError(f"begin names {named} dimensions, but the data have {rank}")
+        axis = 0
+        for i in range(count):
+            if self._is(self.ellipsis_mask, i):
+                for _ in range(rank - named):
+                    yield "whole", axis, i
+                    axis += 1
+            elif self._is(self.new_axis_mask, i):
+                yield "new", axis, i
+            else:
+                yield ("one" if self._is(self.shrink_axis_mask, i) else "part"), axis, i
+                axis += 1
+        for rest in range(axis, rank):
+            yield "whole", rest, count
+
+    @staticmethod
+    def _is(mask: tuple[int, ...], index: int) -> bool:
+        return index < len(mask) and bool(mask[index])
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, begin, end = inputs[:3]
+        kind = data.element_type
+        count = _check_lists(("begin", "end", "strides"), inputs[1:])
+        if not data.shape.has_rank or count is None:
+            return [TensorType(kind, PartialShape.dynamic())]
+        strides = inputs[3].constant if len(inputs) > 3 else np.ones(count, np.int64)
+        dims: list[Dimension] = []
+        for what, axis, i in self._plan(data.shape.rank, count):
+            if what == "new":
+                dims.append(Dimension(1, 1))
+            elif what == "whole":
+                dims.append(data.shape[axis])
+            elif what == "part":
+                if strides is None:
+                    dims.append(Dimension(0, data.shape[axis].high))
+                    continue
+                step = _checked_step(int(strides.reshape(-1)[i]))
+                ends = (INFINITY, -INFINITY) if step < 0 else (0, INFINITY)
+                low = (ends[0], ends[0]) if self._is(self.begin_mask, i) else _interval(begin.known_bounds, i)
+                high = (ends[1], ends[1]) if self._is(self.end_mask, i) else _interval(end.known_bounds, i)
+                dims.append(sliced_extent(data.shape[axis], low, high, step))
+        return [TensorType(kind, PartialShape(dims))]
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        rest = [value.constant for value in inputs[1:]]
+        first = inputs[0].known_bounds
+        if first is None or any(value is None for value in rest):
+            return None
+        present = [value for value in rest if value is not None]
+        return Bounds(self.evaluate(first.lower, *present), self.evaluate(first.upper, *present))
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        begin, end = _flat(inputs[1]), _flat(inputs[2])
+        strides = _flat(inputs[3]) if len(inputs) > 3 else [1] * len(begin)
+        chosen: list[Any] = []
+        for what, axis, i in self._plan(data.ndim, len(begin)):
+            if what == "new":
+                chosen.append(None)
+            elif what == "whole":
+                chosen.append(slice(None))
+            elif what == "one":
+                first = 0 if self._is(self.begin_mask, i) else begin[i]
+                chosen.append(normalize_axis(first, data.shape[axis], "begin"))
+            else:
+                low = None if self._is(self.begin_mask, i) else begin[i]
+                high = None if self._is(self.end_mask, i) else end[i]
+                chosen.append(slice(low, high, _checked_step(strides[i])))
+        return data[tuple(chosen)]
+
+
+def _axis_of(axis: TensorType) -> int | None:
+    known = axis.constant
+    if known is not None and known.size != 1:
+        raise InferenceError(f"the axis must be a single number, but has the shape {axis.shape}")
+    return None if known is None else int(known.reshape(-1)[0])
+
+
+def _with_bounds(op: Operation, inputs: Sequence[TensorType], outputs: list[TensorType]) -> list[TensorType]:
+    """The outputs with the bounds of their own part of the data."""
+    first = inputs[0].known_bounds
+    rest = [value.constant for value in inputs[1:]]
+    if first is None or any(value is None for value in rest) or not outputs:
+        return outputs
+    present = [value for value in rest if value is not None]
+    lower, upper = op.evaluate(first.lower, *present), op.evaluate(first.upper, *present)
+    return [TensorType(o.element_type, o.shape, None, Bounds(a, b)) for o, a, b in zip(outputs, lower, upper)]
+
+
+@operation("Split", opset=1)
+class Split1(Operation):
+    """The data in ``num_splits`` equal parts along an axis (a scalar input)."""
+
+    inputs = (2, 2)
+    num_splits: int = integer()
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, axis = inputs
+        if self.num_splits < 1:
+            raise InferenceError(f"num_splits must be positive, but is {self.num_splits}")
+        known = _axis_of(axis)
+        shape = data.shape
+        if shape.has_rank and known is None:
+            shape = PartialShape.of_rank(shape.rank)
+        elif shape.has_rank and known is not None:
+            at = normalize_axis(known, shape.rank)
+            extent = shape[at]
+            if extent.is_static and extent.value % self.num_splits:
+                raise InferenceError(f"dimension {at} of {shape} cannot be split into {self.num_splits} equal parts")
+            high = INFINITY if extent.high == INFINITY else extent.high // self.num_splits
+            shape = shape.replace(at, Dimension(-(-extent.low // self.num_splits), high))
+        outputs = [TensorType(data.element_type, shape)] * self.num_splits
+        return _with_bounds(self, inputs, outputs)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        data, axis = inputs
+        at = normalize_axis(int(axis.reshape(-1)[0]), data.ndim)
+        if data.shape[at] % self.num_splits:
+            raise InferenceError(f"{data.shape[at]} elements cannot be split into {self.num_splits} equal parts")
+        return tuple(np.split(data, self.num_splits, at))
+
+
+@operation("VariadicSplit", opset=1)
+class VariadicSplit1(Operation):
+    """The data in parts of the given lengths along an axis; one length may be -1 and takes the rest."""
+
+    inputs = (3, 3)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, axis, lengths = inputs
+        known = _axis_of(axis)
+        count = _check_lists(("split_lengths",), [lengths])
+        if count is None:
+            raise InferenceError("the number of split lengths must be known, as it is the number of outputs")
+        shape = data.shape
+        if not shape.has_rank:
+            return [TensorType(data.element_type, PartialShape.dynamic())] * count
+        sizes = lengths.constant
+        if known is None or sizes is None:
+            at = None if known is None else normalize_axis(known, shape.rank)
+            dims = [Dimension(0, d.high) if at is None or i == at else d for i, d in enumerate(shape)]
+            return [TensorType(data.element_type, PartialShape(dims))] * count
+        at = normalize_axis(known, shape.rank)
+        extent = shape[at]
+        parts = _flat(sizes)
+        rest = sum(part for part in parts if part != -1)
+        if parts.count(-1) > 1 or min(parts, default=0) < -1:
+            raise InferenceError(f"the split lengths {parts} must not be negative; a single one may be -1")
+        if -1 in parts and rest <= extent.high:
+            low = max(0, extent.low - rest)
+            high = INFINITY if extent.high == INFINITY else extent.high - rest
+            left = Dimension(low, high)
+        elif -1 in parts or not extent.contains(rest):
+            raise InferenceError(f"the split lengths {parts} do not add up to dimension {at} of {shape}")
+        else:
+            left = DYNAMIC
+        outputs = [TensorType(data.element_type, shape.replace(at, left if part == -1 else part)) for part in parts]
+        return _with_bounds(self, inputs, outputs)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        data, axis, lengths = inputs
+        at = normalize_axis(int(axis.reshape(-1)[0]), data.ndim)
+        parts = _flat(lengths)
+        if -1 in parts:
+            parts[parts.index(-1)] = data.shape[at] - sum(part for part in parts if part != -1)
+        if sum(parts) != data.shape[at] or min(parts, default=0) < 0:
+            raise InferenceError(f"the split lengths {parts} do not add up to {data.shape[at]}")
+        return tuple(np.split(data, np.cumsum(parts)[:-1], at)) if parts else ()
