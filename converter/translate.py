@@ -9,7 +9,7 @@ from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output, RuntimeInfo
-from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.operations.inputs_outputs import Const1, Identity16, Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import INFINITY, Dimension, PartialShape
 
@@ -98,6 +98,7 @@ class GraphTranslation:
         self._initializers: dict[str, TensorProto] = {}
         self._declared: dict[str, ValueInfoProto] = {}
         self._failed: set[str] = set()
+        self._returned: set[Output] = set()
         self._layer_names: set[str] = set()
         self.problems: list[Problem] = []
 
@@ -177,6 +178,13 @@ class GraphTranslation:
         output = self._value(value.name)
         if output is None:
             raise InvalidModelError(f"the graph's output '{value.name}' is computed by no node")
+        self._check_declared(value.name, output)
+        if output.node.op.role == "parameter" or output in self._returned:
+            # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
+            output.names = [name for name in output.names if name != value.name]
+            output = make_node(Identity16(), [output], self._unique(value.name)).outputs[0]
+            output.add_name(value.name)
+        self._returned.add(output)
         node = make_node(Result1(), [output], self._unique(f"{value.name}/result"))
         node.output_names = [value.name]
         return node

@@ -239,6 +239,7 @@ class DynamicWindows:
 
     begin: Output
     end: Output
+    beyond: Output
     counts: Output
     geometry: Geometry
 
@@ -254,12 +255,11 @@ class DynamicWindows:
         return ctx.emit(padding.Pad12(pad_mode="constant"), x, begin, end, value)
 
     def pad_beyond(self, ctx: Context, x: Output, value: Output) -> Output:
-        """Room for the last window where counts were rounded up."""
-        room = [axis.stride - 1 if axis.ceil else 0 for axis in self.geometry.axes]
-        if not any(room):
-            return x
-        op = padding.Pad12(pad_mode="constant")
-        return ctx.emit(op, x, ctx.constant([0, 0, *[0] * len(room)]), ctx.constant([0, 0, *room]), value)
+        """Room for the last window where it covers more than the data and its padding."""
+        zeros = ctx.constant([0, 0])
+        none = ctx.constant([0] * (2 + len(self.geometry.axes)))
+        end = ctx.emit(movement.Concat1(axis=0), zeros, self.beyond)
+        return ctx.emit(padding.Pad12(pad_mode="constant"), x, none, end, value)
 
     def cut(self, ctx: Context, pooled: Output) -> Output:
         """Only the windows that count."""
@@ -305,7 +305,8 @@ def _windows_at_execution(ctx: Context, x: Output, geometry: Geometry) -> Dynami
         steps = ctx.emit(elementwise.Minimum1(), rounded, last)
     else:
         steps = divided(room, strides)
-    return DynamicWindows(begin, end, ctx.emit(add, steps, one), geometry)
+    beyond = ctx.emit(elementwise.Maximum1(), ctx.emit(sub, ctx.emit(mul, steps, strides), room), ctx.constant(0))
+    return DynamicWindows(begin, end, beyond, ctx.emit(add, steps, one), geometry)
 
 
 @onnx_op("AveragePool", versions=(1,))

@@ -1,0 +1,85 @@
+"""Every IR operation class against the table of what OpenVINO 2026.4.1 reads (tests/data/ops.json)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ir_runtime.operation import Operation, all_operations, attribute_fields, format_attribute
+
+TABLE: dict[str, dict[str, Any]] = {
+    (entry.get("xml_type") or name): revisions
+    for name, revisions in json.loads((Path(__file__).parent.parent / "data" / "ops.json").read_text()).items()
+    for entry in revisions.values()
+}
+
+# The table counts the constant's place in the .bin as attributes; here the weights layout knows it.
+CLASSES = [cls for cls in all_operations() if cls.role != "constant"]
+
+KINDS = {
+    "int": "integer",
+    "int[]": "integers",
+    "float": "real",
+    "float[]": "reals",
+    "bool": "boolean",
+    "string": "text",
+    "string[]": "texts",
+    "enum": "enum",
+    "element_type": "element_type",
+    "partial_shape": "partial_shape",
+}
+
+
+def entry_of(cls: type[Operation]) -> dict[str, Any]:
+    revisions = TABLE[cls.type]
+    return revisions[f"opset{cls.opset}"]
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
+def test_revision_exists_with_those_attributes(cls: type[Operation]) -> None:
+    entry = entry_of(cls)
+    assert {spec.xml or field.name for field, spec in attribute_fields(cls)} == set(entry.get("attributes", {}))
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
+def test_attribute_kinds_values_and_defaults(cls: type[Operation]) -> None:
+    described = entry_of(cls).get("attributes", {})
+    for field, spec in attribute_fields(cls):
+        said = described[spec.xml or field.name]
+        if spec.kind != "text" or said["type"] != "enum":
+            assert spec.kind == KINDS[said["type"]] or (spec.kind == "enum" and said["type"] == "string"), field.name
+        if spec.kind == "enum" and isinstance(said.get("values"), list):
+            assert set(spec.values) >= set(said["values"]), field.name
+        if field.default is not dataclasses.MISSING and said["default"] is not None and not said["required"]:
+            made = format_attribute(cls.__dataclass_fields__[field.name].default)
+            assert _plain(made) == _plain(said["default"]), field.name
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        # Lists that have one entry a spatial dimension are given for two of them in the table.
+        return ", ".join(_plain(item) for item in value)
+    if isinstance(value, (int, float)):
+        return str(float(value))
+    try:
+        return str(float(value))
+    except ValueError:
+        parts = [part.strip() for part in value.split(",")]
+        return ", ".join(_plain(part) for part in parts) if len(parts) > 1 else value
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
+def test_input_counts(cls: type[Operation]) -> None:
+    accepted = entry_of(cls).get("inputs_accepted")
+    if not isinstance(accepted, list):
+        return  # "1..N": the table gives no list
+    low, high = cls.inputs
+    # The table was read off one set of attributes; modes such as Broadcast's explicit take more.
+    assert low <= min(accepted)
+    assert high is None or high >= max(accepted)
