@@ -343,7 +343,9 @@ class _Member:
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
-        kept = self._reduced(ctx, data, Axes(axes, True, None))
+        # The CPU plug-in refuses some 16-bit reductions over axes that it does not know beforehand.
+        values = _in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
+        kept = _in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
         if keep:
             return kept
         if number.is_static and data.shape.has_rank and number.value <= data.shape.rank:

@@ -6,6 +6,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -109,7 +110,9 @@ def _prod(data: Array, axes: tuple[int, ...]) -> Array:
 
 def _mean(data: Array, axes: tuple[int, ...]) -> Array:
     if data.dtype.kind not in "iu":
-        return np.mean(wide(data), axis=axes, keepdims=True)
+        values = wide(data)
+        count = math.prod(data.shape[axis] for axis in axes)
+        return np.sum(values, axis=axes, keepdims=True) / values.dtype.type(count)
     # Exact, rounded towards zero: no sum of quotients or remainders overflows 64 bits, while the
     # plain sum could.
     count = max(1, int(np.prod([data.shape[axis] for axis in axes])))
