@@ -1,0 +1,204 @@
+"""Products of matrices: MatMul and Einsum.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/matmul-1.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, boolean, operation, text
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, broadcast_all
+
+from .elementwise import merge_types
+
+_EXACT = float(2**53)
+
+
+def multiplied(a: Array, b: Array) -> Array:
+    """``a @ b`` in their type; small floats are summed up in float32, integers wrap."""
+    if a.dtype.kind in "iub":
+        return _integer_product(a, b)
+    if a.dtype.itemsize < 4:
+        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+def _integer_product(a: Array, b: Array) -> Array:
+    """By BLAS, in float64, where no sum can exceed what float64 holds exactly."""
+    depth = a.shape[-1]
+    if a.size and b.size and _reach(a) * _reach(b) * depth <= _EXACT:
+        product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        return product.astype(np.int64).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+def _reach(values: Array) -> float:
+    return max(abs(float(values.min())), abs(float(values.max())))
+
+
+@operation("MatMul", opset=1)
+class MatMul1(Operation):
+    """The product of the last two dimensions; those before are broadcast.
+
+    A list on the left is a row, one on the right a column; the dimension that this adds is dropped
+    again, and ``transpose_a`` and ``transpose_b`` leave lists alone.
+    """
+
+    inputs = (2, 2)
+    transpose_a: bool = boolean(False)
+    transpose_b: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        kind = merge_types(inputs)
+        a, b = inputs[0].shape, inputs[1].shape
+        if not a.has_rank or not b.has_rank:
+            return [TensorType(kind, PartialShape.dynamic())]
+        if a.rank == 0 or b.rank == 0:
+            raise InferenceError(f"a scalar has no product with a matrix, but the shapes are {a} and {b}")
+        left, right = list(a), list(b)
+        if len(left) == 1:
+            left = [Dimension(1, 1), *left]
+        elif self.transpose_a:
+            left[-2:] = left[:-3:-1]
+        if len(right) == 1:
+            right = [*right, Dimension(1, 1)]
+        elif self.transpose_b:
+            right[-2:] = right[:-3:-1]
+        if left[-1].merge(right[-2]) is None:
+            raise InferenceError(
+                f"the shapes {a} and {b} have no product: {left[-1]} columns meet {right[-2]} rows"
+                f" (transpose_a={self.transpose_a}, transpose_b={self.transpose_b})"
+            )
+        dims = list(broadcast(PartialShape(left[:-2]), PartialShape(right[:-2])))
+        if a.rank > 1:
+            dims.append(left[-2])
+        if b.rank > 1:
+            dims.append(right[-1])
+        return [TensorType(kind, PartialShape(dims))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        a, b = inputs
+        if self.transpose_a and a.ndim > 1:
+            a = a.swapaxes(-1, -2)
+        if self.transpose_b and b.ndim > 1:
+            b = b.swapaxes(-1, -2)
+        return multiplied(a, b)
+
+
+@dataclass(frozen=True)
+class Equation:
+    """An Einstein summation: a letter for each dimension, ``.`` for those that an ellipsis stands for."""
+
+    operands: tuple[str, ...]
+    output: str
+
+    @classmethod
+    def parse(cls, equation: str) -> Equation:
+        """Read ``ij,jk->ik``; without ``->`` the output is the letters that stand alone, in order.
+
+        Raises :class:`InferenceError` for anything else.
+        """
+        plain = re.sub(r"\s+", "", equation)
+        shown = equation[:80]
+        matched = re.fullmatch(r"([A-Za-z.,]*)(?:->([A-Za-z.]*))?", plain)
+        if matched is None:
+            raise InferenceError(f"'{shown}' is not an Einstein summation")
+        operands = tuple(cls._term(term, shown) for term in matched[1].split(","))
+        letters = "".join(operands).replace(".", "")
+        if matched[2] is None:
+            alone = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+            dots = "." if any("." in term for term in operands) else ""
+            return cls(operands, dots + "".join(alone))
+        output = cls._term(matched[2], shown)
+        strange = set(output) - set("".join(operands))
+        if strange - {"."} or len(set(output)) != len(output):
+            raise InferenceError(f"the output of '{shown}' must be letters of its inputs, each once")
+        return cls(operands, output)
+
+    @staticmethod
+    def _term(term: str, shown: str) -> str:
+        short = term.replace("...", "#")
+        if "." in short or short.count("#") > 1:
+            raise InferenceError(f"'{shown}' has a misplaced ellipsis")
+        return short.replace("#", ".")
+
+    def text(self) -> str:
+        """The equation with its output spelled out."""
+        return f"{','.join(self.operands)}->{self.output}".replace(".", "...")
+
+    def shape(self, shapes: Sequence[PartialShape]) -> PartialShape:
+        """The output's shape."""
+        if len(shapes) != len(self.operands):
+            raise InferenceError(f"'{self.text()}' is of {len(self.operands)} inputs, but got {len(shapes)}")
+        extents: dict[str, Dimension] = {}
+        middles: list[PartialShape] = []
+        for term, shape in zip(self.operands, shapes):
+            if not shape.has_rank:
+                if "." in term:
+                    middles.append(PartialShape.dynamic())
+                for letter in term.replace(".", ""):
+                    extents.setdefault(letter, DYNAMIC)
+                continue
+            dims, middle = self._labelled(term, shape)
+            if middle is not None:
+                middles.append(middle)
+            for letter, extent in dims:
+                extents[letter] = _common(extents.get(letter), extent, letter, self.text())
+        middle = broadcast_all(middles)
+        if "." in self.output and not middle.has_rank:
+            return PartialShape.dynamic()
+        dims_out: list[Dimension] = []
+        for letter in self.output:
+            dims_out.extend(middle.dims if letter == "." else [extents[letter]])
+        return PartialShape(dims_out)
+
+    def _labelled(self, term: str, shape: PartialShape) -> tuple[list[tuple[str, Dimension]], PartialShape | None]:
+        """(letter, extent) pairs, and the dimensions under the ellipsis."""
+        count = len(term.replace(".", ""))
+        if shape.rank < count or ("." not in term and shape.rank != count):
+            raise InferenceError(f"an input of the shape {shape} does not fit '{term.replace('.', '...')}'")
+        if "." not in term:
+            return list(zip(term, shape)), None
+        before = term.index(".")
+        after = count - before
+        end = shape.rank - after
+        pairs = [*zip(term[:before], shape.dims[:before]), *zip(term[before + 1 :], shape.dims[end:])]
+        return pairs, PartialShape(shape.dims[before:end])
+
+
+def _common(known: Dimension | None, extent: Dimension, letter: str, shown: str) -> Dimension:
+    if known is None or known == Dimension(1, 1):
+        return extent
+    if extent == Dimension(1, 1):
+        return known
+    merged = known.merge(extent)
+    if merged is None:
+        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {extent} in another")
+    return merged
+
+
+@operation("Einsum", opset=7)
+class Einsum7(Operation):
+    """The sum over products that ``equation`` describes, such as ``bij,bjk->bik``."""
+
+    inputs = (1, None)
+    equation: str = text()
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        parsed = Equation.parse(self.equation)
+        return [TensorType(merge_types(inputs), parsed.shape([value.shape for value in inputs]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        dtype = inputs[0].dtype
+        work = inputs
+        if dtype.kind not in "iub" and dtype.itemsize < 4:
+            work = tuple(value.astype(np.float32) for value in inputs)
+        result = np.einsum(Equation.parse(self.equation).text(), *work, optimize=len(work) > 1)
+        return np.asarray(result).astype(dtype, copy=False)
