@@ -1,4 +1,7 @@
-"""Values made from shapes and ranges: ShapeOf, Range."""
+"""Values made from shapes and ranges: ShapeOf, Range, Eye, and running sums (CumSum).
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/generation/range-4.html
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ import numpy as np
 from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, operation, type_of_elements
-from ir_runtime.shapes import Dimension, PartialShape
+from ir_runtime.operation import Bounds, Operation, TensorType, boolean, operation, type_of_elements
+from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+
+from .movement import target_dimensions
 
 
 class _ShapeOf(Operation):
@@ -87,7 +92,9 @@ class _Range(Operation):
         count = self._count(start, stop, step)
         if dtype.kind in "iu" and np.asarray(start).dtype.kind in "iu":
             return (int(start) + np.arange(count) * int(step)).astype(dtype)
-        return (float(start) + np.arange(count) * float(step)).astype(dtype)
+        # In the type of the numbers themselves, as float32 where that is smaller.
+        wide = np.result_type(start.dtype, np.float32) if start.dtype.kind == "f" else np.dtype(np.float32)
+        return (wide.type(start) + np.arange(count).astype(wide) * wide.type(step)).astype(dtype)
 
 
 @operation("Range", opset=1)
@@ -109,3 +116,69 @@ class Range4(_Range):
 
     def evaluate(self, *inputs: Array) -> Array:
         return self.generate(self.output_type.dtype, inputs)
+
+
+@operation("Eye", opset=9)
+class Eye9(Operation):
+    """Ones on a diagonal of zeros.
+
+    Inputs: the numbers of rows and columns and the diagonal (all scalars; the main diagonal is 0,
+    those above it are positive), and optionally the shape of a batch in front.
+    """
+
+    inputs = (3, 4)
+    output_type: ElementType = type_of_elements(element_types.dynamic)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        dims: list[Dimension] = []
+        if len(inputs) > 3:
+            lead = target_dimensions(inputs[3])
+            if lead is None:
+                return [TensorType(self.output_type, PartialShape.dynamic())]
+            dims += lead
+        for name, value in zip(("the number of rows", "the number of columns"), inputs):
+            bounds = value.known_bounds
+            if bounds is not None and (bounds.upper < 0).any():
+                raise InferenceError(f"{name} must not be negative, but is {bounds.upper.tolist()}")
+            dims.append(Dimension() if bounds is None else bounds.dimensions()[0])
+        return [TensorType(self.output_type, PartialShape(dims))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        rows, columns, diagonal = (int(value.reshape(-1)[0]) for value in inputs[:3])
+        places = np.arange(columns) - np.arange(rows)[:, None] == diagonal
+        lead = inputs[3].reshape(-1).tolist() if len(inputs) > 3 else []
+        return np.broadcast_to(places.astype(self.output_type.dtype), (*lead, rows, columns))
+
+
+@operation("CumSum", opset=3)
+class CumSum3(Operation):
+    """Running sums along an axis (a scalar input).
+
+    ``exclusive`` leaves each element out of its own sum, ``reverse`` sums from the end.
+    """
+
+    inputs = (2, 2)
+    exclusive: bool = boolean(False)
+    reverse: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, axis = inputs
+        known = axis.constant
+        if known is not None and data.shape.has_rank:
+            normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+        return [TensorType(data.element_type, data.shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data = inputs[0]
+        at = normalize_axis(int(inputs[1].reshape(-1)[0]), data.ndim)
+        small = data.dtype.itemsize < 4 and data.dtype.kind not in "iu"
+        values = np.flip(data, at) if self.reverse else data
+        sums = np.cumsum(values, at, dtype=np.float32 if small else data.dtype)
+        if self.exclusive:
+            shifted = np.zeros_like(sums)
+            keep: list[slice] = [slice(None)] * data.ndim
+            move = list(keep)
+            keep[at], move[at] = slice(1, None), slice(None, -1)
+            shifted[tuple(keep)] = sums[tuple(move)]
+            sums = shifted
+        return (np.flip(sums, at) if self.reverse else sums).astype(data.dtype, copy=False)

@@ -12,41 +12,53 @@ import numpy as np
 from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, integer, operation, type_of_elements
-from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+from ir_runtime.operation import Bounds, Operation, TensorType, enum, integer, operation, type_of_elements
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axis
+
+from .elementwise import merge_types
+from .scatter import check_indices, from_front
 
 
 class _Gather(Operation):
-    """Slices of ``data`` along ``axis``, chosen by ``indices``; negative indices count from the end."""
+    """Slices of ``data`` along ``axis``, chosen by ``indices``; negative indices count from the end.
+
+    The output has data's shape with dimension ``axis`` replaced by the shape of indices, without its
+    first ``batch_dims`` dimensions, which data and indices share.
+    """
 
     inputs = (3, 3)
 
-    def batch(self) -> int:
+    def batch(self, rank: int) -> int:
+        """The number of batch dimensions for indices of that rank."""
         return 0
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, indices, axis = inputs
         known = axis.constant
-        kind = data.element_type
-        if not (indices.element_type.is_integral or indices.element_type.is_dynamic):
-            raise InferenceError(f"indices must be integers, but are {indices.element_type}")
-        if not data.shape.has_rank or not indices.shape.has_rank or known is None:
-            return [TensorType(kind, PartialShape.dynamic())]
+        check_indices(indices)
+        if not data.shape.has_rank or not indices.shape.has_rank:
+            return [TensorType(data.element_type, PartialShape.dynamic())]
+        batch = self.batch(indices.shape.rank)
+        if known is None:
+            rank = data.shape.rank + indices.shape.rank - 1 - batch
+            return [TensorType(data.element_type, PartialShape.of_rank(rank))]
         at = normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
-        batch = self.batch() + (indices.shape.rank if self.batch() < 0 else 0)
-        chosen, extent = indices.constant, data.shape[at]
-        if (
-            chosen is not None
-            and chosen.size
-            and extent.is_static
-            and not (-extent.value <= chosen.min() and chosen.max() < extent.value)
-        ):
-            raise InferenceError(f"indices lie outside dimension {at} of {data.shape}")
-        return [
-            TensorType(
-                kind, PartialShape([*data.shape.dims[:at], *indices.shape.dims[batch:], *data.shape.dims[at + 1 :]])
-            )
-        ]
+        if not 0 <= batch <= min(at, indices.shape.rank):
+            raise InferenceError(f"there cannot be {batch} batch dimensions before axis {at} of {data.shape}")
+        shared = PartialShape(data.shape.dims[:batch]).merge(PartialShape(indices.shape.dims[:batch]))
+        if shared is None:
+            raise InferenceError(f"{data.shape} and {indices.shape} must share the first {batch} dimensions")
+        self._check_range(indices.constant, data.shape[at], at)
+        dims = [*shared, *data.shape.dims[batch:at], *indices.shape.dims[batch:], *data.shape.dims[at + 1 :]]
+        return [TensorType(data.element_type, PartialShape(dims))]
+
+    @staticmethod
+    def _check_range(chosen: Array | None, extent: Dimension, axis: int) -> None:
+        if chosen is None or not chosen.size or extent.high == INFINITY:
+            return
+        low, high = int(chosen.min()), int(chosen.max())
+        if not (-extent.high <= low and high < extent.high):
+            raise InferenceError(f"indices from {low} to {high} lie outside dimension {axis} of {extent} elements")
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         first, indices, axis = inputs[0].known_bounds, inputs[1].constant, inputs[2].constant
@@ -57,14 +69,21 @@ class _Gather(Operation):
     def evaluate(self, *inputs: Array) -> Array:
         data, indices, axis = inputs
         at = normalize_axis(int(axis.reshape(-1)[0]), data.ndim)
-        batch = self.batch() + (indices.ndim if self.batch() < 0 else 0)
+        batch = self.batch(indices.ndim)
+        if indices.dtype.kind == "u":
+            indices = indices.astype(np.int64)
         if batch == 0:
             return np.take(data, indices, at)
-        lead = data.shape[:batch]
-        flat = data.reshape(-1, *data.shape[batch:])
-        wanted = indices.reshape(len(flat), *indices.shape[batch:])
-        parts = [np.take(part, index, at - batch) for part, index in zip(flat, wanted)]
-        return np.stack(parts).reshape(*lead, *parts[0].shape)
+        # Each batch dimension gets an index of its own that runs along with the others.
+        shared = data.shape[:batch]
+        moved = np.moveaxis(data, at, batch)
+        lead = np.ogrid[tuple(slice(n) for n in shared)]
+        tail = (1,) * (indices.ndim - batch)
+        places = tuple(index.reshape(index.shape + tail) for index in lead)
+        picked = moved[(*places, indices)]
+        # The dimensions between the batch and the axis now stand behind the indices.
+        between = range(indices.ndim, indices.ndim + at - batch)
+        return np.moveaxis(picked, tuple(between), tuple(range(batch, at)))
 
 
 @operation("Gather", opset=1)
@@ -78,8 +97,8 @@ class Gather7(_Gather):
 
     batch_dims: int = integer(0)
 
-    def batch(self) -> int:
-        return self.batch_dims
+    def batch(self, rank: int) -> int:
+        return self.batch_dims + (rank if self.batch_dims < 0 else 0)
 
 
 @operation("Gather", opset=8)
@@ -87,9 +106,165 @@ class Gather8(Gather7):
     """Adds negative indices."""
 
 
+@operation("GatherElements", opset=6)
+class GatherElements6(Operation):
+    """Element by element: ``out[i][j] = data[i][indices[i][j]]`` for axis 1; shaped like indices.
+
+    Data and indices have one rank, and equal extents beside the axis.
+    """
+
+    inputs = (2, 2)
+    axis: int = integer(0)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, indices = inputs
+        check_indices(indices)
+        if not data.shape.has_rank or not indices.shape.has_rank:
+            known = indices.shape if indices.shape.has_rank else data.shape
+            shape = PartialShape.of_rank(known.rank) if known.has_rank else known
+            return [TensorType(data.element_type, indices.shape if indices.shape.has_rank else shape)]
+        if data.shape.rank != indices.shape.rank:
+            raise InferenceError(f"data and indices must have one rank, but are {data.shape} and {indices.shape}")
+        at = normalize_axis(self.axis, data.shape.rank)
+        merged = data.shape.replace(at, None).merge(indices.shape)
+        if merged is None:
+            raise InferenceError(f"{data.shape} and {indices.shape} must agree beside axis {at}")
+        return [TensorType(data.element_type, merged)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, indices = inputs
+        at = normalize_axis(self.axis, data.ndim)
+        return np.take_along_axis(data, from_front(indices, data.shape[at]), at)
+
+
+class _GatherND(Operation):
+    """Each index tuple along the last dimension of indices picks one slice of data.
+
+    Data and indices share the first ``batch_dims`` dimensions.
+    """
+
+    inputs = (2, 2)
+    batch_dims: int = integer(0)
+
+    def joins_batches(self) -> bool:
+        """Whether the batch dimensions come out as a single one."""
+        return False
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, indices = inputs
+        check_indices(indices)
+        kind, batch = data.element_type, self.batch_dims
+        if not (data.shape.has_rank and indices.shape.has_rank):
+            return [TensorType(kind, PartialShape.dynamic())]
+        if not 0 <= batch < min(data.shape.rank, indices.shape.rank):
+            raise InferenceError(
+                f"there cannot be {batch} batch dimensions in data of {data.shape} and indices of {indices.shape}"
+            )
+        shared = PartialShape(data.shape.dims[:batch]).merge(PartialShape(indices.shape.dims[:batch]))
+        if shared is None:
+            raise InferenceError(f"{data.shape} and {indices.shape} must share the first {batch} dimensions")
+        if not indices.shape[-1].is_static:
+            return [TensorType(kind, PartialShape.dynamic())]
+        depth = indices.shape[-1].value
+        if batch + depth > data.shape.rank:
+            raise InferenceError(f"indices name {depth} dimensions behind {batch}, but the data have {data.shape.rank}")
+        lead = [shared.element_count()] if self.joins_batches() and batch > 1 else list(shared)
+        dims = [*lead, *indices.shape.dims[batch:-1], *data.shape.dims[batch + depth :]]
+        return [TensorType(kind, PartialShape(dims))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, indices = inputs
+        batch, depth = self.batch_dims, indices.shape[-1]
+        lead = np.ogrid[tuple(slice(n) for n in data.shape[:batch])]
+        tail = (1,) * (indices.ndim - 1 - batch)
+        places = [index.reshape(index.shape + tail) for index in (lead if batch else ())]
+        places += [from_front(indices[..., i], data.shape[batch + i]) for i in range(depth)]
+        if not places:
+            return np.broadcast_to(data, indices.shape[:-1] + data.shape)
+        picked = data[tuple(np.broadcast_arrays(*places)) if depth else tuple(places)]
+        if not depth:
+            picked = np.broadcast_to(
+                picked.reshape(data.shape[:batch] + tail + data.shape[batch:]), indices.shape[:-1] + data.shape[batch:]
+            )
+        if self.joins_batches() and batch > 1:
+            return picked.reshape(-1, *picked.shape[batch:])
+        return picked
+
+
+@operation("GatherND", opset=5)
+class GatherND5(_GatherND):
+    """Several batch dimensions come out as one."""
+
+    def joins_batches(self) -> bool:
+        return True
+
+
+@operation("GatherND", opset=8)
+class GatherND8(_GatherND):
+    """The batch dimensions stay apart."""
+
+
+class _OneHot(Operation):
+    """A new dimension at ``axis`` that holds on_value at the index, and off_value elsewhere.
+
+    Inputs: indices, depth (a scalar: the new dimension's extent), on_value and off_value (scalars).
+    An index out of range gives off_value alone.
+    """
+
+    inputs = (4, 4)
+    axis: int = integer(0)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        indices, depth, on, off = inputs
+        check_indices(indices)
+        kind = merge_types([on, off])
+        bounds = depth.known_bounds
+        extent = DYNAMIC if bounds is None else bounds.dimensions()[0]
+        if bounds is not None and int(bounds.upper.reshape(-1)[0]) < 0:
+            raise InferenceError(f"the depth must not be negative, but is {bounds.upper}")
+        if not indices.shape.has_rank:
+            return [TensorType(kind, PartialShape.dynamic())]
+        at = normalize_axis(self.axis, indices.shape.rank + 1)
+        dims = [*indices.shape.dims[:at], extent, *indices.shape.dims[at:]]
+        return [TensorType(kind, PartialShape(dims))]
+
+    def front(self, indices: Array, depth: int) -> Array:
+        """What each index stands for."""
+        return indices
+
+    def evaluate(self, *inputs: Array) -> Array:
+        indices, depth, on, off = inputs
+        count = int(depth.reshape(-1)[0])
+        at = normalize_axis(self.axis, indices.ndim + 1)
+        shape = [1] * (indices.ndim + 1)
+        shape[at] = count
+        chosen = np.expand_dims(self.front(indices.astype(np.int64), count), at) == np.arange(count).reshape(shape)
+        return np.where(chosen, on.reshape(()), off.reshape(()))
+
+
+@operation("OneHot", opset=1)
+class OneHot1(_OneHot):
+    """Negative indices are out of range."""
+
+
+@operation("OneHot", opset=16)
+class OneHot16(_OneHot):
+    """Negative indices are out of range, or count from the end."""
+
+    negative_indices_mode: str = enum("ignore_negative", "ignore_negative", "normalize")
+
+    def front(self, indices: Array, depth: int) -> Array:
+        if self.negative_indices_mode == "ignore_negative":
+            return indices
+        return np.where(indices < 0, indices + depth, indices)
+
+
 @operation("NonZero", opset=3)
 class NonZero3(Operation):
-    """The positions of all elements that are not zero, one column each, in row-major order."""
+    """The positions of all elements that are not zero, one column each, in row-major order.
+
+    The output has one row a dimension; a scalar counts as a list of one element.
+    """
 
     inputs = (1, 1)
     output_type: ElementType = type_of_elements(element_types.i64)
@@ -97,9 +272,8 @@ class NonZero3(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape
         count = shape.element_count()
-        rank = shape.rank if shape.has_rank else None
+        rank = max(1, shape.rank) if shape.has_rank else None
         return [TensorType(self.output_type, PartialShape([rank, Dimension(0, count.high)]))]
 
     def evaluate(self, *inputs: Array) -> Array:
-        found = np.nonzero(inputs[0]) if inputs[0].ndim else np.nonzero(np.atleast_1d(inputs[0]))[:0]
-        return np.array(found, self.output_type.dtype).reshape(inputs[0].ndim, -1)
+        return np.array(np.nonzero(np.atleast_1d(inputs[0])), self.output_type.dtype)

@@ -1,4 +1,4 @@
-"""Order: TopK.
+"""Order: TopK, Unique, and looking up where values stand in sorted ones.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/sort/top-k-11.html
 """
@@ -6,6 +6,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, normalize_axis
+from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+
+from .elementwise import merge_types
 
 
 class _TopK(Operation):
@@ -31,6 +34,10 @@ class _TopK(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, k = inputs
+        if not (k.element_type.is_integral or k.element_type.is_dynamic):
+            raise InferenceError(f"k must be an integer, but is {k.element_type}")
+        if k.shape.has_rank and not k.shape.element_count().contains(1):
+            raise InferenceError(f"k must be a scalar, but has the shape {k.shape}")
         shape = PartialShape.dynamic()
         if data.shape.has_rank:
             at = normalize_axis(self.axis, data.shape.rank)
@@ -44,16 +51,16 @@ class _TopK(Operation):
         count = int(known.reshape(-1)[0])
         if count < 0 or count > available.high:
             raise InferenceError(f"k is {count}, but axis {self.axis} has {available} elements")
-        return Dimension(count, count) if count >= 0 else DYNAMIC
+        return Dimension(count, count)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         data, k = inputs
         count = int(k.reshape(-1)[0])
         at = normalize_axis(self.axis, data.ndim)
-        if count > data.shape[at]:
+        if not 0 <= count <= data.shape[at]:
             raise InferenceError(f"k is {count}, but axis {self.axis} has {data.shape[at]} elements")
         order = np.argsort(_descending(data) if self.mode == "max" else data, axis=at, kind="stable")
-        order = np.take(order, range(count), at)
+        order = np.take(order, np.arange(count), at)
         if self.sort == "index":
             order = np.sort(order, axis=at)
         return np.take_along_axis(data, order, at), order.astype(self.index_element_type.dtype)
@@ -81,3 +88,126 @@ class TopK11(_TopK):
     """Adds ``stable``: equal elements keep their order (here they always do)."""
 
     stable: bool = boolean(False)
+
+
+@operation("Unique", opset=10)
+class Unique10(Operation):
+    """The different elements of data, or its different slices along an axis (a scalar input).
+
+    Outputs: the unique values (of a flattened list, or stacked along the axis), the index where each
+    stands first, for each element or slice the index of its value, and how often each value occurs.
+    ``sorted`` puts the values in ascending order; otherwise they stand as they came.
+    """
+
+    inputs = (1, 2)
+    sorted: bool = boolean(True)
+    index_element_type: ElementType = type_of_elements(element_types.i64)
+    count_element_type: ElementType = type_of_elements(element_types.i64)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data = inputs[0]
+        shape = PartialShape([_distinct(data.shape.element_count())])
+        listed, all_of = shape, PartialShape([data.shape.element_count()])
+        if len(inputs) > 1:
+            known = inputs[1].constant
+            listed, all_of, shape = PartialShape([None]), PartialShape([None]), PartialShape.dynamic()
+            if data.shape.has_rank:
+                shape = PartialShape.of_rank(data.shape.rank)
+            if known is not None and data.shape.has_rank:
+                at = normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+                extent = data.shape[at]
+                listed, all_of = PartialShape([_distinct(extent)]), PartialShape([extent])
+                shape = data.shape.replace(at, _distinct(extent))
+        index, count = self.index_element_type, self.count_element_type
+        types = [(data.element_type, shape), (index, listed), (index, all_of), (count, listed)]
+        return [TensorType(kind, extents) for kind, extents in types]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        data = inputs[0]
+        axis = int(inputs[1].reshape(-1)[0]) if len(inputs) > 1 else None
+        slices = data.reshape(-1) if axis is None else np.moveaxis(data, axis, 0)
+        first, inverse, counts = _groups(slices)
+        if not self.sorted:
+            order = np.argsort(first, kind="stable")
+            rank = np.empty_like(order)
+            rank[order] = np.arange(len(order))
+            first, counts, inverse = first[order], counts[order], rank[inverse]
+        values = slices[first] if axis is None else np.moveaxis(slices[first], 0, axis)
+        index, count = self.index_element_type.dtype, self.count_element_type.dtype
+        return values, first.astype(index), inverse.astype(index), counts.astype(count)
+
+
+def _distinct(extent: Dimension) -> Dimension:
+    return Dimension(min(1, extent.low), extent.high)
+
+
+def _groups(slices: Array) -> tuple[Array, Array, Array]:
+    """Equal slices along dimension 0, in ascending order: the first of each, each slice's group, sizes."""
+    rows = slices.reshape(len(slices), -1)
+    keys = rows.T[::-1] if rows.shape[1] else np.zeros((1, len(rows)))
+    if keys.dtype.kind not in "iufbO":
+        keys = keys.astype(np.float32)
+    order = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys)
+    arranged = rows[order]
+    starts = np.ones(len(rows), np.bool_)
+    starts[1:] = (arranged[1:] != arranged[:-1]).any(axis=1)
+    inverse = np.empty(len(rows), np.int64)
+    inverse[order] = np.cumsum(starts) - 1
+    positions = np.flatnonzero(starts)
+    return order[positions], inverse, np.diff(np.append(positions, len(rows)))
+
+
+@operation("SearchSorted", opset=15)
+class SearchSorted15(Operation):
+    """Where each value would be inserted into ascending sequences along the last dimension.
+
+    Inputs: sorted ``[..., n]`` (or a list for all) and values ``[..., m]``. With ``right_mode`` behind
+    equal elements, otherwise before them.
+    """
+
+    inputs = (2, 2)
+    right_mode: bool = boolean(False)
+    output_type: ElementType = type_of_elements(element_types.i64)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        ordered, values = inputs
+        merge_types(inputs)
+        if ordered.shape.has_rank and values.shape.has_rank and ordered.shape.rank > 1:
+            lead = PartialShape(ordered.shape.dims[:-1])
+            if values.shape.rank == 0 or lead.merge(PartialShape(values.shape.dims[:-1])) is None:
+                raise InferenceError(f"{ordered.shape} and {values.shape} must agree but for the last dimension")
+        return [TensorType(self.output_type, values.shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        ordered, values = inputs
+        side: Literal["left", "right"] = "right" if self.right_mode else "left"
+        if ordered.ndim == 1:
+            return np.searchsorted(ordered, values, side).astype(self.output_type.dtype)
+        rows = ordered.reshape(-1, ordered.shape[-1])
+        wanted = values.reshape(len(rows), values.shape[-1])
+        found = np.empty(wanted.shape, self.output_type.dtype)
+        for target, row, value in zip(found, rows, wanted):
+            target[:] = np.searchsorted(row, value, side)
+        return found.reshape(values.shape)
+
+
+@operation("Bucketize", opset=3)
+class Bucketize3(Operation):
+    """The number of the bucket between ascending boundaries (a list) into which each value falls.
+
+    ``with_right_bound`` says that a bucket holds its right boundary, and not its left one.
+    """
+
+    inputs = (2, 2)
+    output_type: ElementType = type_of_elements(element_types.i64)
+    with_right_bound: bool = boolean(True)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        if inputs[1].shape.has_rank and inputs[1].shape.rank != 1:
+            raise InferenceError(f"the boundaries must be a list, but have the shape {inputs[1].shape}")
+        return [TensorType(self.output_type, inputs[0].shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        values, boundaries = inputs
+        side: Literal["left", "right"] = "left" if self.with_right_bound else "right"
+        return np.searchsorted(boundaries, values, side).astype(self.output_type.dtype)
