@@ -12,7 +12,7 @@ from ir_runtime.constant_folding import fold
 from ir_runtime.element_types import Array, ElementType, element_type
 from ir_runtime.graph import Node, Output, RuntimeInfo
 from ir_runtime.operation import Operation
-from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.inputs_outputs import Const1, Identity16
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
@@ -65,6 +65,14 @@ class Context:
     def like(self, value: Any, other: Output) -> Output:
         """A scalar constant of the element type of ``other``."""
         return self.constant(value, other.element_type)
+
+    def same(self, value: Output) -> Output:
+        """``value`` as an output of the node.
+
+        An input of the graph goes through a layer of its own: OpenVINO forgets an input's name where
+        it is an output, too.
+        """
+        return self.emit(Identity16(), value) if value.node.op.role == "parameter" else value
 
     def wants(self, index: int) -> bool:
         """Whether the model uses the node's output ``index``."""

@@ -14,7 +14,7 @@ import numpy as np
 from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
+from ir_runtime.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
 from ir_runtime.shapes import INFINITY, PartialShape, broadcast
 
 Kernel = Callable[..., Array]
@@ -47,6 +47,11 @@ def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShap
     if rule == "numpy":
         return broadcast(a, b)
     if rule == "pdpd":
+        # b stands at the first dimensions of a.
+        if a.has_rank and b.has_rank and b.rank <= a.rank:
+            placed = PartialShape([*b, *[1] * (a.rank - b.rank)])
+            if broadcast(a, placed).merge(a) is None:
+                raise InferenceError(f"{b} does not fit the first dimensions of {a}")
         return a
     merged = a.merge(b)
     if merged is None:
@@ -84,20 +89,50 @@ class Arithmetic(Binary):
         return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
 
 
+_ENDLESS = 1 << 40
+"""Bounds beyond this count as none: what lies near the end of int64 comes from an unknown extent."""
+
+
+def _interval(corners: Sequence[Array]) -> Bounds:
+    """The bounds that hold all ``corners``, which are arrays of Python's integers and cannot wrap."""
+    stacked = np.stack(np.broadcast_arrays(*corners))
+    low, high = stacked.min(axis=0), stacked.max(axis=0)
+    low = np.where(low < -_ENDLESS, -INFINITY - 1, low)
+    high = np.where(high > _ENDLESS, INFINITY, high)
+    return Bounds(low.astype(np.int64), high.astype(np.int64))
+
+
+def _ends(bounds: Bounds) -> tuple[Array, Array]:
+    """Lower and upper bound as Python's integers."""
+    return bounds.lower.astype(np.object_), bounds.upper.astype(np.object_)
+
+
+def _may_wrap(bounds: Bounds, kind: ElementType) -> bool:
+    """Whether the type cannot hold a bound, where there is one."""
+    if not kind.is_integral or kind.bits < 32:
+        return True
+    limits = np.iinfo(kind.dtype)
+    low, high = int(bounds.lower.min(initial=0)), int(bounds.upper.max(initial=0))
+    return (low < int(limits.min) and low > -INFINITY) or (high > int(limits.max) and high < INFINITY)
+
+
 class Monotone(Arithmetic):
-    """Grows with both operands as long as they are not negative, so bounds carry over."""
+    """Rises or falls with each operand alone, so that the ends of intervals give those of the result."""
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        known = [value.known_bounds for value in inputs]
-        if known[0] is None or known[1] is None or any((b.lower < 0).any() for b in known if b):
+        a, b = inputs[0].known_bounds, inputs[1].known_bounds
+        if a is None or b is None or self.auto_broadcast == "pdpd" or not self.is_monotone(a, b):
             return None
-        lower = self._bounded(known[0].lower, known[1].lower)
-        return Bounds(lower, np.maximum(lower, self._bounded(known[0].upper, known[1].upper)))
+        found = _interval([np.asarray(self.corner(x, y), np.object_) for x in _ends(a) for y in _ends(b)])
+        return None if _may_wrap(found, inputs[0].element_type) else found
 
-    def _bounded(self, a: Array, b: Array) -> Array:
-        """In Python's integers, which do not wrap where an upper bound is infinite."""
-        exact: Any = type(self).kernel(a.astype(np.object_), b.astype(np.object_))
-        return np.asarray(np.minimum(exact, INFINITY)).astype(np.int64)
+    def is_monotone(self, a: Bounds, b: Bounds) -> bool:
+        """Whether it is so between these bounds."""
+        return True
+
+    def corner(self, a: Array, b: Array) -> Any:
+        """The result for Python's integers."""
+        return type(self).kernel(a, b)
 
 
 class Comparison(Binary):
@@ -123,6 +158,13 @@ class Bitwise(Arithmetic):
         if kind.is_real or kind is element_types.string:
             raise InferenceError(f"the inputs must be integers or booleans, but are {kind}")
         return kind
+
+
+class DownShift(Bitwise, Monotone):
+    """A shift that divides by a power of two."""
+
+    def is_monotone(self, a: Bounds, b: Bounds) -> bool:
+        return bool((b.lower >= 0).all() and (b.upper < 64).all())
 
 
 def _binary(name: str, opset: int, kernel: Kernel, base: type[Binary], doc: str, **options: Any) -> type[Binary]:
@@ -151,8 +193,8 @@ def _difference_squared(a: Array, b: Array) -> Array:
 
 
 Add1 = _binary("Add", 1, np.add, Monotone, "a + b")
-Multiply1 = _binary("Multiply", 1, computed_in_float32(np.multiply), Monotone, "a * b")
-Subtract1 = _binary("Subtract", 1, np.subtract, Arithmetic, "a - b")
+Multiply1 = _binary("Multiply", 1, np.multiply, Monotone, "a * b")
+Subtract1 = _binary("Subtract", 1, np.subtract, Monotone, "a - b")
 Maximum1 = _binary("Maximum", 1, np.maximum, Monotone, "The greater of a and b.")
 Minimum1 = _binary("Minimum", 1, np.minimum, Monotone, "The lesser of a and b.")
 Power1 = _binary("Power", 1, computed_in_float32(_power), Arithmetic, "a raised to the power b")
@@ -173,14 +215,20 @@ BitwiseAnd13 = _binary("BitwiseAnd", 13, np.bitwise_and, Bitwise, "The bits that
 BitwiseOr13 = _binary("BitwiseOr", 13, np.bitwise_or, Bitwise, "The bits that either has.")
 BitwiseXor13 = _binary("BitwiseXor", 13, np.bitwise_xor, Bitwise, "The bits that just one has.")
 BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a shifted up by b bits")
-BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, Bitwise, "a shifted down by b bits")
+BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift, "a shifted down by b bits")
 
 
 @operation("Divide", opset=1)
-class Divide1(Arithmetic):
+class Divide1(Monotone):
     """a / b. Integers are rounded down, or towards zero where ``m_pythondiv`` is false."""
 
     m_pythondiv: bool = boolean(True)
+
+    def is_monotone(self, a: Bounds, b: Bounds) -> bool:
+        return bool((a.lower >= 0).all() and (b.lower > 0).all())
+
+    def corner(self, a: Array, b: Array) -> Any:
+        return a // b
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs
@@ -246,7 +294,7 @@ def erf(x: Array) -> Array:
     """The error function, in the type of ``x`` (float32 or float64)."""
     if x.dtype != np.float64:
         return erf_float32(x)
-    return _erf_of_number(x).astype(np.float64)
+    return np.asarray(_erf_of_number(x), np.float64)
 
 
 def erf_float32(x: Array) -> Array:
@@ -431,6 +479,21 @@ class Select1(Operation):
             return [TensorType(kind, then.shape)]
         shape = broadcast_shapes(then.shape, otherwise.shape, self.auto_broadcast)
         return [TensorType(kind, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        then, otherwise = inputs[1].known_bounds, inputs[2].known_bounds
+        shape = inputs[0].shape
+        if then is None or otherwise is None or not shape.is_static or shape.element_count().value > BOUNDS_LIMIT:
+            return None
+        condition = inputs[0].constant
+        if condition is not None:
+            return Bounds(
+                np.where(condition, then.lower, otherwise.lower), np.where(condition, then.upper, otherwise.upper)
+            )
+        placed = np.zeros(shape.static(), np.int64)
+        return Bounds(
+            placed + np.minimum(then.lower, otherwise.lower), placed + np.maximum(then.upper, otherwise.upper)
+        )
 
     def evaluate(self, *inputs: Array) -> Array:
         condition, then, otherwise = inputs

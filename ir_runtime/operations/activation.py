@@ -1,0 +1,270 @@
+"""Activations: ReLU, PReLU, Elu, Selu, Clamp, Sigmoid and its approximations, Gelu, SoftMax and relatives.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/activation/relu-1.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, enum, integer, operation, real
+from ir_runtime.shapes import Dimension, PartialShape, broadcast, normalize_axis
+
+from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
+
+
+def _check_real(kind: element_types.ElementType) -> None:
+    if not (kind.is_real or kind.is_dynamic):
+        raise InferenceError(f"the input must be of a floating-point type, but is {kind}")
+
+
+class RealUnary(Unary):
+    """One floating-point tensor in, one of the same shape and type out."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        _check_real(inputs[0].element_type)
+        return super().infer(inputs)
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, x.dtype.type(0))
+
+
+def _sigmoid(x: Array) -> Array:
+    """1 / (1 + e^-x), by an exponential that cannot overflow."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, x.dtype.type(1), small) / (1 + small)
+
+
+def _softplus(x: Array) -> Array:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _mish(x: Array) -> Array:
+    return x * np.tanh(_softplus(x))
+
+
+def _hsigmoid(x: Array) -> Array:
+    return np.minimum(np.maximum(x + 3, 0), 6) / 6
+
+
+def _hswish(x: Array) -> Array:
+    return x * _hsigmoid(x)
+
+
+def _softsign(x: Array) -> Array:
+    return x / (1 + np.abs(x))
+
+
+def _gelu_erf(x: Array) -> Array:
+    return x * (erf(x * x.dtype.type(math.sqrt(0.5))) + 1) / 2
+
+
+def _gelu_tanh(x: Array) -> Array:
+    inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
+    return x * (np.tanh(inner) + 1) / 2
+
+
+def _real_unary(name: str, opset: int, kernel: Kernel, doc: str) -> type[Unary]:
+    return unary(name, opset, computed_in_float32(kernel), doc, RealUnary)
+
+
+ReLU1 = unary("ReLU", 1, _relu, "max(x, 0)")
+Sigmoid1 = _real_unary("Sigmoid", 1, _sigmoid, "1 / (1 + e^-x)")
+SoftPlus4 = _real_unary("SoftPlus", 4, _softplus, "log(1 + e^x)")
+SoftSign9 = _real_unary("SoftSign", 9, _softsign, "x / (1 + |x|)")
+Mish4 = _real_unary("Mish", 4, _mish, "x tanh(log(1 + e^x))")
+HSwish4 = _real_unary("HSwish", 4, _hswish, "x min(max(x + 3, 0), 6) / 6")
+HSigmoid5 = _real_unary("HSigmoid", 5, _hsigmoid, "min(max(x + 3, 0), 6) / 6")
+Gelu2 = _real_unary("Gelu", 2, _gelu_erf, "x (1 + erf(x / sqrt 2)) / 2")
+
+
+@operation("Gelu", opset=7)
+class Gelu7(RealUnary):
+    """Adds the approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
+
+    approximation_mode: str = enum("ERF", "ERF", "TANH")
+
+    def evaluate(self, *inputs: Array) -> Array:
+        kernel = _gelu_erf if self.approximation_mode == "ERF" else _gelu_tanh
+        return computed_in_float32(kernel)(inputs[0])
+
+
+@operation("Elu", opset=1)
+class Elu1(RealUnary):
+    """x where it is positive, alpha (e^x - 1) elsewhere."""
+
+    alpha: float = real(0.0)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return computed_in_float32(self._elu)(inputs[0])
+
+    def _elu(self, x: Array) -> Array:
+        return np.where(x > 0, x, x.dtype.type(self.alpha) * np.expm1(np.minimum(x, 0)))
+
+
+@operation("Clamp", opset=1)
+class Clamp1(Unary):
+    """x limited to ``[min, max]``; of integers the bounds are rounded inwards."""
+
+    min: float = real(0.0)
+    max: float = real(0.0)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        if self.min > self.max:
+            raise InferenceError(f"min must not be above max, but they are {self.min} and {self.max}")
+        return super().infer(inputs)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        x = inputs[0]
+        if x.dtype.kind not in "iu":
+            return computed_in_float32(self._limit)(x)
+        limits = np.iinfo(x.dtype)
+        low = min(max(_whole(self.min, math.ceil), limits.min), limits.max)
+        high = min(max(_whole(self.max, math.floor), limits.min), limits.max)
+        return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
+
+    def _limit(self, x: Array) -> Array:
+        return np.minimum(np.maximum(x, np.asarray(self.min, x.dtype)), np.asarray(self.max, x.dtype))
+
+
+def _whole(bound: float, rounding: type[int] | object) -> int:
+    if math.isinf(bound):
+        return -(1 << 64) if bound < 0 else 1 << 64
+    return int(rounding(bound))  # type: ignore[operator]
+
+
+class _Parametric(Operation):
+    """An activation whose parameters are inputs: scalars, or lists of one element."""
+
+    inputs = (3, 3)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        kind = merge_types(inputs)
+        _check_real(kind)
+        for value in inputs[1:]:
+            if value.shape.has_rank and value.shape.element_count().low > 1:
+                raise InferenceError(f"a parameter must be a scalar, but has the shape {value.shape}")
+        return [TensorType(kind, inputs[0].shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        x, *parameters = inputs
+        return computed_in_float32(self.activate)(x, *[p.reshape(()) for p in parameters])
+
+    def activate(self, x: Array, *parameters: Array) -> Array:
+        raise NotImplementedError
+
+
+@operation("Selu", opset=1)
+class Selu1(_Parametric):
+    """(x, alpha, lambda): lambda x where x is positive, lambda alpha (e^x - 1) elsewhere."""
+
+    def activate(self, x: Array, *parameters: Array) -> Array:
+        alpha, scale = parameters
+        return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+@operation("HardSigmoid", opset=1)
+class HardSigmoid1(_Parametric):
+    """(x, alpha, beta): alpha x + beta, limited to [0, 1]."""
+
+    def activate(self, x: Array, *parameters: Array) -> Array:
+        alpha, beta = parameters
+        return np.minimum(np.maximum(alpha * x + beta, 0), 1)
+
+
+@operation("Swish", opset=4)
+class Swish4(_Parametric):
+    """(x, beta): x sigmoid(beta x); beta is 1 where it is not given."""
+
+    inputs = (1, 2)
+
+    def activate(self, x: Array, *parameters: Array) -> Array:
+        return x * _sigmoid(x * parameters[0] if parameters else x)
+
+
+@operation("PReLU", opset=1)
+class PReLU1(Operation):
+    """(x, slope): x where it is not negative, slope x elsewhere.
+
+    A list of slopes belongs to dimension 1 of x, one for each channel; other shapes broadcast to that of x.
+    """
+
+    inputs = (2, 2)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        kind = merge_types(inputs)
+        x, slope = inputs[0].shape, inputs[1].shape
+        if x.has_rank and slope.has_rank:
+            placed = PartialShape(slope.dims)
+            if slope.rank == 1 and x.rank > 1 and slope[0] != Dimension(1, 1):
+                placed = PartialShape([slope[0]] + [1] * (x.rank - 2))
+            if broadcast(x, placed).merge(x) is None:
+                raise InferenceError(f"the slope {slope} does not fit x, which is {x}")
+        return [TensorType(kind, x)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        x, slope = inputs
+        if slope.ndim == 1 and x.ndim > 1 and slope.size > 1:
+            slope = slope.reshape([-1] + [1] * (x.ndim - 2))
+        return computed_in_float32(lambda a, b: np.where(a < 0, a * b, a))(x, slope)
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """e^x divided by its sum along ``axis``; the greatest x is taken off first, so that nothing overflows."""
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _log_softmax(x: Array, axis: int) -> Array:
+    shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+class _AlongAxis(RealUnary):
+    """One floating-point tensor in, computed along ``axis``."""
+
+    axis: int = integer(1)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        shape = inputs[0].shape
+        if shape.has_rank:
+            normalize_axis(self.axis, shape.rank)
+        return super().infer(inputs)
+
+
+@operation("SoftMax", opset=1)
+class SoftMax1(_AlongAxis):
+    """e^x / sum(e^x) along ``axis``, which counts from the front."""
+
+    axis: int = integer(0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.axis < 0:
+            raise InferenceError(f"SoftMax of opset1 takes no negative axis, but got {self.axis}")
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
+
+
+@operation("SoftMax", opset=8)
+class SoftMax8(_AlongAxis):
+    """e^x / sum(e^x) along ``axis``, which may count from the end."""
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
+
+
+@operation("LogSoftmax", opset=5)
+class LogSoftmax5(_AlongAxis):
+    """log(e^x / sum(e^x)) along ``axis``."""
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return computed_in_float32(lambda x: _log_softmax(x, self.axis))(inputs[0])
