@@ -38,6 +38,8 @@ class Axis:
     end: int
     auto_pad: str
     ceil: bool
+    crops: bool
+    """Whether SAME_* with a stride beyond the kernel crops, or just does not pad."""
 
     @property
     def span(self) -> int:
@@ -48,6 +50,7 @@ class Axis:
         if not self.auto_pad.startswith("SAME"):
             return self.begin, self.end
         total = (-(-extent // self.stride) - 1) * self.stride + self.kernel - extent
+        total = total if self.crops else max(0, total)
         half = math.trunc((total + (self.auto_pad == "SAME_LOWER")) / 2)
         return half, total - half
 
@@ -138,6 +141,7 @@ def _geometry(
     auto_pad: str,
     dilations: Sequence[int] | None = None,
     ceil_mode: int = 0,
+    crops: bool = True,
 ) -> Geometry:
     """Check the attributes and fill in ONNX's defaults."""
     rank = len(kernel_shape)
@@ -155,7 +159,9 @@ def _geometry(
     if len(both) != 2 * rank or min(both) < 0:
         raise ctx.invalid(f"pads must be {2 * rank} numbers from 0 on, but is {both}")
     columns = zip(*lists, both[:rank], both[rank:])
-    return Geometry(tuple(Axis(k, s, d, begin, end, auto_pad, bool(ceil_mode)) for k, s, d, begin, end in columns))
+    return Geometry(
+        tuple(Axis(k, s, d, begin, end, auto_pad, bool(ceil_mode), crops) for k, s, d, begin, end in columns)
+    )
 
 
 def _pad(ctx: Context, x: Output, begin: Sequence[int], end: Sequence[int]) -> Output:
@@ -215,7 +221,7 @@ def _dynamic_attributes(geometry: Geometry) -> dict[str, object] | None:
     begin, end = [axis.begin for axis in axes], [axis.end for axis in axes]
     if not axes[0].auto_pad.startswith("SAME"):
         return geometry.layer(begin, end, rounding_type="ceil_torch" if ceil else "floor")
-    if geometry.is_dilated or any(axis.stride > axis.kernel for axis in axes):
+    if geometry.is_dilated or any(axis.stride > axis.kernel and axis.crops for axis in axes):
         return None
     return geometry.layer(begin, end, auto_pad=axes[0].auto_pad.lower())
 
@@ -290,6 +296,8 @@ def _windows_at_execution(ctx: Context, x: Output, geometry: Geometry) -> Dynami
         steps = divided(ctx.emit(sub, extents, one), strides)
         reach = ctx.emit(add, ctx.emit(mul, steps, strides), ctx.constant(geometry.kernel))
         total = ctx.emit(sub, reach, extents)
+        if not axes[0].crops:
+            total = ctx.emit(elementwise.Maximum1(), total, ctx.constant(0))
         more = ctx.constant(1 if axes[0].auto_pad == "SAME_LOWER" else 0)
         begin = divided(ctx.emit(add, total, more), ctx.constant(2))
         end = ctx.emit(sub, total, begin)
@@ -448,7 +456,7 @@ def max_pool_1(
     auto_pad: str = "NOTSET",
 ) -> Output | tuple[Output, ...]:
     """One output."""
-    return _max(ctx, x, _geometry(ctx, x, kernel_shape, strides, pads, auto_pad), column_major=False)
+    return _max(ctx, x, _geometry(ctx, x, kernel_shape, strides, pads, auto_pad, crops=False), column_major=False)
 
 
 @onnx_op("MaxPool", versions=(8,))
@@ -463,7 +471,7 @@ def max_pool_8(
     storage_order: int = 0,
 ) -> Output | tuple[Output, ...]:
     """Adds the indices, and the order in which they count."""
-    geometry = _geometry(ctx, x, kernel_shape, strides, pads, auto_pad)
+    geometry = _geometry(ctx, x, kernel_shape, strides, pads, auto_pad, crops=False)
     return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
 
 
@@ -481,7 +489,9 @@ def max_pool(
     ceil_mode: int = 0,
 ) -> Output | tuple[Output, ...]:
     """Adds ``dilations`` and ``ceil_mode``."""
-    geometry = _geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode)
+    # onnxruntime crops with dilations only; without, it refuses to.
+    crops = any(dilation != 1 for dilation in dilations or ())
+    geometry = _geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode, crops)
     return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
 
 

@@ -335,6 +335,14 @@ class _Member:
         value = ctx.like(_identity_value(self.name, data.element_type), data)
         return ctx.emit(movement.Broadcast3(mode="numpy"), value, _extents(ctx, shaped))
 
+    def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
+        """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""
+        one = ctx.constant([1])
+        more = ctx.emit(elementwise.Add1(), _counted_from_front(ctx, _rank(ctx, data), axes), one)
+        more = ctx.emit(movement.Concat1(axis=0), ctx.constant([0]), more)
+        longer = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([0]))
+        return ctx.emit(movement.Squeeze1(), self._reduced(ctx, longer, Axes(more, True, None)), ctx.constant([0]))
+
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
         """Axes that are only known at execution; their number may be known."""
         if axes.shape.has_rank and axes.shape.rank != 1:
@@ -343,6 +351,9 @@ class _Member:
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
+        if number.low == 0 and noop:
+            kept = self._with_one_axis_more(ctx, data, axes)
+            return kept if keep else ctx.emit(movement.Squeeze1(), kept, axes)
         # The CPU plug-in refuses some 16-bit reductions over axes that it does not know beforehand.
         values = _in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
         kept = _in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
@@ -357,11 +368,15 @@ def _extents(ctx: Context, data: Output) -> Output:
     return ctx.emit(generation.ShapeOf3(output_type="i64"), data)
 
 
+def _counted_from_front(ctx: Context, rank: Output, axes: Output) -> Output:
+    behind = ctx.emit(elementwise.Less1(), axes, ctx.constant(0))
+    return ctx.emit(elementwise.Select1(), behind, ctx.emit(elementwise.Add1(), axes, rank), axes)
+
+
 def _membership(ctx: Context, rank: Output, axes: Output) -> Output:
     """For every dimension 1 where it is among ``axes`` (which may count from the end), else 0; i64."""
     numbers = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), rank, ctx.constant(1))
-    behind = ctx.emit(elementwise.Less1(), axes, ctx.constant(0))
-    front = ctx.emit(elementwise.Select1(), behind, ctx.emit(elementwise.Add1(), axes, rank), axes)
+    front = _counted_from_front(ctx, rank, axes)
     column = ctx.emit(movement.Unsqueeze1(), numbers, ctx.constant([1]))
     equal = ctx.emit(elementwise.Equal1(), column, ctx.emit(movement.Unsqueeze1(), front, ctx.constant([0])))
     ones = _in_type(ctx, equal, element_types.i64)
