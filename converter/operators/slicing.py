@@ -9,10 +9,10 @@ import numpy as np
 from converter.context import Context
 from converter.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing, movement, padding, slicing
+from ir_runtime.operations import elementwise, indexing, movement, padding, scatter, slicing
 from ir_runtime.shapes import normalize_axes
 
-from .shapes import as_i64, as_list, extents
+from .shapes import as_i64, as_list, extents, from_front
 
 
 @onnx_op("Slice", versions=(1,))
@@ -63,6 +63,8 @@ def _sliced(
         zeros = ctx.emit(elementwise.Multiply1(), as_i64(ctx, starts), ctx.constant([0]))
         by = ctx.emit(elementwise.BitwiseOr13(), zeros, ctx.constant([1]))
     inputs = [as_i64(ctx, starts), as_i64(ctx, ends), by]
+    if axes is not None and axes.type.constant is None and data.shape.has_rank:
+        return _sliced_everywhere(ctx, data, inputs, as_i64(ctx, axes))
     if axes is not None:
         inputs.append(as_i64(ctx, axes))
     elif count.is_static:
@@ -73,6 +75,19 @@ def _sliced(
         whole = [_constants(ctx, [0] * rank), _constants(ctx, [np.iinfo(np.int64).max] * rank)]
         inputs = [*whole, _constants(ctx, [1] * rank), _constants(ctx, range(rank))]
     return ctx.emit(slicing.Slice8(), data, *inputs)
+
+
+def _sliced_everywhere(ctx: Context, data: Output, parts: Sequence[Output], axes: Output) -> Output:
+    """The slice with a start, an end and a step for every dimension, as axes that come at execution
+    crash the CPU plug-in."""
+    rank = data.shape.rank
+    places = from_front(ctx, axes, ctx.constant(rank))
+    whole = ([0] * rank, [np.iinfo(np.int64).max] * rank, [1] * rank)
+    spread = [
+        ctx.emit(scatter.ScatterUpdate3(), _constants(ctx, every), places, part, ctx.constant(0))
+        for every, part in zip(whole, parts)
+    ]
+    return ctx.emit(slicing.Slice8(), data, *spread, _constants(ctx, range(rank)))
 
 
 @onnx_op("CenterCropPad", versions=(18,))
