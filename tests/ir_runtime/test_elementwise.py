@@ -86,7 +86,7 @@ def test_logical_xor_of_opset_1() -> None:
 def test_broadcast_from_the_first_dimension(b_shape: tuple[int, ...]) -> None:
     a = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
     b = np.arange(100, 100 + math.prod(b_shape), dtype=np.float32).reshape(b_shape)
-    nodes = [make_node(Parameter1(shape=list(x.shape), element_type="f32")) for x in (a, b)]
+    nodes = [make_node(Parameter1(shape=list(x.shape), element_type="f32"), ()) for x in (a, b)]
     for node, name in zip(nodes, "ab"):
         node.name = name
         node.outputs[0].add_name(name)
