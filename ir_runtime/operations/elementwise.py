@@ -96,7 +96,8 @@ _ENDLESS = 1 << 40
 def _interval(corners: Sequence[Array]) -> Bounds:
     """The bounds that hold all ``corners``, which are arrays of Python's integers and cannot wrap."""
     stacked = np.stack(np.broadcast_arrays(*corners))
-    low, high = stacked.min(axis=0), stacked.max(axis=0)
+    # Of scalars min and max hand back plain numbers, which np.where would squeeze into 64 bits.
+    low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
     low = np.where(low < -_ENDLESS, -INFINITY - 1, low)
     high = np.where(high > _ENDLESS, INFINITY, high)
     return Bounds(low.astype(np.int64), high.astype(np.int64))
