@@ -11,7 +11,7 @@ from converter.context import Context
 from converter.registry import onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import blocks, elementwise, movement, reduction, slicing
-from ir_runtime.shapes import Dimension, normalize_axis
+from ir_runtime.shapes import Dimension, PartialShape, broadcast, normalize_axis
 
 from .shapes import (
     as_i64,
@@ -74,14 +74,15 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
     rows, columns = front.type.constant, back.type.constant
     first: Output | int = front if rows is None else int(rows)
     second: Output | int = back if columns is None else int(columns)
-    if at == 1:
+    keep = at == 1 and rows is None and columns != 0
+    if keep:
         first = 0  # special_zero: the extent is kept
     elif rows is None and columns is not None and columns > 0:
         first = -1
     elif columns is None and rows is not None and rows > 0:
         second = -1
     parts = [part if isinstance(part, Output) else ctx.constant([part]) for part in (first, second)]
-    return ctx.emit(movement.Reshape1(special_zero=at == 1), data, joined(ctx, parts))
+    return ctx.emit(movement.Reshape1(special_zero=keep), data, joined(ctx, parts))
 
 
 def _flatten_any_rank(ctx: Context, data: Output, axis: int) -> Output:
@@ -273,6 +274,11 @@ def expand(ctx: Context, data: Output, shape: Output) -> Output:
     """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
     if shape.shape.has_rank and shape.shape.rank != 1:
         raise ctx.invalid(f"the shape to broadcast with must be a list, but has the shape {shape.shape}")
+    known = shape.type.constant
+    if known is not None and 0 in known and data.shape.is_static:
+        # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
+        target = broadcast(data.shape, PartialShape(known.tolist())).static()
+        return ctx.emit(movement.Broadcast3(mode="numpy"), data, ctx.constant(target))
     return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, shape)
 
 
