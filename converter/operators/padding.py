@@ -97,7 +97,7 @@ def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -
     """What is added in front of and behind every dimension, two lists."""
     number = pads.shape.element_count()
     if axes is None:
-        count = number.value // 2 if number.is_static else ctx.rank(data, "the data")
+        count = data.shape.rank if data.shape.has_rank or not number.is_static else number.value // 2
     else:
         axes = as_i64(ctx, as_list(ctx, axes))
         sides = axes.shape.element_count()
@@ -108,8 +108,6 @@ def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -
         raise ctx.invalid(f"pads must hold {2 * count} numbers, but hold {number}")
     before, after = part_of(ctx, pads, 0, count), part_of(ctx, pads, count, 2 * count)
     if axes is None:
-        if data.shape.has_rank and count != data.shape.rank:
-            raise ctx.invalid(f"pads must hold {2 * data.shape.rank} numbers, but hold {number}")
         return before, after
     rank = ctx.rank(data, "the data")
     known = known_axes(ctx, axes) if axes.type.constant is not None else None

@@ -167,7 +167,7 @@ def test_concat_1_joins_along_dimension_1() -> None:
 @pytest.mark.parametrize("axis", [0, -1])
 def test_concat_of_dynamic_extents(axis: int) -> None:
     feeds = {"a": X, "b": X}
-    shapes = {"a": ["n", None, 4], "b": ["n", 3, "k"]}
+    shapes: dict[str, Any] = {"a": ["n", None, 4], "b": ["n", 3, "k"]}
     check_node(node_model("Concat", feeds, attributes={"axis": axis}, opset=13, shapes=shapes), feeds)
 
 
