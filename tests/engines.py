@@ -19,6 +19,7 @@ from onnx import helper, numpy_helper
 import converter
 import ir_runtime
 from converter.onnx_types import element_type_of
+from ir_runtime import element_types
 
 ENGINES = ("numpy", "openvino")
 
@@ -94,25 +95,32 @@ def run_openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.n
     return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
 
 
+# What pyopenvino takes and gives as bytes, because plain NumPy has no dtype for it.
+_AS_BYTES = {
+    kind: getattr(openvino.Type, kind.name)
+    for kind in element_types.ALL
+    if kind.is_packed or (kind.is_real and (kind.bits == 8 or kind is element_types.bf16))
+}
+
+
 def openvino_tensor(array: Any) -> openvino.Tensor:
     array = np.asarray(array)
-    kinds = {"bfloat16": openvino.Type.bf16, "float8_e4m3fn": openvino.Type.f8e4m3, "float8_e5m2": openvino.Type.f8e5m2}
-    if array.dtype.name in kinds:
-        return openvino.Tensor(
-            np.ascontiguousarray(array).view(np.uint8), openvino.Shape(array.shape), kinds[array.dtype.name]
-        )
     if array.dtype.kind in "OU":
         return openvino.Tensor(np.asarray(array, dtype=np.str_))
+    kind = element_types.from_dtype(array.dtype)
+    if kind in _AS_BYTES:
+        data = np.frombuffer(element_types.pack(array, kind), np.uint8)
+        return openvino.Tensor(data, openvino.Shape(array.shape), _AS_BYTES[kind])
     return openvino.Tensor(np.array(array, order="C"))
 
 
 def array_of(tensor: openvino.Tensor) -> np.ndarray:
-    import ml_dtypes
-
-    if tensor.element_type == openvino.Type.bf16:
-        return np.array(tensor.data).view(ml_dtypes.bfloat16)
     if tensor.element_type == openvino.Type.string:
         return np.asarray(tensor.str_data, dtype=object)
+    for kind, named in _AS_BYTES.items():
+        if tensor.element_type == named:
+            data = np.array(tensor.data).view(np.uint8).reshape(-1)
+            return element_types.unpack(data, kind, tuple(tensor.shape))
     return np.array(tensor.data)
 
 
