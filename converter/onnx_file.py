@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import stat
@@ -126,7 +127,34 @@ def _parse(data: Array, what: str) -> ModelProto:
         model.ParseFromString(skeleton(data.data))
     except (InvalidModelError, DecodeError) as error:
         raise InvalidModelError(f"{what} is not an ONNX model: {error}") from error
+    _check_text(model)
     return model
+
+
+def _check_text(model: ModelProto) -> None:
+    """Names that are not UTF-8 reach Python as bytes; nothing after this would expect them."""
+    texts: list[object] = [model.producer_name, model.producer_version, model.domain]
+    texts += [text for entry in model.metadata_props for text in (entry.key, entry.value)]
+    texts += [entry.domain for entry in model.opset_import]
+    graphs, functions = [model.graph], list(model.functions)
+    node_lists = [function.node for function in functions]
+    texts += [text for f in functions for text in (f.name, f.domain, *f.input, *f.output, *f.attribute)]
+    while graphs or node_lists:
+        if graphs:
+            graph = graphs.pop()
+            values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
+            texts += [graph.name, *(value.name for value in values)]
+            node_lists.append(graph.node)
+            continue
+        for node in node_lists.pop():
+            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            for attribute in node.attribute:
+                texts += [attribute.name, attribute.ref_attr_name]
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs
+    broken = next((text for text in texts if not isinstance(text, str)), None)
+    if broken is not None:
+        raise InvalidModelError(f"the name {broken!r} in the model is not UTF-8")
 
 
 def _map(path: Path) -> Array:
@@ -165,14 +193,27 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"tensor '{name}' holds a string that is not UTF-8") from error
         return _counted(values, count, name)
-    stored = len(proto.float_data) or len(proto.int32_data) or len(proto.int64_data)
-    stored = stored or len(proto.double_data) or len(proto.uint64_data)
-    if stored == 0 or count == 0:
+    if count == 0 or not any(len(getattr(proto, name)) for name in _TYPED_FIELDS):
         return _counted(np.empty(0, element_type_of(proto.data_type).dtype), count, name)
     try:
-        return _counted(numpy_helper.to_array(proto).reshape(-1), count, name)
+        return _counted(_flat_array(proto), count, name)
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidModelError(f"tensor '{name}': its data and its shape contradict each other: {error}") from error
+
+
+def _flat_array(proto: TensorProto) -> Array:
+    """The typed data as one row: onnx's reader wants the shape to fit, and says less when it does not."""
+    flat = TensorProto()
+    flat.CopyFrom(proto)
+    stored = max(len(getattr(proto, name)) for name in _TYPED_FIELDS)
+    kind = element_type_of(proto.data_type)
+    del flat.dims[:]
+    # Values narrower than a byte stand several to a number, with the last number filled up.
+    flat.dims.append(min(stored * (8 // kind.bits), math.prod(proto.dims)) if kind.is_packed else stored)
+    return numpy_helper.to_array(flat).reshape(-1)
+
+
+_TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 
 def _counted(values: Array, count: int, name: str) -> Array:

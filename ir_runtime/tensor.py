@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
 import numpy as np
 
 from . import element_types
@@ -108,6 +106,6 @@ class Tensor:
 
 
 def _slices(flat: Array) -> Iterator[memoryview]:
-    view: Any = memoryview(flat)
+    view = flat.data
     for start in range(0, len(flat), _CHUNK_BYTES):
         yield view[start : start + _CHUNK_BYTES]

@@ -9,7 +9,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Tolerance:
     """Values agree where ``|actual - expected| <= absolute + relative * scale``.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Union
+
+import numpy as np
 
 from converter.errors import VerificationError
 from converter.onnx_file import ModelSource
@@ -15,7 +17,7 @@ from ir_runtime.graph import Node
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.shape_inference import make_node
 
-from .compare import Comparison, Tolerance, compare
+from .compare import Comparison, Tolerance, compare, tolerance_for
 from .inputs import given_inputs, random_inputs
 from .oracle import oracle
 
@@ -81,18 +83,18 @@ def verify(
     model = ir if isinstance(ir, Model) else read_model(ir)
     compiled = compile_model(model)
     feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
-    tolerance = None if rtol is None and atol is None else Tolerance(rtol or 0.0, atol or 0.0)
-    name, evaluate = oracle(onnx_model)
-    expected = evaluate(feeds)
     try:
         result = compiled(feeds)
     except ModelError as error:
         raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
+    name, evaluate = oracle(onnx_model)
+    expected = evaluate(feeds)
+    tolerance = _tolerance(model, rtol, atol)
     known = {alias for port in compiled.outputs for alias in (port.name, *port.names)}
     missing = [output for output in expected if output not in known]
     if missing:
         raise VerificationError(f"the IR has no outputs {missing}; it has {compiled.output_names}")
-    outputs = tuple(compare(output, value, result[output], tolerance) for output, value in expected.items())
+    outputs = tuple(compare(output, value, result[output], tolerance(value)) for output, value in expected.items())
     passed = all(comparison.passed for comparison in outputs)
     details: tuple[LayerDifference, ...] = ()
     if layers or (layers is None and not passed):
@@ -101,8 +103,25 @@ def verify(
     return Report(passed, name, seed if inputs is None else None, shapes, outputs, details)
 
 
+def _tolerance(model: Model, rtol: float | None, atol: float | None) -> Callable[[Array], Tolerance]:
+    """The tolerance for an expected tensor: the caller's, or that of its type.
+
+    Weights that were rounded to float16 leave float16's precision at best.
+    """
+    marks = (dict(info.attributes).get("name") for node in model.nodes() for info in node.runtime_info)
+    halved = "decompression" in marks
+
+    def chosen(expected: Array) -> Tolerance:
+        if rtol is not None or atol is not None:
+            return Tolerance(rtol or 0.0, atol or 0.0)
+        by_type = tolerance_for(expected.dtype)
+        return max(by_type, tolerance_for(np.dtype(np.float16))) if halved and expected.dtype.kind == "f" else by_type
+
+    return chosen
+
+
 def _compare_layers(
-    onnx_model: ModelSource, model: Model, feeds: Mapping[str, Array], tolerance: Tolerance | None
+    onnx_model: ModelSource, model: Model, feeds: Mapping[str, Array], tolerance: Callable[[Array], Tolerance]
 ) -> tuple[LayerDifference, ...]:
     """Every tensor that both sides know by name, in the order of the IR."""
     named = [
@@ -123,7 +142,11 @@ def _compare_layers(
     except (VerificationError, ModelError):
         return ()  # inner tensors that a side cannot show (sequences, odd types): the outputs stand alone
     return tuple(
-        LayerDifference(output.node.name, output.node.op.type, compare(name, expected[name], values[name], tolerance))
+        LayerDifference(
+            output.node.name,
+            output.node.op.type,
+            compare(name, expected[name], values[name], tolerance(expected[name])),
+        )
         for output, name in named
         if name in expected
     )

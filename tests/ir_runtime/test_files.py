@@ -1,0 +1,216 @@
+"""Writing and reading the two files: round trips, names, determinism, all or nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ir_runtime
+from ir_runtime import element_types
+from ir_runtime.element_types import ElementType, from_dtype, pack, unpack
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+from tests.engines import core
+
+
+def constant_model(*arrays: np.ndarray, names: list[str] | None = None) -> ir_runtime.Model:
+    nodes = [make_node(Const1(value=Tensor.from_array(array)), (), f"c{i}") for i, array in enumerate(arrays)]
+    results = []
+    for i, node in enumerate(nodes):
+        node.outputs[0].add_name((names or [f"t{i}" for i in range(len(arrays))])[i])
+        results.append(make_node(Result1(), node.outputs, f"r{i}"))
+    return ir_runtime.Model("constants", [], results)
+
+
+ARRAYS = {
+    "u1": np.array([1, 0, 1, 0, 1, 0, 1, 0, 1], np.uint8),
+    "u2": np.array([3, 0, 1, 2, 3], np.uint8),
+    "u3": np.array([5, 6, 1, 7, 4], np.uint8),
+    "u6": np.array([0x1A, 0x2B, 0x3C, 0x0D, 0x3E], np.uint8),
+    "u4": np.array([3, 8, 15], np.uint8),
+    "i4": np.array([-8, 7, -1], np.int8),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("u1", "aa80"),
+        ("u2", "9303"),
+        ("u3", "6700d8"),
+        ("u6", "abcd6ce000c0"),
+        ("u4", "830f"),
+        ("i4", "780f"),
+    ],
+)
+def test_packing_of_narrow_types(name: str, packed: str) -> None:
+    """The layouts as OpenVINO has them: u1 from the top bit, u2 and u4 from the bottom, u3 and u6 split."""
+    kind = element_types.element_type(name)
+    values = ARRAYS[name].astype(kind.dtype)
+    assert pack(values, kind).hex() == packed
+    back = unpack(np.frombuffer(bytes.fromhex(packed), np.uint8), kind, values.shape)
+    np.testing.assert_array_equal(back.astype(np.int16), ARRAYS[name].astype(np.int16))
+
+
+@pytest.mark.parametrize("kind", [k for k in element_types.ALL if not k.is_dynamic], ids=str)
+def test_every_type_survives_the_file(kind: ElementType) -> None:
+    if kind is element_types.string:
+        values = np.array(["a", "", "héé"], np.object_)
+    elif kind is element_types.boolean:
+        values = np.array([True, False, True])
+    else:
+        values = np.array([1, 1, 0.5, 1, 1] if kind.name == "f8e8m0" else [0, 1, 1, 0, 1]).astype(kind.dtype)
+    node = make_node(Const1(value=Tensor.from_array(values, kind)), (), "c")
+    model = ir_runtime.Model("m", [], [make_node(Result1(), node.outputs, "r")])
+    written = ir_runtime.model_to_bytes(model)
+    back = ir_runtime.read_model(*written)
+    assert ir_runtime.model_to_bytes(back) == written
+    assert back.outputs[0].element_type is kind
+    np.testing.assert_array_equal(ir_runtime.compile_model(back)()[0], values)
+
+
+def test_string_constant_has_the_documented_layout() -> None:
+    packed = pack(np.array(["a", "", "héé"], np.object_), element_types.string)
+    assert packed.hex() == "03000000000000000100000001000000060000006168c3a9c3a9"
+
+
+def test_nf4_decodes_to_its_table() -> None:
+    decoded = unpack(np.array([0x70, 0xF8], np.uint8), element_types.nf4, (4,))
+    np.testing.assert_allclose(decoded, [-1, 0, 0.0795803, 1])
+
+
+def test_identical_constants_are_stored_once_and_aligned() -> None:
+    same = np.arange(100, dtype=np.float32)
+    model = constant_model(same, same.copy(), same.view(np.int32), np.arange(3))
+    xml, weights = ir_runtime.model_to_bytes(model)
+    offsets = [int(offset) for offset in re.findall(rb'offset="(\d+)"', xml)]
+    assert offsets == [0, 0, 0, 448]
+    assert all(offset % 64 == 0 for offset in offsets)
+    assert len(weights) == 448 + 24
+
+
+NAMES = ["a,b", "x:0", 'quote"<&>', "tab\tnew\nline", "ünïcødé", " spaced ", "a\\,b", "end\\", "model/layer.1/Add_2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_names_survive_here_and_in_openvino(name: str) -> None:
+    parameter = make_node(Parameter1(shape=[2], element_type="f32"), (), name)
+    parameter.outputs[0].names = [name, "plain"]
+    model = ir_runtime.Model("m", [parameter], [make_node(Result1(), parameter.outputs, "r")])
+    xml, weights = ir_runtime.model_to_bytes(model)
+    back = ir_runtime.read_model(xml, weights)
+    assert set(back.inputs[0].names) == {name, "plain"}
+    assert back.parameters[0].name == name
+    theirs = core().read_model(xml)
+    if "\n" not in name and "\t" not in name:  # OpenVINO's XML parser turns them into blanks
+        assert theirs.inputs[0].get_names() == {name, "plain"}
+
+
+@pytest.mark.parametrize("name", ["bell\x07", "nul\x00"])
+def test_names_that_xml_cannot_carry_are_refused(name: str) -> None:
+    parameter = make_node(Parameter1(shape=[2], element_type="f32"), (), name)
+    model = ir_runtime.Model("m", [parameter], [make_node(Result1(), parameter.outputs, "r")])
+    with pytest.raises(ir_runtime.ModelError, match=r"U\+000"):
+        ir_runtime.model_to_bytes(model)
+
+
+def test_runtime_info_survives() -> None:
+    info = ir_runtime.graph.RuntimeInfo("info", (("name", "any text"), ("value", 'v"<')))
+    model = constant_model(np.arange(3))
+    model.runtime_info = (ir_runtime.graph.RuntimeInfo("group", (), (info,)),)
+    xml, weights = ir_runtime.model_to_bytes(model)
+    assert ir_runtime.read_model(xml, weights).runtime_info == model.runtime_info
+    assert core().read_model(xml, weights).get_rt_info(["group", "any text"]).astype(str) == 'v"<'
+
+
+def test_files_in_memory_and_on_disk_are_the_same(tmp_path: Path) -> None:
+    model = constant_model(np.arange(5, dtype=np.float32))
+    ir_runtime.write_model(model, tmp_path / "m.xml")
+    xml, weights = io.BytesIO(), io.BytesIO()
+    ir_runtime.write_model(model, xml, weights)
+    assert (tmp_path / "m.xml").read_bytes() == xml.getvalue()
+    assert (tmp_path / "m.bin").read_bytes() == weights.getvalue()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.bin", "m.xml"]
+    xml.seek(0)
+    weights.seek(0)
+    assert ir_runtime.compile_model(ir_runtime.read_model(xml, weights))()[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_weights_are_mapped_not_copied(tmp_path: Path) -> None:
+    ir_runtime.write_model(constant_model(np.arange(5000, dtype=np.float32)), tmp_path / "m.xml")
+    model = ir_runtime.read_model(tmp_path / "m.xml")
+    array = next(node.op.data for node in model.nodes() if node.op.data is not None).array()
+    base = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    assert type(base).__name__ in ("memmap", "mmap")
+    assert not array.flags.writeable
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+    good = constant_model(np.arange(3))
+    ir_runtime.write_model(good, tmp_path / "m.xml")
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    broken = constant_model(np.arange(4))
+
+    def fail() -> np.ndarray:
+        raise OSError(28, "No space left on device")
+
+    node = make_node(Const1(value=Tensor.computed(element_types.f32, (100,), fail)), (), "late")
+    broken.results.append(make_node(Result1(), node.outputs, "late/result"))
+    with pytest.raises(OSError, match="No space left"):
+        ir_runtime.write_model(broken, tmp_path / "m.xml")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+KILLED = """
+import sys, time, numpy as np, ir_runtime
+from ir_runtime import element_types
+from ir_runtime.operations.inputs_outputs import Const1, Result1
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+def slow():
+    print("writing", flush=True)
+    time.sleep(30)
+nodes = [make_node(Const1(value=Tensor.from_array(np.arange(9000.0))), (), "a"),
+         make_node(Const1(value=Tensor.computed(element_types.f32, (100,), slow)), (), "b")]
+results = [make_node(Result1(), n.outputs, n.name + "/r") for n in nodes]
+ir_runtime.write_model(ir_runtime.Model("m", [], results), sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_killed_conversion_leaves_no_half_pair(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "m.xml")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "writing"
+    time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "m.xml").exists()
+    assert not (tmp_path / "m.bin").exists()
+
+
+def test_output_path_may_not_be_the_weights(tmp_path: Path) -> None:
+    with pytest.raises(ir_runtime.ModelError, match="that is the weights' name"):
+        ir_runtime.write_model(constant_model(np.arange(3)), tmp_path / "m.bin")
+
+
+def test_dtype_and_element_type_know_each_other() -> None:
+    for kind in element_types.ALL:
+        if kind.name not in ("dynamic", "nf4", "u6", "u3", "u1"):
+            assert from_dtype(kind.dtype) is kind
+    with pytest.raises(ir_runtime.ModelError, match="complex64"):
+        from_dtype(np.complex64)

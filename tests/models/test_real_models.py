@@ -1,0 +1,75 @@
+"""Real models, as their authors ship them: convert, load in OpenVINO, and give onnxruntime's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import converter
+import ir_runtime
+from tests.engines import ENGINES, run
+from tests.models.sources import from_wheel, light
+
+LIGHT = [
+    "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
+    "zfnet512",
+]  # fmt: skip
+
+OCR = "rapidocr_onnxruntime/models/"
+
+
+def images(*shape: int) -> Callable[[str], np.ndarray]:
+    return lambda name: np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def file_bytes(name: str) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 257, (2, 2048)).astype(np.int32)
+
+
+MODELS: dict[str, tuple[Callable[[], Path], Callable[[str], np.ndarray]]] = {
+    **{name: ((lambda name=name: light(name)), images(1, 3, 224, 224)) for name in LIGHT},
+    "pp-ocrv4-det": (lambda: from_wheel("rapidocr-onnxruntime", OCR + "ch_PP-OCRv4_det_infer.onnx"), images(2, 3, 96, 128)),
+    "pp-ocrv4-rec": (lambda: from_wheel("rapidocr-onnxruntime", OCR + "ch_PP-OCRv4_rec_infer.onnx"), images(2, 3, 48, 160)),
+    "pp-ocr-cls": (lambda: from_wheel("rapidocr-onnxruntime", OCR + "ch_ppocr_mobile_v2.0_cls_infer.onnx"), images(2, 3, 48, 192)),
+    "magika": (lambda: from_wheel("magika", "magika/models/standard_v3_3/model.onnx"), file_bytes),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, tmp_path: Path) -> None:
+    find, make = MODELS[name]
+    path = find()
+    xml = tmp_path / "m.xml"
+    converter.save_model(converter.convert_model(path), xml)
+    written = (xml.read_bytes(), xml.with_suffix(".bin").read_bytes())
+    assert ir_runtime.model_to_bytes(ir_runtime.read_model(xml)) == written
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {port.name: make(port.name) for port in session.get_inputs()}
+    expected = session.run(None, feeds)
+    for engine in ENGINES:
+        actual = run(engine, written, feeds)
+        assert len(actual) == len(expected)
+        for value, want in zip(actual, expected):
+            assert value.shape == want.shape
+            assert value.dtype == want.dtype
+            error = np.abs(value.astype(np.float64) - want).max() / np.abs(want).max()
+            assert error < 1e-3, f"{engine}: relative error {error:.2g}"
+
+
+def test_a_model_whose_extents_vary_runs_at_several_sizes() -> None:
+    path = MODELS["pp-ocrv4-det"][0]()
+    compiled = ir_runtime.compile_model(converter.convert_model(path))
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in [(1, 3, 32, 64), (3, 3, 64, 32)]:
+        x = images(*shape)("x")
+        np.testing.assert_allclose(compiled({"x": x})[0], session.run(None, {"x": x})[0], atol=1e-3)
+
+
+def test_weights_made_from_constants_stay_small(tmp_path: Path) -> None:
+    """VGG-19 holds 144 million weights, all of them made by ConstantOfShape."""
+    converter.save_model(converter.convert_model(light("vgg19")), tmp_path / "m.xml")
+    assert (tmp_path / "m.bin").stat().st_size < 10_000_000
