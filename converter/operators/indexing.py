@@ -35,11 +35,12 @@ def gather_elements(ctx: Context, data: Output, indices: Output, *, axis: int = 
         if other != at and not (a == b and a.is_static)
     ]
     if differing:
-        # The IR wants equal extents, ONNX uses as much of the data as there are indices.
-        named = ctx.constant(differing)
-        ends = ctx.emit(indexing.Gather8(), extents(ctx, indices), named, ctx.constant(0))
-        ones = [1] * len(differing)
-        data = ctx.emit(slicing.Slice8(), data, ctx.constant([0] * len(ones)), ends, ctx.constant(ones), named)
+        # The IR wants equal extents, ONNX uses as much of the data as there are indices. A Slice in
+        # this place OpenVINO takes for superfluous and removes, and then refuses the shapes.
+        free = [0 if other in differing else 1 for other in range(rank)]
+        cut = slicing.StridedSlice1(begin_mask=free, end_mask=free)
+        zeros, ones = ctx.constant(np.zeros(rank, np.int64)), ctx.constant(np.ones(rank, np.int64))
+        data = ctx.emit(cut, data, zeros, extents(ctx, indices), ones)
     return ctx.emit(indexing.GatherElements6(axis=at), data, indices)
 
 
