@@ -1,0 +1,431 @@
+"""Operations with bodies: If, Loop and TensorIterator.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/loop-5.html
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array
+from ir_runtime.errors import ExecutionError, InferenceError, ModelError
+from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
+from ir_runtime.operation import Operation, Runner, TensorType, operation
+from ir_runtime.shape_inference import infer_types
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
+
+_PASSES = 3
+"""How often a body's types are followed round before what still changes counts as unknown."""
+
+
+def body_types(body: Model, parameters: Sequence[TensorType]) -> list[TensorType]:
+    """The types of a body's results where its parameters have the given ones. The body is not changed."""
+    types: dict[Output, TensorType] = {}
+    given = dict(zip(body.parameters, parameters))
+    for node in body.nodes():
+        if node in given:
+            types[node.outputs[0]] = given[node]
+            continue
+        try:
+            found = infer_types(node.op, [types[source] for source in node.inputs])
+        except ModelError as error:
+            raise type(error)(f"in the body, layer '{node.name}' ({node.op.type}): {error}") from error
+        types.update(zip(node.outputs, found))
+    return [types[node.inputs[0]] for node in body.results]
+
+
+def _declared(body: Model) -> list[TensorType]:
+    return [node.outputs[0].type for node in body.parameters]
+
+
+def _bound(declared: TensorType, given: TensorType) -> TensorType:
+    """What a parameter is known to be: what comes from outside, or what it declares itself."""
+    kind = declared.element_type if given.element_type.is_dynamic else given.element_type
+    shape = given.shape if given.shape.has_rank else declared.shape
+    return dataclasses.replace(given, element_type=kind, shape=shape)
+
+
+def _plain(kind: TensorType) -> TensorType:
+    """The type without any value."""
+    return TensorType(kind.element_type, kind.shape)
+
+
+def _union(a: TensorType, b: TensorType, what: str) -> TensorType:
+    if a.element_type.is_dynamic or b.element_type.is_dynamic:
+        kind = element_types.dynamic
+    elif a.element_type is not b.element_type:
+        raise InferenceError(f"{what} is {a.element_type} at one time and {b.element_type} at another")
+    else:
+        kind = a.element_type
+    return TensorType(kind, a.shape.union(b.shape))
+
+
+def _external(inputs: Sequence[Any], index: int) -> Any:
+    if index >= len(inputs):
+        raise InferenceError(f"a port map names input {index}, but there are {len(inputs)}")
+    return inputs[index]
+
+
+class _WithBodies(Operation):
+    """What the three share: bodies that are handed over when the operation is made."""
+
+    inputs = (1, None)
+    bodies: tuple[SubGraph, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.bodies) != len(self.subgraph_names):
+            raise InferenceError(f"{self.type} needs {len(self.subgraph_names)} bodies, but got {len(self.bodies)}")
+        for sub in self.bodies:
+            _check_maps(sub)
+
+    @property
+    def subgraphs(self) -> tuple[SubGraph, ...]:
+        return self.bodies
+
+
+def _check_maps(sub: SubGraph) -> None:
+    parameters, results = len(sub.body.parameters), len(sub.body.results)
+    named = [entry.parameter for entry in sub.inputs] + [parameter for _, parameter in sub.back_edges]
+    made = [entry.result for entry in sub.outputs] + [result for result, _ in sub.back_edges]
+    if any(not 0 <= index < parameters for index in named) or any(not 0 <= index < results for index in made):
+        raise InferenceError("a port map names a parameter or a result that the body does not have")
+    fed = [entry.parameter for entry in sub.inputs]
+    if len(set(fed)) != len(fed):
+        raise InferenceError("a port map feeds a parameter of the body twice")
+    numbers = sorted({entry.external for entry in sub.outputs if entry.external is not None})
+    if numbers != list(range(len(numbers))):
+        raise InferenceError(f"the outputs of a port map must be numbered without gaps, but are {numbers}")
+
+
+@operation("If", opset=8)
+class If8(_WithBodies):
+    """Runs one of two bodies: the first where the condition (input 0) holds, else the second."""
+
+    subgraph_names = (("then_body", "then_port_map"), ("else_body", "else_port_map"))
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        branches = [self._branch(sub, inputs) for sub in self.bodies]
+        if len(branches[0]) != len(branches[1]):
+            raise InferenceError(f"one body has {len(branches[0])} outputs, the other {len(branches[1])}")
+        known = inputs[0].constant
+        if known is not None and known.size == 1:
+            return [_plain(kind) for kind in branches[0 if known.reshape(-1)[0] else 1]]
+        return [_union(a, b, f"output {i}") for i, (a, b) in enumerate(zip(*branches))]
+
+    @staticmethod
+    def _branch(sub: SubGraph, inputs: Sequence[TensorType]) -> list[TensorType]:
+        parameters = _declared(sub.body)
+        for entry in sub.inputs:
+            given = _external(inputs, entry.external or 0)
+            parameters[entry.parameter] = _bound(parameters[entry.parameter], given)
+        results = body_types(sub.body, parameters)
+        outputs = {entry.external or 0: results[entry.result] for entry in sub.outputs}
+        return [outputs[index] for index in range(len(outputs))]
+
+    def execute(self, runners: Sequence[Runner], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        condition = inputs[0]
+        if condition.size != 1:
+            raise ExecutionError(f"the condition must be one value, but has the shape {list(condition.shape)}")
+        chosen = 0 if bool(condition.reshape(-1)[0]) else 1
+        sub = self.bodies[chosen]
+        arguments = _unfed(sub)
+        for entry in sub.inputs:
+            arguments[entry.parameter] = inputs[entry.external or 0]
+        results = runners[chosen](_complete(arguments, sub))
+        outputs = {entry.external or 0: results[entry.result] for entry in sub.outputs}
+        return tuple(outputs[index] for index in range(len(outputs)))
+
+
+def _unfed(sub: SubGraph) -> list[Array | None]:
+    return [None] * len(sub.body.parameters)
+
+
+def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
+    """Parameters that nothing feeds are zero, as in OpenVINO."""
+    done = []
+    for value, node in zip(arguments, sub.body.parameters):
+        if value is None:
+            kind = node.outputs[0]
+            if not kind.shape.is_static:
+                raise ExecutionError(f"nothing feeds the parameter '{node.name}' of the body")
+            value = np.zeros(kind.shape.static(), kind.element_type.dtype)
+        done.append(value)
+    return done
+
+
+# --- loops ---
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """How an input or output is cut along an axis of a known extent."""
+
+    start: int
+    step: int
+    size: int
+    backwards: bool
+    count: int
+
+    @classmethod
+    def of(cls, entry: InputMap | OutputMap, extent: int) -> _Slices:
+        start = entry.start + (extent + 1 if entry.start < 0 else 0)
+        end = entry.end + (extent + 1 if entry.end < 0 else 0)
+        step = abs(entry.stride)
+        low, high = (end, start) if entry.stride < 0 else (start, end)
+        if step == 0 or low < 0 or high > extent or low > high or (high - low) % step:
+            raise InferenceError(
+                f"{extent} elements cannot be cut from {entry.start} to {entry.end} in steps of {entry.stride}"
+            )
+        return cls(start, step, entry.part_size, entry.stride < 0, (high - low) // step)
+
+    def cut(self, data: Array, axis: int, iteration: int) -> Array:
+        offset = iteration * self.step
+        begin = self.start - offset - self.size if self.backwards else self.start + offset
+        index: list[slice] = [slice(None)] * data.ndim
+        index[axis] = slice(begin, begin + self.size)
+        return data[tuple(index)]
+
+
+class _Looping(_WithBodies):
+    """What Loop and TensorIterator share: sliced inputs, values carried round, concatenated outputs."""
+
+    subgraph_names = (("body", "port_map"),)
+    first_data: ClassVar[int] = 0
+
+    @property
+    def sub(self) -> SubGraph:
+        return self.bodies[0]
+
+    def limit(self, inputs: Sequence[TensorType]) -> Dimension:
+        """How many iterations there may be, apart from what the sliced inputs allow."""
+        return DYNAMIC
+
+    def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
+        """Whether a condition may end the loop before its time."""
+        return False
+
+    def carried(self) -> dict[int, int]:
+        """Parameter -> the result that is its value in the next iteration."""
+        return {parameter: result for result, parameter in self.sub.back_edges}
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        parameters = self._parameter_types(inputs)
+        carried = self.carried()
+        starts = {parameter: _plain(parameters[parameter]) for parameter in carried}
+        parameters = [starts.get(index, kind) for index, kind in enumerate(parameters)]
+        for round_ in range(_PASSES + 1):
+            results = body_types(self.sub.body, parameters)
+            settled = True
+            for parameter, result in carried.items():
+                before = parameters[parameter]
+                after = _union(before, results[result], "a value that is carried round")
+                if after.shape != before.shape or after.element_type is not before.element_type:
+                    settled = False
+                    # What grows in every round has no bound that could be found by going on.
+                    widened = after.shape if round_ < _PASSES else PartialShape.dynamic()
+                    parameters[parameter] = TensorType(after.element_type, _widen(before.shape, widened))
+            if settled:
+                break
+        count = self._count(inputs, results)
+        outputs: dict[int, TensorType] = {}
+        for entry in self.sub.outputs:
+            if entry.external is not None:
+                outputs[entry.external] = self._output_type(entry, results[entry.result], inputs, count)
+        return [outputs[index] for index in range(len(outputs))]
+
+    def _parameter_types(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        parameters = _declared(self.sub.body)
+        for entry in self.sub.inputs:
+            if entry.external is None:
+                continue
+            given = _external(inputs, entry.external)
+            if entry.axis is not None:
+                shape = given.shape
+                if shape.has_rank:
+                    if not 0 <= entry.axis < shape.rank:
+                        raise InferenceError(f"axis {entry.axis} lies outside the rank of {shape}")
+                    shape = shape.replace(entry.axis, entry.part_size)
+                given = TensorType(given.element_type, shape)
+            parameters[entry.parameter] = _bound(parameters[entry.parameter], given)
+        return parameters
+
+    def _count(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> Dimension:
+        count = self.limit(inputs)
+        for entry in self.sub.inputs:
+            if entry.external is not None and entry.axis is not None:
+                shape = _external(inputs, entry.external).shape
+                extent = shape[entry.axis] if shape.has_rank else DYNAMIC
+                if extent.is_static:
+                    cuts = _Slices.of(entry, extent.value).count
+                    count = count.merge(Dimension(cuts, cuts)) or count
+        if self.stops_early(inputs, results):
+            return Dimension(0, count.high)
+        return count
+
+    def _output_type(
+        self, entry: OutputMap, kind: TensorType, inputs: Sequence[TensorType], count: Dimension
+    ) -> TensorType:
+        if entry.axis is not None:
+            if not kind.shape.has_rank:
+                return _plain(kind)
+            if not 0 <= entry.axis < max(kind.shape.rank, 1) or kind.shape.rank == 0:
+                raise InferenceError(f"iterations of the shape {kind.shape} cannot be joined along axis {entry.axis}")
+            return TensorType(kind.element_type, kind.shape.replace(entry.axis, count * entry.part_size))
+        if count.low > 0:
+            return _plain(kind)
+        parameter = next((p for p, result in self.carried().items() if result == entry.result), None)
+        source = next((e.external for e in self.sub.inputs if e.parameter == parameter), None)
+        if source is None:
+            return _plain(kind)
+        return _union(_plain(inputs[source]), kind, "a value that is carried round")
+
+    # --- execution ---
+
+    def run(
+        self, runner: Runner, inputs: Sequence[Array], count: int | None, condition: int | None
+    ) -> tuple[Array, ...]:
+        """``count`` iterations (no bound where None), or until result ``condition`` is false."""
+        sub = self.sub
+        cuts = {
+            entry.parameter: _Slices.of(entry, inputs[entry.external].shape[entry.axis])
+            for entry in sub.inputs
+            if entry.external is not None and entry.axis is not None
+        }
+        for slices in cuts.values():
+            count = slices.count if count is None or not self.first_data else min(count, slices.count)
+        arguments = _unfed(sub)
+        for entry in sub.inputs:
+            if entry.external is not None and entry.axis is None:
+                arguments[entry.parameter] = inputs[entry.external]
+        parts: dict[int, list[Array]] = {result: [] for result in range(len(sub.body.results))}
+        joined = {entry.result for entry in sub.outputs if entry.axis is not None}
+        results: list[Array] | None = None
+        iteration = 0
+        while count is None or iteration < count:
+            for entry in sub.inputs:
+                if entry.external is None:
+                    arguments[entry.parameter] = _counter(sub, entry.parameter, iteration)
+                elif entry.axis is not None:
+                    data = inputs[entry.external]
+                    arguments[entry.parameter] = cuts[entry.parameter].cut(data, entry.axis, iteration)
+            results = runner(_complete(arguments, sub))
+            for result in joined:
+                parts[result].append(results[result])
+            for result, parameter in sub.back_edges:
+                arguments[parameter] = results[result]
+            iteration += 1
+            if condition is not None and not bool(np.asarray(results[condition]).reshape(-1)[0]):
+                break
+        return self._gathered(inputs, results, parts)
+
+    def _gathered(
+        self, inputs: Sequence[Array], results: list[Array] | None, parts: Mapping[int, list[Array]]
+    ) -> tuple[Array, ...]:
+        outputs: dict[int, Array] = {}
+        carried = {result: parameter for parameter, result in self.carried().items()}
+        sources = {entry.parameter: entry.external for entry in self.sub.inputs}
+        for entry in self.sub.outputs:
+            if entry.external is None:
+                continue
+            if entry.axis is not None:
+                pieces = parts[entry.result]
+                if not pieces:
+                    outputs[entry.external] = self._nothing(inputs, entry)
+                else:
+                    ordered = pieces[::-1] if entry.stride < 0 else pieces
+                    outputs[entry.external] = np.concatenate(ordered, entry.axis)
+            elif results is not None:
+                outputs[entry.external] = results[entry.result]
+            else:
+                source = sources.get(carried.get(entry.result, -1))
+                if source is None:
+                    raise ExecutionError("a loop without iterations has no last value to return")
+                outputs[entry.external] = inputs[source]
+        return tuple(outputs[index] for index in range(len(outputs)))
+
+    def _nothing(self, inputs: Sequence[Array], entry: OutputMap) -> Array:
+        """The concatenation of no iterations: empty, with the extents that an iteration would have."""
+        types = [TensorType(element_types.from_dtype(array.dtype), PartialShape(array.shape)) for array in inputs]
+        kind = self.infer(types)[entry.external or 0]
+        extents = [d.value if d.is_static else d.low for d in kind.shape] if kind.shape.has_rank else [0]
+        if entry.axis is not None and entry.axis < len(extents):
+            extents[entry.axis] = 0
+        return np.zeros(extents, kind.element_type.dtype)
+
+
+def _widen(before: PartialShape, after: PartialShape) -> PartialShape:
+    """``after``, with every extent that is not what it was ``before`` unknown."""
+    if not before.has_rank or not after.has_rank or before.rank != after.rank:
+        return after
+    return PartialShape([a if a == b else DYNAMIC for a, b in zip(after, before)])
+
+
+def _counter(sub: SubGraph, parameter: int, iteration: int) -> Array:
+    kind = sub.body.parameters[parameter].outputs[0]
+    shape: Iterable[int] = kind.shape.static() if kind.shape.is_static else ()
+    return np.full(tuple(shape), iteration, kind.element_type.dtype)
+
+
+@operation("TensorIterator", opset=1)
+class TensorIterator1(_Looping):
+    """Runs its body once for each slice of the sliced inputs."""
+
+    inputs = (1, None)
+
+    def execute(self, runners: Sequence[Runner], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        sliced = any(entry.axis is not None for entry in self.sub.inputs)
+        return self.run(runners[0], inputs, None if sliced else 1, None)
+
+    def limit(self, inputs: Sequence[TensorType]) -> Dimension:
+        sliced = any(entry.axis is not None for entry in self.sub.inputs)
+        return DYNAMIC if sliced else Dimension(1, 1)
+
+
+@operation("Loop", opset=5)
+class Loop5(_Looping):
+    """Runs its body up to as often as input 0 says (-1: no bound), while a condition holds.
+
+    Input 1 is the condition before the first iteration; the body's result that the port map marks
+    is the condition for the next one.
+    """
+
+    inputs = (2, None)
+    first_data = 2
+
+    def condition(self) -> int | None:
+        """The body's result that holds the condition."""
+        return next((entry.result for entry in self.sub.outputs if entry.external is None), None)
+
+    def limit(self, inputs: Sequence[TensorType]) -> Dimension:
+        trips = inputs[0].constant
+        if trips is None or trips.size != 1:
+            return DYNAMIC
+        count = int(trips.reshape(-1)[0])
+        return DYNAMIC if count < 0 else Dimension(min(count, INFINITY), min(count, INFINITY))
+
+    def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
+        marked = self.condition()
+        for kind in [inputs[1], *([] if marked is None else [results[marked]])]:
+            known = kind.constant
+            if known is None or not known.all():
+                return True
+        return False
+
+    def execute(self, runners: Sequence[Runner], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        if inputs[0].size != 1 or inputs[1].size != 1:
+            raise ExecutionError("the trip count and the condition of a loop must be one value each")
+        trips = int(inputs[0].reshape(-1)[0])
+        count = None if trips < 0 else trips
+        if not bool(inputs[1].reshape(-1)[0]):
+            count = 0
+        marked = self.condition()
+        if count is None and marked is None:
+            raise ExecutionError("a loop without a trip count needs a condition to end it")
+        return self.run(runners[0], inputs, count, marked)
