@@ -22,8 +22,23 @@ from .shapes import as_i64, as_scalar, counted, extent, extents, from_front, in_
 def range_11(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
     """start, start + delta, ... without limit."""
     parts = zip((start, limit, delta), ("start", "limit", "delta"))
-    scalars = [as_scalar(ctx, value, what) for value, what in parts]
-    return ctx.emit(generation.Range4(output_type=start.element_type), *scalars)
+    first, last, step = (as_scalar(ctx, value, what) for value, what in parts)
+    if any(value.type.constant is None for value in (first, last, step)):
+        last = _not_before(ctx, first, last, step)
+    return ctx.emit(generation.Range4(output_type=start.element_type), first, last, step)
+
+
+def _not_before(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
+    """``limit``, or start where the range would have to run backwards: the CPU plug-in lets it."""
+    known = delta.type.constant
+    low, high = start.type.known_bounds, limit.type.known_bounds
+    if known is not None and known > 0 and low is not None and high is not None and (low.upper <= high.lower).all():
+        return limit
+    above = ctx.emit(elementwise.Maximum1(), start, limit)
+    below = ctx.emit(elementwise.Minimum1(), start, limit)
+    if known is not None:
+        return above if known > 0 else below
+    return ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Greater1(), delta, ctx.like(0, delta)), above, below)
 
 
 @onnx_op("Range", versions=(27,))
