@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-from onnx import TensorProto
+from onnx import GraphProto, TensorProto
 
 from ir_runtime.constant_folding import fold
 from ir_runtime.element_types import Array, ElementType, element_type
-from ir_runtime.graph import Node, Output, RuntimeInfo
-from ir_runtime.operation import Operation
+from ir_runtime.graph import Model, Node, Output, RuntimeInfo
+from ir_runtime.operation import Operation, TensorType
 from ir_runtime.operations.inputs_outputs import Const1, Identity16
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
 from .errors import InvalidModelError, UnsupportedModelError
 from .onnx_file import OnnxFile
+
+
+@dataclass(frozen=True)
+class Body:
+    """A translated subgraph.
+
+    The model's first parameters are the graph's own inputs; after them comes one for every output of
+    ``captures``, which the graph takes from outside.
+    """
+
+    model: Model
+    captures: tuple[Output, ...]
+
+
+class Walk(Protocol):
+    """What the walk over the graph offers to translators of operators that hold graphs."""
+
+    def inline(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
+        """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs."""
+        ...
+
+    def body(self, graph: GraphProto, inputs: Sequence[TensorType]) -> Body:
+        """Translate ``graph`` as a body whose inputs have these types."""
+        ...
 
 
 class Context:
@@ -27,8 +52,9 @@ class Context:
     translator was chosen for, ``output_names`` the node's outputs with ``""`` for those left out.
     """
 
-    def __init__(self, file: OnnxFile, opset: int, version: int, output_names: Sequence[str] = ()) -> None:
+    def __init__(self, file: OnnxFile, walk: Walk, opset: int, version: int, output_names: Sequence[str] = ()) -> None:
         self.file = file
+        self.walk = walk
         self.opset = opset
         self.version = version
         self.output_names = tuple(output_names)

@@ -53,6 +53,11 @@ def element_type_of(number: int) -> ElementType:
     return found
 
 
+def onnx_number(kind: ElementType) -> int:
+    """The ``TensorProto.DataType`` of an IR type; 0 (undefined) for types ONNX does not have."""
+    return next((number for number, known in _BY_NUMBER.items() if known is kind), 0)
+
+
 def spelling(kind: ElementType) -> str | None:
     """How ONNX's schemas call the type (``tensor(float)``); None for types ONNX does not have."""
     spelled = _SPELLINGS.get(kind)

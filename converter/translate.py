@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output, RuntimeInfo
+from ir_runtime.operation import TensorType
 from ir_runtime.operations.inputs_outputs import Const1, Identity16, Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.tensor import Tensor
 
 from . import operators as _operators
-from .context import Context
-from .errors import InvalidModelError, Problem, UnsupportedModelError, error_of
+from .context import Body, Context
+from .errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError, error_of
+from .functions import Expansion, expand, has_schema_function, model_functions, schema_function
+from .node_order import in_order, node_name
 from .onnx_file import OnnxFile
 from .onnx_types import element_type_of
 from .registry import Translator, find_schema, find_translator, normalize_domain
@@ -24,6 +30,8 @@ from .schema_check import attribute_value, check_node, check_types
 assert _operators  # importing it registers the translators
 
 _logger = logging.getLogger("converter")
+
+_DEEPEST = 60
 
 NEWEST_OPSET = 28
 """The newest opset of the default domain that the translators were written against."""
@@ -38,7 +46,7 @@ def translate_model(file: OnnxFile) -> Model:
     opsets = model_opsets(file)
     if not proto.HasField("graph"):
         raise InvalidModelError("the model has no graph")
-    walk = GraphTranslation(file, opsets)
+    walk = GraphTranslation(_Shared(file, model_functions(proto)), opsets)
     model = walk.run(proto.graph)
     if walk.problems:
         raise error_of(walk.problems)
@@ -88,22 +96,132 @@ def _info(name: str, value: str) -> RuntimeInfo:
     return RuntimeInfo("info", (("name", name), ("value", value)))
 
 
-class GraphTranslation:
-    """Translates one graph, collecting problems; a value that depends on a failed node is skipped."""
+class _SeveralProblems(ConversionError):
+    """Raised where the causes inside a subgraph are listed already."""
 
-    def __init__(self, file: OnnxFile, opsets: Mapping[str, int]) -> None:
-        self._file = file
+
+@dataclass
+class _Shared:
+    """What the translations of a model's graphs have in common."""
+
+    file: OnnxFile
+    functions: dict[tuple[str, str], FunctionProto]
+    problems: list[Problem] = field(default_factory=list)
+    depth: int = 0
+
+
+class GraphTranslation:
+    """Translates one graph, collecting problems; a value that depends on a failed node is skipped.
+
+    A graph inside another sees that one's values: directly where it is translated in place, through
+    parameters where it becomes a body.
+    """
+
+    def __init__(
+        self,
+        shared: _Shared,
+        opsets: Mapping[str, int],
+        parent: GraphTranslation | None = None,
+        *,
+        is_body: bool = False,
+        prefix: str = "",
+    ) -> None:
+        self._shared = shared
         self._opsets = opsets
+        self._parent = parent
+        self._is_body = is_body
+        self._prefix = prefix
         self._values: dict[str, Output] = {}
         self._initializers: dict[str, TensorProto] = {}
         self._declared: dict[str, ValueInfoProto] = {}
         self._failed: set[str] = set()
         self._returned: set[Output] = set()
-        self._layer_names: set[str] = set()
-        self.problems: list[Problem] = []
+        self._captures: dict[Output, Node] = {}
+        self._layer_names: set[str] = parent._layer_names if parent is not None and not is_body else set()
+        self.problems = shared.problems
+
+    # --- the four ways to translate: a whole model, a graph in place, a body, a function ---
 
     def run(self, graph: GraphProto) -> Model:
-        """The IR of the graph. Look at :attr:`problems` before using it."""
+        """The IR of the model's graph. Look at :attr:`problems` before using it."""
+        self._open(graph)
+        if self.problems:
+            return Model()
+        model = Model()
+        for value in graph.input:
+            if value.name not in self._initializers:
+                model.parameters.append(self._parameter(value))
+        self._walk(graph.node)
+        if not self.problems:
+            model.results = [self._result(value.name) for value in graph.output]
+        return model
+
+    def inline(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
+        """Translate ``graph`` in place; it sees all values of this graph."""
+        return self._inner(graph, is_body=False)._in_place(graph, inputs)
+
+    def body(self, graph: GraphProto, inputs: Sequence[TensorType]) -> Body:
+        """Translate ``graph`` as a body; what it takes from outside becomes further parameters."""
+        return self._inner(graph, is_body=True)._as_body(graph, inputs)
+
+    def _inner(self, graph: GraphProto, *, is_body: bool) -> GraphTranslation:
+        if self._shared.depth > _DEEPEST:
+            raise UnsupportedModelError(f"graphs or functions are nested more than {_DEEPEST} deep")
+        return GraphTranslation(self._shared, self._opsets, self, is_body=is_body, prefix=self._prefix)
+
+    def _in_place(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
+        with self._deeper():
+            self._open(graph)
+            if len(inputs) != len(graph.input):
+                raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {len(inputs)} are given")
+            for value, source in zip(graph.input, inputs):
+                self._values[value.name] = source
+            self._walk(graph.node)
+            return self._outputs([value.name for value in graph.output])
+
+    def _as_body(self, graph: GraphProto, inputs: Sequence[TensorType]) -> Body:
+        with self._deeper():
+            self._open(graph)
+            if len(inputs) != len(graph.input):
+                raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {len(inputs)} are given")
+            model = Model(graph.name)
+            for value, kind in zip(graph.input, inputs):
+                model.parameters.append(self._body_parameter(value.name, kind))
+            self._walk(graph.node)
+            for output in self._outputs([value.name for value in graph.output]):
+                model.results.append(make_node(Result1(), [output], self._unique("result")))
+            model.parameters.extend(self._captures.values())
+            return Body(model, tuple(self._captures))
+
+    def _in_function(self, expansion: Expansion, inputs: Sequence[Output | None]) -> list[Output]:
+        with self._deeper():
+            self._check_operators(expansion.nodes)
+            self._stop_at_problems()
+            for name, source in zip(expansion.inputs, inputs):
+                if source is not None:
+                    self._values[name] = source
+            self._walk(expansion.nodes)
+            return self._outputs([name for name in expansion.outputs if name in self._values])
+
+    @contextlib.contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self._shared.depth += 1
+        known = len(self.problems)
+        try:
+            yield
+        finally:
+            self._shared.depth -= 1
+        if len(self.problems) > known:
+            raise _SeveralProblems("see the problems inside")
+
+    def _stop_at_problems(self) -> None:
+        if self.problems:
+            raise _SeveralProblems("see the problems inside")
+
+    # --- before the nodes ---
+
+    def _open(self, graph: GraphProto) -> None:
+        """Take in initializers and declarations; look at all names and operators before the first node."""
         if graph.sparse_initializer:
             raise UnsupportedModelError("sparse initializers are not supported")
         for tensor in graph.initializer:
@@ -112,55 +230,43 @@ class GraphTranslation:
             self._initializers[tensor.name] = tensor
         self._declared = {value.name: value for value in [*graph.value_info, *graph.output]}
         self._check_operators(graph.node)
-        if self.problems:
-            return Model()
-        model = Model()
-        for value in graph.input:
-            if value.name not in self._initializers:
-                model.parameters.append(self._parameter(value))
+        if self._parent is not None:
+            self._stop_at_problems()
         self._check_names(graph)
-        for node in _in_order(graph.node, self._known_names()):
-            self._translate(node)
-        if not self.problems:
-            model.results = [self._result(value) for value in graph.output]
-        return model
-
-    def _known_names(self) -> set[str]:
-        return {*self._values, *self._initializers}
 
     def _check_operators(self, nodes: Iterable[NodeProto]) -> None:
-        """Every node without a translator is a problem of its own."""
+        """Every node that nothing can translate is a problem of its own."""
         for node in nodes:
             domain = normalize_domain(node.domain)
+            if (domain, node.op_type) in self._shared.functions:
+                continue
             if domain not in self._opsets:
                 reason = f"the model does not import the domain '{domain or 'ai.onnx'}'"
                 self.problems.append(_problem(node, 0, reason, unsupported=False))
                 continue
             opset = self._opsets[domain]
             found = find_translator(node.op_type, domain, opset)
-            if isinstance(found, str):
+            if isinstance(found, str) and not has_schema_function(find_schema(node.op_type, domain, opset)):
                 self.problems.append(_problem(node, opset, found, unsupported=True))
 
     def _check_names(self, graph: GraphProto) -> None:
-        written = {node.outputs[0].names[0] for node in self._parameters()}
-        written |= set(self._initializers)
+        inputs = [value.name for value in graph.input]
+        for name in inputs:
+            if inputs.count(name) > 1 and name:
+                raise InvalidModelError(f"two inputs of the graph are called '{name}'")
+        written = {*inputs, *self._initializers}
         for node in graph.node:
             for name in node.output:
                 if name and name in written:
                     raise InvalidModelError(
-                        f"node '{_node_name(node)}' ({node.op_type}) writes the tensor '{name}', "
+                        f"node '{node_name(node)}' ({node.op_type}) writes the tensor '{name}', "
                         "which already has a value: names must be unique"
                     )
                 written.add(name)
 
-    def _parameters(self) -> list[Node]:
-        return [output.node for output in self._values.values()]
-
     def _parameter(self, value: ValueInfoProto) -> Node:
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
-        if value.name in self._values:
-            raise InvalidModelError(f"two inputs of the graph are called '{value.name}'")
         if not value.type.HasField("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
@@ -168,70 +274,136 @@ class GraphTranslation:
             shape = declared_shape(value.type)
         except (UnsupportedModelError, InvalidModelError) as error:
             raise type(error)(f"input '{value.name}': {error}") from error
-        node = make_node(Parameter1(shape=shape, element_type=kind), (), value.name)
-        node.outputs[0].add_name(value.name)
-        self._values[value.name] = node.outputs[0]
-        self._layer_names.add(value.name)
+        return self._body_parameter(value.name, TensorType(kind, shape))
+
+    def _body_parameter(self, name: str, kind: TensorType) -> Node:
+        op = Parameter1(shape=kind.shape, element_type=kind.element_type)
+        node = make_node(op, (), self._unique(name))
+        node.outputs[0].add_name(name)
+        self._values[name] = node.outputs[0]
         return node
 
-    def _result(self, value: ValueInfoProto) -> Node:
-        output = self._value(value.name)
-        if output is None:
-            raise InvalidModelError(f"the graph's output '{value.name}' is computed by no node")
-        self._check_declared(value.name, output)
-        if output.node.op.role == "parameter" or output in self._returned:
-            # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
-            output.names = [name for name in output.names if name != value.name]
-            output = make_node(Identity16(), [output], self._unique(value.name)).outputs[0]
-            output.add_name(value.name)
-        self._returned.add(output)
-        node = make_node(Result1(), [output], self._unique(f"{value.name}/result"))
-        node.output_names = [value.name]
-        return node
+    # --- values by name ---
 
     def _value(self, name: str) -> Output | None:
         found = self._values.get(name)
         if found is None and name in self._initializers:
             try:
-                tensor = self._file.tensor(self._initializers[name])
+                tensor = self._shared.file.tensor(self._initializers[name])
             except (UnsupportedModelError, InvalidModelError) as error:
                 raise type(error)(f"initializer '{name}': {error}") from error
-            node = make_node(Const1(value=tensor), (), self._unique(name))
-            found = self._values[name] = node.outputs[0]
-            found.add_name(name)
+            found = self._constant(name, tensor)
+        if found is None and self._parent is not None:
+            outer = self._parent._value(name)
+            found = outer if outer is None or not self._is_body else self._captured(name, outer)
         return found
+
+    def _constant(self, name: str, tensor: Tensor) -> Output:
+        node = make_node(Const1(value=tensor), (), self._unique(name))
+        self._values[name] = node.outputs[0]
+        node.outputs[0].add_name(name)
+        return node.outputs[0]
+
+    def _captured(self, name: str, outer: Output) -> Output:
+        """A value from outside this body: a constant is known inside, too; others come as parameters."""
+        if outer.tensor is not None:
+            return self._constant(name, outer.tensor)
+        if outer not in self._captures:
+            kind = TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
+            node = self._body_parameter(name, kind)
+            self._captures[outer] = node
+        return self._captures[outer].outputs[0]
+
+    def _outputs(self, names: Sequence[str]) -> list[Output]:
+        if self.problems:
+            return []
+        found = [(name, self._value(name)) for name in names]
+        missing = [name for name, output in found if output is None]
+        if missing:
+            raise InvalidModelError(f"the graph's output '{missing[0]}' is computed by no node")
+        return [output for _, output in found if output is not None]
+
+    def _result(self, name: str) -> Node:
+        (output,) = self._outputs([name])
+        self._check_declared(name, output)
+        if output.node.op.role == "parameter" or output in self._returned:
+            # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
+            output.names = [known for known in output.names if known != name]
+            output = make_node(Identity16(), [output], self._unique(name)).outputs[0]
+            output.add_name(name)
+        self._returned.add(output)
+        node = make_node(Result1(), [output], self._unique(f"{name}/result"))
+        node.output_names = [name]
+        return node
+
+    # --- node by node ---
+
+    def _walk(self, nodes: Sequence[NodeProto]) -> None:
+        for node in in_order(nodes, {*self._values, *self._initializers}):
+            self._translate(node)
 
     def _translate(self, node: NodeProto) -> None:
         if any(name in self._failed for name in node.input):
             self._failed.update(node.output)
             return
         domain = normalize_domain(node.domain)
-        opset = self._opsets[domain]
+        opset = self._opsets.get(domain, 0)
         try:
             self._emit(node, domain, opset)
-        except (InvalidModelError, UnsupportedModelError, ModelError) as error:
+            return
+        except _SeveralProblems:
+            pass
+        except (ConversionError, ModelError) as error:
             unsupported = isinstance(error, UnsupportedModelError)
             self.problems.append(_problem(node, opset, str(error), unsupported))
-            self._failed.update(node.output)
+        except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError) as error:
+            # A contradiction that no check foresaw: it is named like any other, with its cause chained.
+            _logger.info("while translating node '%s'", node_name(node), exc_info=error)
+            reason = f"cannot be translated ({type(error).__name__}: {error})"
+            self.problems.append(_problem(node, opset, reason, unsupported=False))
+        self._failed.update(node.output)
 
     def _emit(self, node: NodeProto, domain: str, opset: int) -> None:
-        found = find_translator(node.op_type, domain, opset)
-        assert not isinstance(found, str)  # _check_operators has seen to it
-        translator, version = found
+        function = self._shared.functions.get((domain, node.op_type))
+        if function is not None:
+            self._keep(node, self._call_function(function, node, [self._input(name) for name in node.input]))
+            return
         schema = find_schema(node.op_type, domain, opset)
-        check_node(node, schema, translator)
+        found = find_translator(node.op_type, domain, opset)
         inputs = [self._input(name) for name in node.input]
+        if isinstance(found, str):
+            made_of = schema_function(node, schema, opset, inputs)
+            if made_of is None:
+                raise UnsupportedModelError(found)
+            self._keep(node, self._call_function(made_of, node, inputs))
+            return
+        translator, version = found
+        check_node(node, schema, translator)
         if schema is not None:
             check_types(schema, inputs)
-        context = Context(self._file, opset, version, node.output)
+        context = Context(self._shared.file, self, opset, version, node.output)
         outputs = _call(translator, context, inputs, node)
         if len(outputs) < len([name for name in node.output if name]):
             raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
-        self._name_layers(context, _node_name(node), outputs)
+        self._name_layers(context, self._prefix + node_name(node), outputs)
+        self._keep(node, outputs)
+
+    def _call_function(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Output | None]) -> list[Output]:
+        if self._shared.depth > _DEEPEST:
+            raise UnsupportedModelError(f"functions call each other more than {_DEEPEST} deep")
+        expansion = expand(function, node, self._opsets)
+        prefix = f"{self._prefix}{node_name(node)}/"
+        inner = GraphTranslation(self._shared, expansion.opsets, prefix=prefix)
+        inner._layer_names = self._layer_names
+        return inner._in_function(expansion, inputs)
+
+    def _keep(self, node: NodeProto, outputs: Sequence[Output | None]) -> None:
+        """Remember the node's outputs by their names."""
         for name, output in zip(node.output, outputs):
             if name and output is not None:
                 self._check_declared(name, output)
-                output.add_name(name)
+                if not self._prefix:  # a function's tensors have no names in the model
+                    output.add_name(name)
                 self._values[name] = output
 
     def _input(self, name: str) -> Output | None:
@@ -303,41 +475,5 @@ def declared_shape(type: TypeProto) -> PartialShape:
     return PartialShape(dims)
 
 
-def _node_name(node: NodeProto) -> str:
-    return node.name or next((name for name in node.output if name), "") or node.op_type
-
-
 def _problem(node: NodeProto, opset: int, reason: str, unsupported: bool) -> Problem:
-    return Problem(_node_name(node), node.op_type, node.domain, opset, reason, unsupported)
-
-
-def _in_order(nodes: Sequence[NodeProto], known: set[str]) -> list[NodeProto]:
-    """The nodes, each after those it reads from; the file's order where that already holds."""
-    writer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    waiting = [{writer[name] for name in node.input if name in writer and name not in known} for node in nodes]
-    if all(max(sources, default=-1) < index for index, sources in enumerate(waiting)):
-        return list(nodes)
-    readers: dict[int, list[int]] = {}
-    for index, sources in enumerate(waiting):
-        for source in sources:
-            readers.setdefault(source, []).append(index)
-    order = [index for index, sources in enumerate(waiting) if not sources]
-    for index in order:  # grows while it is walked
-        for reader in readers.get(index, ()):
-            waiting[reader].discard(index)
-            if not waiting[reader]:
-                order.append(reader)
-    if len(order) < len(nodes):
-        stuck = nodes[_on_a_cycle(waiting)]
-        raise InvalidModelError(f"node '{_node_name(stuck)}' ({stuck.op_type}) is part of a cycle")
-    return [nodes[index] for index in order]
-
-
-def _on_a_cycle(waiting: Sequence[set[int]]) -> int:
-    """A node on a cycle: follow what each stuck node waits for until one comes up twice."""
-    current = next(index for index, sources in enumerate(waiting) if sources)
-    seen: set[int] = set()
-    while current not in seen:
-        seen.add(current)
-        current = min(waiting[current])
-    return current
+    return Problem(node_name(node), node.op_type, node.domain, opset, reason, unsupported)
