@@ -144,7 +144,7 @@ class SegmentMax16(Operation):
     """
 
     inputs = (2, 3)
-    fill_mode: str = enum("ZERO", "ZERO", "LOWEST")
+    fill_mode: str = enum("zero", "zero", "lowest")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         known = inputs[2].known_bounds if len(inputs) > 2 else None
@@ -159,7 +159,7 @@ class SegmentMax16(Operation):
         inside = segment < count
         np.maximum.at(out, segment[inside], data[inside])
         empty = np.bincount(segment[inside], minlength=count) == 0
-        if self.fill_mode == "ZERO":
+        if self.fill_mode == "zero":
             out[empty] = 0
         elif data.dtype.kind == "f":
             out[empty] = np.finfo(data.dtype).min
