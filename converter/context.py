@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,6 +33,15 @@ class Body:
     captures: tuple[Output, ...]
 
 
+Doorway = Callable[["Context", int, Output], Output]
+"""Emits, inside a body, what stands between a parameter or result (by its number) and the graph."""
+
+
+def pass_on(ctx: Context, index: int, value: Output) -> Output:
+    """The doorway that changes nothing."""
+    return value
+
+
 class Walk(Protocol):
     """What the walk over the graph offers to translators of operators that hold graphs."""
 
@@ -40,8 +49,13 @@ class Walk(Protocol):
         """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs."""
         ...
 
-    def body(self, graph: GraphProto, inputs: Sequence[TensorType]) -> Body:
-        """Translate ``graph`` as a body whose inputs have these types."""
+    def body(
+        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway = pass_on, leave: Doorway = pass_on
+    ) -> Body:
+        """Translate ``graph`` as a body whose parameters have these types.
+
+        ``enter`` makes the graph's inputs from the parameters, ``leave`` the results from its outputs.
+        """
         ...
 
 

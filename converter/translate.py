@@ -18,7 +18,7 @@ from ir_runtime.shapes import INFINITY, Dimension, PartialShape
 from ir_runtime.tensor import Tensor
 
 from . import operators as _operators
-from .context import Body, Context
+from .context import Body, Context, Doorway, pass_on
 from .errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError, error_of
 from .functions import Expansion, expand, has_schema_function, model_functions, schema_function
 from .node_order import in_order, node_name
@@ -158,13 +158,15 @@ class GraphTranslation:
 
     def inline(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
         """Translate ``graph`` in place; it sees all values of this graph."""
-        return self._inner(graph, is_body=False)._in_place(graph, inputs)
+        return self._inner(is_body=False)._in_place(graph, inputs)
 
-    def body(self, graph: GraphProto, inputs: Sequence[TensorType]) -> Body:
+    def body(
+        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway = pass_on, leave: Doorway = pass_on
+    ) -> Body:
         """Translate ``graph`` as a body; what it takes from outside becomes further parameters."""
-        return self._inner(graph, is_body=True)._as_body(graph, inputs)
+        return self._inner(is_body=True)._as_body(graph, inputs, enter, leave)
 
-    def _inner(self, graph: GraphProto, *, is_body: bool) -> GraphTranslation:
+    def _inner(self, *, is_body: bool) -> GraphTranslation:
         if self._shared.depth > _DEEPEST:
             raise UnsupportedModelError(f"graphs or functions are nested more than {_DEEPEST} deep")
         return GraphTranslation(self._shared, self._opsets, self, is_body=is_body, prefix=self._prefix)
@@ -179,19 +181,28 @@ class GraphTranslation:
             self._walk(graph.node)
             return self._outputs([value.name for value in graph.output])
 
-    def _as_body(self, graph: GraphProto, inputs: Sequence[TensorType]) -> Body:
+    def _as_body(self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway, leave: Doorway) -> Body:
         with self._deeper():
             self._open(graph)
             if len(inputs) != len(graph.input):
                 raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {len(inputs)} are given")
             model = Model(graph.name)
-            for value, kind in zip(graph.input, inputs):
-                model.parameters.append(self._body_parameter(value.name, kind))
+            for index, (value, kind) in enumerate(zip(graph.input, inputs)):
+                node = self._body_parameter(value.name, kind)
+                model.parameters.append(node)
+                self._values[value.name] = self._through(enter, index, node.outputs[0])
             self._walk(graph.node)
-            for output in self._outputs([value.name for value in graph.output]):
-                model.results.append(make_node(Result1(), [output], self._unique("result")))
+            for index, output in enumerate(self._outputs([value.name for value in graph.output])):
+                source = self._through(leave, index, output)
+                model.results.append(make_node(Result1(), [source], self._unique("result")))
             model.parameters.extend(self._captures.values())
             return Body(model, tuple(self._captures))
+
+    def _through(self, doorway: Doorway, index: int, value: Output) -> Output:
+        context = Context(self._shared.file, self, 0, 0)
+        made = doorway(context, index, value)
+        self._name_layers(context, f"{value.node.name}/through", [])
+        return made
 
     def _in_function(self, expansion: Expansion, inputs: Sequence[Output | None]) -> list[Output]:
         with self._deeper():

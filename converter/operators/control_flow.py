@@ -1,0 +1,232 @@
+"""ONNX's operators that hold graphs: If, Loop and Scan.
+
+ONNX's graphs see everything around them; the IR's bodies see nothing. What a graph takes from outside
+becomes an input of the layer and a parameter of the body.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from onnx import GraphProto
+
+from converter.context import Body, Context, Doorway
+from converter.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import InputMap, Output, OutputMap, SubGraph
+from ir_runtime.operation import TensorType
+from ir_runtime.operations import control_flow, elementwise, movement
+from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+
+_VERSIONS = (1, 11, 13, 16, 19, 21, 23, 24, 25)
+_PASSES = 4
+"""How often a loop's body is translated before a shape that still changes counts as unknown."""
+
+
+def _scalar(ctx: Context, value: Output) -> Output:
+    """A single value as a scalar, whatever its rank."""
+    if value.shape.has_rank and value.shape.rank == 0:
+        return value
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+
+
+def _condition(ctx: Context, value: Output) -> Output:
+    if value.element_type is not element_types.boolean:
+        value = ctx.emit(elementwise.Convert1(destination_type="boolean"), value)
+    return _scalar(ctx, value)
+
+
+# --- If ---
+
+
+@onnx_op("If", versions=_VERSIONS)
+def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: GraphProto) -> list[Output]:
+    """One of two graphs. Where the condition is known while converting, just that one is translated."""
+    known = cond.type.constant
+    if known is not None and known.size == 1:
+        return ctx.walk.inline(then_branch if known.reshape(-1)[0] else else_branch, [])
+    branches = [ctx.walk.body(graph, []) for graph in (then_branch, else_branch)]
+    results = [branch.model.outputs for branch in branches]
+    if len(results[0]) != len(results[1]):
+        raise ctx.invalid(f"then_branch has {len(results[0])} outputs, but else_branch has {len(results[1])}")
+    for index, (then, otherwise) in enumerate(zip(*results)):
+        if then.element_type is not otherwise.element_type:
+            raise ctx.invalid(
+                f"output {index} is {then.element_type} in then_branch, but {otherwise.element_type} in else_branch"
+            )
+    captures = list(dict.fromkeys([*branches[0].captures, *branches[1].captures]))
+    subgraphs = tuple(
+        SubGraph(
+            branch.model,
+            tuple(InputMap(1 + captures.index(outer), i) for i, outer in enumerate(branch.captures)),
+            tuple(OutputMap(i, i) for i in range(len(branch.model.results))),
+        )
+        for branch in branches
+    )
+    return ctx.emit_all(control_flow.If8(bodies=subgraphs), _condition(ctx, cond), *captures)
+
+
+# --- Loop ---
+
+
+def _plain(value: Output) -> TensorType:
+    return TensorType(value.element_type, value.shape)
+
+
+def _joined_along(axes: Mapping[int, int]) -> Doorway:
+    """Gives results, by their number, a dimension of extent 1 along which the iterations are joined."""
+
+    def leave(ctx: Context, index: int, value: Output) -> Output:
+        if index not in axes:
+            return value
+        return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([axes[index]]))
+
+    return leave
+
+
+def _settled(ctx: Context, states: Sequence[Output], offset: int, make: Callable[[list[TensorType]], Body]) -> Body:
+    """The body whose states have types that hold in every iteration.
+
+    ``make`` translates it for given types of the states; its results from ``offset`` on are their next
+    values.
+    """
+    types = [_plain(state) for state in states]
+    for _ in range(_PASSES):
+        body = make(types)
+        results = body.model.outputs[offset : offset + len(types)]
+        widened = [_wider(ctx, kind, result) for kind, result in zip(types, results)]
+        if widened == types:
+            return body
+        types = widened
+    raise ctx.unsupported("the shape of a value that is carried round keeps changing")
+
+
+def _wider(ctx: Context, kind: TensorType, result: Output) -> TensorType:
+    if result.element_type is not kind.element_type:
+        raise ctx.invalid(f"a value that is carried round is {kind.element_type}, but becomes {result.element_type}")
+    if not kind.shape.has_rank or not result.shape.has_rank or result.shape.rank != kind.shape.rank:
+        return dataclasses.replace(kind, shape=PartialShape.dynamic())
+    # An extent that changes once may change in every round.
+    dims = [before if before == after else None for before, after in zip(kind.shape, result.shape)]
+    return dataclasses.replace(kind, shape=PartialShape(dims))
+
+
+@onnx_op("Loop", versions=_VERSIONS)
+def loop(
+    ctx: Context,
+    trip_count: Output | None = None,
+    cond: Output | None = None,
+    *v_initial: Output,
+    body: GraphProto,
+) -> list[Output]:
+    """Runs the body until the trip count is reached or its condition fails; either may be absent."""
+    states = list(v_initial)
+    count = len(states)
+    if len(body.input) != 2 + count or len(body.output) < 1 + count:
+        raise ctx.invalid(
+            f"the body has {len(body.input)} inputs and {len(body.output)} outputs, which does not fit "
+            f"{count} loop-carried values"
+        )
+    trips = ctx.constant(-1) if trip_count is None else _scalar(ctx, trip_count)
+    start = ctx.constant(True, "boolean") if cond is None else _condition(ctx, cond)
+    fixed = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
+    join = _joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
+
+    def leave(inner: Context, index: int, value: Output) -> Output:
+        return _condition(inner, value) if index == 0 else join(inner, index, value)
+
+    made = _settled(ctx, states, 1, lambda types: ctx.walk.body(body, [*fixed, *types], leave=leave))
+    inputs = [InputMap(None, 0), *(InputMap(i, i) for i in range(1, 2 + count + len(made.captures)))]
+    outputs = [OutputMap(None, 0), *(OutputMap(i, 1 + i) for i in range(count))]
+    outputs += [OutputMap(i, 1 + i, axis=0) for i in range(count, len(body.output) - 1)]
+    back = tuple((i, 1 + i) for i in range(1 + count))
+    op = control_flow.Loop5(bodies=(SubGraph(made.model, tuple(inputs), tuple(outputs), back),))
+    return ctx.emit_all(op, trips, start, *states, *made.captures)
+
+
+# --- Scan ---
+
+
+@onnx_op("Scan", versions=(8,))
+def scan_8(
+    ctx: Context,
+    sequence_lens: Output | None = None,
+    *initial_state_and_scan_inputs: Output,
+    body: GraphProto,
+    num_scan_inputs: int,
+    directions: Sequence[int] = (),
+) -> list[Output]:
+    """The first version, which has a batch dimension before everything else."""
+    if sequence_lens is not None:
+        raise ctx.unsupported("sequence_lens of Scan, which lets each sequence of a batch end at its own time")
+    values = list(initial_state_and_scan_inputs)
+    if any(not value.shape.has_rank or value.shape.rank == 0 or value.shape[0] != Dimension(1, 1) for value in values):
+        raise ctx.unsupported("a batch of more than one sequence in a Scan of opset 8")
+    first = ctx.constant([0])
+    alone = [ctx.emit(movement.Squeeze1(), value, first) for value in values]
+    results = scan(ctx, *alone, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=list(directions))
+    return [ctx.emit(movement.Unsqueeze1(), result, first) for result in results]
+
+
+@onnx_op("Scan", versions=(9, 11, 16, 19, 21, 23, 24, 25))
+def scan(
+    ctx: Context,
+    *initial_state_and_scan_inputs: Output,
+    body: GraphProto,
+    num_scan_inputs: int,
+    scan_input_axes: Sequence[int] = (),
+    scan_input_directions: Sequence[int] = (),
+    scan_output_axes: Sequence[int] = (),
+    scan_output_directions: Sequence[int] = (),
+) -> list[Output]:
+    """Runs the body over slices of the scan inputs, carrying states along."""
+    values = list(initial_state_and_scan_inputs)
+    if not 1 <= num_scan_inputs <= len(values):
+        raise ctx.invalid(f"num_scan_inputs must be from 1 to {len(values)}, but is {num_scan_inputs}")
+    count = len(values) - num_scan_inputs
+    states, scanned = values[:count], values[count:]
+    if len(body.input) != len(values) or len(body.output) < count:
+        raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
+    in_axes = [
+        normalize_axis(axis, ctx.rank(x, "a scan input"), "scan_input_axes:")
+        for axis, x in zip(_filled(ctx, scan_input_axes, num_scan_inputs, "scan_input_axes"), scanned)
+    ]
+    in_back = _filled(ctx, scan_input_directions, num_scan_inputs, "scan_input_directions")
+    joined = len(body.output) - count
+    out_axes = _filled(ctx, scan_output_axes, joined, "scan_output_axes")
+    out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
+    slices = [TensorType(x.element_type, x.shape.replace(axis, 1)) for x, axis in zip(scanned, in_axes)]
+    places: dict[int, int] = {}
+
+    def enter(inner: Context, index: int, value: Output) -> Output:
+        if index < count:
+            return value
+        return inner.emit(movement.Squeeze1(), value, inner.constant([in_axes[index - count]]))
+
+    def leave(inner: Context, index: int, value: Output) -> Output:
+        if index >= count:
+            rank = inner.rank(value, "a scan output") + 1
+            places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
+        return _joined_along(places)(inner, index, value)
+
+    made = _settled(ctx, states, 0, lambda types: ctx.walk.body(body, [*types, *slices], enter, leave))
+    inputs = [InputMap(i, i) for i in range(count)]
+    inputs += [InputMap(i, i, axis, *_ends(back)) for i, (axis, back) in enumerate(zip(in_axes, in_back), count)]
+    inputs += [InputMap(i, i) for i in range(len(values), len(values) + len(made.captures))]
+    outputs = [OutputMap(i, i) for i in range(count)]
+    outputs += [OutputMap(i, i, places[i], *_ends(back)) for i, back in enumerate(out_back, count)]
+    back_edges = tuple((i, i) for i in range(count))
+    op = control_flow.TensorIterator1(bodies=(SubGraph(made.model, tuple(inputs), tuple(outputs), back_edges),))
+    return ctx.emit_all(op, *values, *made.captures)
+
+
+def _filled(ctx: Context, given: Sequence[int], count: int, name: str) -> list[int]:
+    if given and len(given) != count:
+        raise ctx.invalid(f"{name} must have {count} entries, but is {list(given)}")
+    return list(given) or [0] * count
+
+
+def _ends(backwards: int) -> tuple[int, int, int]:
+    """start, end and stride of slices that run forwards or backwards."""
+    return (-1, 0, -1) if backwards else (0, -1, 1)
