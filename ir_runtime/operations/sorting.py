@@ -59,11 +59,22 @@ class _TopK(Operation):
         at = normalize_axis(self.axis, data.ndim)
         if not 0 <= count <= data.shape[at]:
             raise InferenceError(f"k is {count}, but axis {self.axis} has {data.shape[at]} elements")
-        order = np.argsort(_descending(data) if self.mode == "max" else data, axis=at, kind="stable")
-        order = np.take(order, np.arange(count), at)
+        order = self._order(data, count, at)
         if self.sort == "index":
             order = np.sort(order, axis=at)
         return np.take_along_axis(data, order, at), order.astype(self.index_element_type.dtype)
+
+    def _order(self, data: Array, count: int, axis: int) -> Array:
+        """Where the best stand, best first."""
+        if count == 1 and not _has_nan(data):
+            # A single pass instead of a sort; of equal elements it takes the first, too.
+            return np.expand_dims((np.argmax if self.mode == "max" else np.argmin)(data, axis), axis)
+        order = np.argsort(_descending(data) if self.mode == "max" else data, axis=axis, kind="stable")
+        return np.take(order, np.arange(count), axis)
+
+
+def _has_nan(data: Array) -> bool:
+    return data.dtype.kind not in "iub" and bool(np.isnan(data).any())
 
 
 def _descending(data: Array) -> Array:
