@@ -20,6 +20,7 @@ import converter
 import ir_runtime
 from converter.onnx_types import element_type_of
 from ir_runtime import element_types
+from ir_runtime.element_types import element_type, from_dtype, pack, unpack
 
 ENGINES = ("numpy", "openvino")
 
@@ -104,24 +105,25 @@ _AS_BYTES = {
 
 
 def openvino_tensor(array: Any) -> openvino.Tensor:
+    """An OpenVINO tensor of any type that the IR has, in the layout that ``.bin`` files share with it."""
     array = np.asarray(array)
-    if array.dtype.kind in "OU":
+    kind = from_dtype(array.dtype)
+    if kind is element_types.string:
         return openvino.Tensor(np.asarray(array, dtype=np.str_))
-    kind = element_types.from_dtype(array.dtype)
-    if kind in _AS_BYTES:
-        data = np.frombuffer(element_types.pack(array, kind), np.uint8)
-        return openvino.Tensor(data, openvino.Shape(array.shape), _AS_BYTES[kind])
-    return openvino.Tensor(np.array(array, order="C"))
+    if array.dtype.kind in "iufb":
+        return openvino.Tensor(np.array(array, order="C"))
+    packed = np.frombuffer(pack(array, kind), np.uint8)
+    return openvino.Tensor(packed, openvino.Shape(array.shape), getattr(openvino.Type, kind.name))
 
 
 def array_of(tensor: openvino.Tensor) -> np.ndarray:
     if tensor.element_type == openvino.Type.string:
         return np.asarray(tensor.str_data, dtype=object)
-    for kind, named in _AS_BYTES.items():
-        if tensor.element_type == named:
-            data = np.array(tensor.data).view(np.uint8).reshape(-1)
-            return element_types.unpack(data, kind, tuple(tensor.shape))
-    return np.array(tensor.data)
+    kind = element_type(tensor.element_type.get_type_name())
+    if kind.dtype.kind in "iufb" and not kind.is_packed:
+        return np.array(tensor.data)
+    packed = np.array(tensor.data).reshape(-1).view(np.uint8)
+    return np.array(unpack(packed, kind, tuple(tensor.shape)))
 
 
 def run(engine: str, ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
