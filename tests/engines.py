@@ -110,7 +110,7 @@ def openvino_tensor(array: Any) -> openvino.Tensor:
     kind = from_dtype(array.dtype)
     if kind is element_types.string:
         return openvino.Tensor(np.asarray(array, dtype=np.str_))
-    if array.dtype.kind in "iufb":
+    if array.dtype.isbuiltin == 1:
         return openvino.Tensor(np.array(array, order="C"))
     packed = np.frombuffer(pack(array, kind), np.uint8)
     return openvino.Tensor(packed, openvino.Shape(array.shape), getattr(openvino.Type, kind.name))
@@ -120,7 +120,7 @@ def array_of(tensor: openvino.Tensor) -> np.ndarray:
     if tensor.element_type == openvino.Type.string:
         return np.asarray(tensor.str_data, dtype=object)
     kind = element_type(tensor.element_type.get_type_name())
-    if kind.dtype.kind in "iufb" and not kind.is_packed:
+    if kind.dtype.isbuiltin == 1 and not kind.is_packed:
         return np.array(tensor.data)
     packed = np.array(tensor.data).reshape(-1).view(np.uint8)
     return np.array(unpack(packed, kind, tuple(tensor.shape)))
