@@ -1,0 +1,140 @@
+"""Files that OpenVINO itself writes: read here, run in NumPy, with OpenVINO's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset16 as ops
+
+import ir_runtime
+from tests.engines import core, run_openvino
+
+RNG = np.random.default_rng(0)
+
+
+def weights(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def classifier() -> openvino.Model:
+    x = ops.parameter([-1, 3, 16, 16], openvino.Type.f32, name="image")
+    x.output(0).set_names({"image", "with,comma"})
+    y = ops.convolution(x, ops.constant(weights(8, 3, 3, 3)), [1, 1], [1, 1], [1, 1], [1, 1])
+    y = ops.relu(ops.add(y, ops.constant(weights(1, 8, 1, 1))))
+    y = ops.avg_pool(y, [2, 2], [0, 0], [0, 0], [2, 2], True, "floor", "explicit", [1, 1])
+    y = ops.reduce_mean(y, ops.constant(np.array([2, 3])), keep_dims=False)
+    y = ops.matmul(y, ops.constant(weights(8, 5)), False, False)
+    y = ops.softmax(y, 1)
+    y.output(0).set_names({"probabilities"})
+    return openvino.Model([y], [x], "classifier")
+
+
+def branches() -> openvino.Model:
+    c = ops.parameter([], openvino.Type.boolean, name="c")
+    x = ops.parameter([2, 3], openvino.Type.f32, name="x")
+    inner = [ops.parameter([2, 3], openvino.Type.f32) for _ in range(2)]
+    bodies = [
+        openvino.Model([ops.multiply(inner[0], ops.constant(weights(2, 3)))], [inner[0]]),
+        openvino.Model([ops.negative(inner[1])], [inner[1]]),
+    ]
+    layer = ops.if_op(c.output(0))
+    layer.set_then_body(bodies[0])
+    layer.set_else_body(bodies[1])
+    layer.set_input(x.output(0), inner[0], inner[1])
+    out = layer.set_output(bodies[0].results[0], bodies[1].results[0])
+    return openvino.Model([out], [c, x], "branches")
+
+
+def loop() -> openvino.Model:
+    x = ops.parameter([2], openvino.Type.f32, name="x")
+    count, value = ops.parameter([], openvino.Type.i64), ops.parameter([2], openvino.Type.f32)
+    following = ops.add(value, ops.convert(count, "f32"))
+    body = openvino.Model(
+        [ops.unsqueeze(following, ops.constant(0)), ops.constant(np.array(True)), following], [count, value]
+    )
+    layer = ops.loop(ops.constant(np.int64(4)), ops.constant(np.array(True)))
+    layer.set_function(body)
+    layer.set_special_body_ports([0, 1])
+    layer.set_merged_input(value, x.output(0), body.results[2].input_value(0))
+    joined = layer.get_concatenated_slices(body.results[0].input_value(0), 0, 1, 1, -1, 0)
+    last = layer.get_iter_value(body.results[2].input_value(0), -1)
+    return openvino.Model([last, joined], [x], "loop")
+
+
+def iterator() -> openvino.Model:
+    x = ops.parameter([2, 5, 3], openvino.Type.f32, name="x")
+    start = ops.parameter([2, 1, 3], openvino.Type.f32, name="start")
+    part, total = (ops.parameter([2, 1, 3], openvino.Type.f32) for _ in range(2))
+    added = ops.add(part, total)
+    body = openvino.Model([added], [part, total])
+    layer = ops.tensor_iterator()
+    layer.set_body(body)
+    layer.set_sliced_input(part, x.output(0), 0, 1, 1, -1, 1)
+    layer.set_merged_input(total, start.output(0), body.results[0].input_value(0))
+    last = layer.get_iter_value(body.results[0].input_value(0), -1)
+    joined = layer.get_concatenated_slices(body.results[0].input_value(0), 0, 1, 1, -1, 1)
+    return openvino.Model([last, joined], [x, start], "iterator")
+
+
+def shapes() -> openvino.Model:
+    x = ops.parameter([-1, -1, 4], openvino.Type.f32, name="x")
+    extents = ops.shape_of(x, "i64")
+    rows = ops.gather(extents, ops.constant(np.array([0])), ops.constant(0))
+    y = ops.reshape(x, ops.concat([rows, ops.constant(np.array([-1]))], 0), False)
+    top = ops.topk(y, ops.constant(2), 1, "max", "value")
+    return openvino.Model([top.output(0), top.output(1), y.output(0)], [x], "shapes")
+
+
+FEEDS = {
+    classifier: {"image": weights(2, 3, 16, 16)},
+    branches: {"c": np.array(True), "x": weights(2, 3)},
+    loop: {"x": weights(2)},
+    iterator: {"x": weights(2, 5, 3), "start": weights(2, 1, 3)},
+    shapes: {"x": weights(3, 2, 4)},
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("build", FEEDS, ids=lambda build: build.__name__)
+def test_saved_model(build: Callable[[], openvino.Model], compressed: bool, tmp_path: Path) -> None:
+    model, feeds = build(), FEEDS[build]
+    for port, name in zip(model.inputs, feeds):
+        port.add_names({name})
+    path = tmp_path / "m.xml"
+    openvino.save_model(model, path, compress_to_fp16=compressed)
+    expected = core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(list(feeds.values())).to_tuple()
+    ours = ir_runtime.read_model(path)
+    result = ir_runtime.compile_model(ours)(list(feeds.values()))
+    assert len(result) == len(expected)
+    for value, want in zip(result.to_list(), expected):
+        assert value.dtype == want.dtype
+        np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-5)
+    # What was read can be written again, and OpenVINO still computes the same.
+    for value, want in zip(run_openvino(ir_runtime.model_to_bytes(ours), feeds), expected):
+        np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-5)
+
+
+def test_names_and_compression_marks_are_kept(tmp_path: Path) -> None:
+    openvino.save_model(classifier(), tmp_path / "m.xml", compress_to_fp16=True)
+    model = ir_runtime.read_model(tmp_path / "m.xml")
+    assert set(model.inputs[0].names) == {"image", "with,comma"}
+    assert ir_runtime.compile_model(model).output_names == ["probabilities"]
+    again = core().read_model(*ir_runtime.model_to_bytes(model))
+    marked = [op for op in again.get_ops() if "decompression" in str(op.get_rt_info())]
+    assert marked
+
+
+def test_what_we_write_openvino_names_alike(tmp_path: Path) -> None:
+    model = ir_runtime.read_model(_saved(tmp_path))
+    xml, weights_ = ir_runtime.model_to_bytes(model)
+    theirs = core().read_model(xml, weights_)
+    assert [op.get_friendly_name() for op in theirs.get_parameters()] == [node.name for node in model.parameters]
+
+
+def _saved(folder: Path) -> Path:
+    openvino.save_model(classifier(), folder / "m.xml", compress_to_fp16=False)
+    return folder / "m.xml"
