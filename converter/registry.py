@@ -107,9 +107,9 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
         return f"the operator is supported from opset {min(claimed)} on"
     version = max(candidates)
     if schema is not None and schema.since_version > version:
+        if schema.deprecated:
+            return f"the operator is deprecated since opset {schema.since_version}"
         return f"version {schema.since_version} of the operator is not supported"
-    if schema is not None and schema.deprecated:
-        return f"the operator is deprecated since opset {schema.since_version}"
     if domain == "" and schema is None:
         return "ONNX has no operator of that name in this opset"
     return claimed[version], version
