@@ -93,6 +93,8 @@ def normalized(x: Array, axes: tuple[int, ...], epsilon: float, variance: bool =
 
     ``epsilon`` is added below the square root, or ``outside`` of it.
     """
+    if x.size == 0:
+        return x
     if not axes:
         centered = x - x
         squares = centered
