@@ -3,7 +3,7 @@
 Where the IR's Interpolate says the same, it is used, with extents or scales that may be computed at
 execution. Everything else that Resize can do (a region of interest, ``exclude_outside``, antialiasing,
 ``keep_aspect_ratio_policy`` ...) is done one dimension at a time by a Gather or a product with a
-constant matrix, for which the extents must be known while converting.
+matrix: a constant one where the extents are known, and else one that layers work out at execution.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from converter.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, inputs_outputs, interpolate, matmul, movement
+from ir_runtime.operations import elementwise, generation, indexing, inputs_outputs, interpolate, movement
 from ir_runtime.shapes import Dimension, normalize_axes
+
+from .interpolate_at_execution import Wanted, multiplied, resize_at_execution
 
 _MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
 _NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -100,11 +102,30 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
     if _is_said_by_the_ir(x, request, plan):
         return _interpolated(ctx, x, request, plan)
     if plan is None:
-        raise ctx.unsupported(
-            "this kind of resizing needs the extents of the data and the output while converting, "
-            "but they are computed at execution"
-        )
+        return _at_execution(ctx, x, request)
     return _separately(ctx, x, request, plan)
+
+
+def _at_execution(ctx: Context, x: Output, request: Request) -> Output:
+    cropped = request.places == "tf_crop_and_resize"
+    moving = range(len(request.axes)) if cropped else _moving(x, request, None)
+    wanted = Wanted(
+        request.mode,
+        request.places,
+        request.nearest_mode,
+        request.cubic_coeff,
+        request.exclude_outside,
+        request.antialias,
+        request.extrapolation,
+        request.policy if request.sizes is not None else "stretch",
+        request.axes,
+        tuple(moving),
+        request.scales,
+        request.sizes,
+        request.roi,
+    )
+    work = x if request.mode == "nearest" else _computable(ctx, x, request)
+    return _back(ctx, resize_at_execution(ctx, work, wanted), x)
 
 
 # --- what is known ---
@@ -112,17 +133,22 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
 
 def _plan(ctx: Context, x: Output, request: Request) -> list[_Along] | None:
     """Extents, counts and scales of every dimension to resize, where all of them are known."""
+    if request.places == "tf_crop_and_resize":
+        if request.roi is None:
+            raise ctx.invalid("tf_crop_and_resize needs a region of interest")
+        numbers = request.roi.shape.element_count()
+        if not numbers.contains(2 * len(request.axes)):
+            raise ctx.invalid(f"the region of interest has {numbers} numbers for {len(request.axes)} dimensions")
     extents = [x.shape[axis] for axis in request.axes]
     if not all(extent.is_static for extent in extents):
         return None
     sizes = [extent.value for extent in extents]
     starts, ends = [0.0] * len(sizes), [1.0] * len(sizes)
-    if request.places == "tf_crop_and_resize":
-        if request.roi is None:
-            raise ctx.invalid("tf_crop_and_resize needs a region of interest")
-        region = ctx.known(request.roi, "the region of interest").astype(np.float32).reshape(-1).tolist()
-        if len(region) != 2 * len(sizes):
-            raise ctx.invalid(f"the region of interest has {len(region)} numbers for {len(sizes)} dimensions")
+    if request.places == "tf_crop_and_resize" and request.roi is not None:
+        known_region = request.roi.type.constant
+        if known_region is None:
+            return None
+        region = known_region.astype(np.float32).reshape(-1).tolist()
         starts, ends = region[: len(sizes)], region[len(sizes) :]
     if request.scales is not None:
         known = request.scales.type.constant
@@ -324,7 +350,8 @@ def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -
             index = np.clip(chosen, 0, along.extent - 1).astype(np.int64)
             y = ctx.emit(indexing.Gather8(), y, ctx.constant(index), ctx.constant(along.axis))
         else:
-            y = _multiplied(ctx, y, _matrix(request, along, places), along.axis)
+            weights = ctx.constant(_matrix(request, along, places), y.element_type)
+            y = multiplied(ctx, y, weights, along.axis)
     for axis, beyond in outside:
         column = beyond.reshape([-1 if i == axis else 1 for i in range(y.shape.rank)])
         mask = ctx.constant(column, element_types.boolean)
@@ -372,20 +399,6 @@ def _matrix(request: Request, along: _Along, places: Array) -> Array:
     rows = np.broadcast_to(np.arange(along.count)[:, None], around.shape)
     np.add.at(matrix, (rows, np.clip(around, 0, along.extent - 1)), weights)
     return matrix
-
-
-def _multiplied(ctx: Context, y: Output, matrix: Array, axis: int) -> Output:
-    """``matrix`` applied to dimension ``axis``."""
-    rank = y.shape.rank
-    weights = ctx.constant(matrix, y.element_type)
-    if axis == rank - 1:
-        return ctx.emit(matmul.MatMul1(transpose_b=True), y, weights)
-    if axis == rank - 2:
-        return ctx.emit(matmul.MatMul1(), weights, y)
-    order = [i for i in range(rank) if i != axis] + [axis]
-    moved = ctx.emit(movement.Transpose1(), y, ctx.constant(order))
-    product = ctx.emit(matmul.MatMul1(transpose_b=True), moved, weights)
-    return ctx.emit(movement.Transpose1(), product, ctx.constant(np.argsort(order)))
 
 
 # --- the operators ---

@@ -258,6 +258,34 @@ def test_half_pixel_symmetric() -> None:
         check_node(model, {"x": x}, reference(model, {"x": x}), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scales": [1, 1, 0.6, 1.7], "antialias": 1},
+        {"sizes": [1, 2, 3, 9], "antialias": 1},
+        {"sizes": [1, 2, 3, 9], "antialias": 1, "exclude_outside": 1},
+        {"scales": [1, 1, 1.5, 0.6], "exclude_outside": 1},
+        {"sizes": [9, 8], "axes": [2, 3], "keep_aspect_ratio_policy": "not_larger"},
+        {"sizes": [4, 9], "axes": [3, 2], "keep_aspect_ratio_policy": "not_smaller"},
+        {"scales": [1, 1, 0.7, 1.3], "coordinate_transformation_mode": "half_pixel_symmetric"},
+        {
+            "sizes": [1, 2, 4, 5],
+            "roi": [0, 0, 0.4, -0.2, 1, 1, 0.9, 0.7],
+            "coordinate_transformation_mode": "tf_crop_and_resize",
+            "extrapolation_value": 9.0,
+        },
+    ],
+)
+def test_what_interpolate_cannot_say_with_unknown_extents(mode: str, options: dict[str, Any]) -> None:
+    x = image(1, 2, 6, 7)
+    if mode == "nearest":
+        # These say nothing about the nearest element.
+        options = {name: value for name, value in options.items() if name not in ("antialias", "exclude_outside")}
+    model = resize(x, opset=19, mode=mode, dynamic=True, **options)
+    check_node(model, {"x": x}, reference(model, {"x": x}), rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -267,7 +295,14 @@ def test_half_pixel_symmetric() -> None:
         ({"scales": [1, 1, -2, 2]}, "must be positive"),
         ({"scales": [1, 1, 2, 2], "mode": "area"}, "mode must be one of"),
         ({"scales": [1, 1, 2, 2], "coordinate_transformation_mode": "tf_crop_and_resize"}, "needs a region"),
-        ({"scales": [1, 1, 2, 2], "dynamic": True, "mode": "cubic", "exclude_outside": 1}, "extents of the data"),
+        (
+            {
+                "scales": [1, 1, 2, 2],
+                "roi": [0, 0, 1, 1],
+                "coordinate_transformation_mode": "tf_crop_and_resize",
+            },
+            "4 numbers for 4 dimensions",
+        ),
     ],
 )
 def test_errors(options: dict[str, Any], message: str) -> None:
