@@ -29,6 +29,7 @@ from .conversion import convert_model, save_model
 from .equivalence import Report, verify
 from .equivalence.inputs import given_inputs, random_inputs
 from .errors import ConversionError
+from .options import parse_inputs
 from .support import needed_operators, supported_operators
 
 _INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -96,13 +97,23 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
 
 @main.command()
 @click.argument("model", type=_INPUT_FILE)
-@click.option("-o", "--output", type=_OUTPUT_FILE, help="The .xml to write; by default the model's name.")
+@click.option("-o", "--output-model", type=_OUTPUT_FILE, help="The .xml to write; by default the model's name.")
 @click.option(
     "--compress-to-fp16/--no-compress-to-fp16",
     default=False,
     show_default=True,
     help="Store float weights as float16.",
 )
+@click.option(
+    "--input",
+    "input_text",
+    default="",
+    metavar="TEXT",
+    help='Shapes and frozen values: "a[1,3,224,224],b[?,16],c[1..8]", "sr=16000", "mask=mask.npy".',
+)
+@click.option("--output", "outputs", multiple=True, metavar="TENSOR", help="Return this tensor; can be repeated.")
+@click.option("--batch", type=click.IntRange(min=1), help="The first dimension of every input.")
+@click.option("--extension", "extensions", multiple=True, type=_INPUT_FILE, help="Python file with operators.")
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
 @click.option("--inputs", type=_INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
 @click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
@@ -111,8 +122,12 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
 def convert(
     state: _State,
     model: Path,
-    output: Path | None,
+    output_model: Path | None,
     compress_to_fp16: bool,
+    input_text: str,
+    outputs: tuple[str, ...],
+    batch: int | None,
+    extensions: tuple[Path, ...],
     check: bool,
     inputs: Path | None,
     seed: int,
@@ -125,10 +140,11 @@ def convert(
       onnx2ir convert model.onnx
       onnx2ir convert model.onnx -o ir/model.xml --verify
       onnx2ir convert model.onnx --compress-to-fp16
+      onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
-    target = output or model.with_suffix(".xml")
+    target = output_model or model.with_suffix(".xml")
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
     if target.resolve() == model.resolve() or target.with_suffix(".bin").resolve() == model.resolve():
@@ -136,9 +152,11 @@ def convert(
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {target.parent} does not exist")
     state.say(f"Converting {model}")
-    converted = convert_model(model)
+    shapes, frozen = parse_inputs(input_text)
+    kept = list(outputs) or None
+    converted = convert_model(model, input=shapes, freeze=frozen, output=kept, batch=batch, extensions=extensions)
     save_model(converted, target, compress_to_fp16=compress_to_fp16)
-    report = verify(model, target, inputs=inputs, seed=seed) if check else None
+    report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept) if check else None
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(read_model(target))}

@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ir_runtime.graph import Model
 from ir_runtime.xml_writer import write_model
 
+from .extensions import load_extension
 from .onnx_file import ModelSource, open_model
+from .options import InputShapes, make_options
 from .passes.compression import compress_weights_to_fp16
 from .translate import translate_model
 
 
-def convert_model(model: ModelSource) -> Model:
+def convert_model(
+    model: ModelSource,
+    *,
+    input: InputShapes = None,
+    freeze: Mapping[str, Any] | None = None,
+    output: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    extensions: Sequence[str | os.PathLike[str]] = (),
+) -> Model:
     """Convert an ONNX model to OpenVINO IR in memory.
 
     ``model`` is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``. Weights
     stay views of the file, which must not change while the result is used.
 
+    ``input`` sets shapes: ``{"a": [1, 3, 224, 224]}`` or ``[("a", [1, 3])]``, with ``-1``, None or
+    ``"1..8"`` for extents that stay open. ``freeze`` gives inputs a constant value. ``output`` names the
+    tensors to return instead of the model's outputs, also inner ones; what they do not need is left
+    out. ``batch`` sets the first dimension of every input. ``extensions`` are Python files that
+    register operators of the user's own.
+
     Raises :class:`converter.ConversionError`, which lists every reason at once.
     """
-    return translate_model(open_model(model))
+    for extension in extensions:
+        load_extension(extension)
+    options = make_options(input, freeze, output, batch)
+    return translate_model(open_model(model), options)
 
 
 def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:

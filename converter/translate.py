@@ -21,9 +21,10 @@ from . import operators as _operators
 from .context import Body, Context, Doorway, pass_on
 from .errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError, error_of
 from .functions import Expansion, expand, has_schema_function, model_functions, schema_function
-from .node_order import in_order, node_name
+from .node_order import in_order, node_name, read_names
 from .onnx_file import OnnxFile
 from .onnx_types import element_type_of
+from .options import OptionError, Options, suggestions
 from .registry import Translator, find_schema, find_translator, normalize_domain
 from .schema_check import attribute_value, check_node, check_types
 
@@ -37,8 +38,8 @@ NEWEST_OPSET = 28
 """The newest opset of the default domain that the translators were written against."""
 
 
-def translate_model(file: OnnxFile) -> Model:
-    """Translate a whole ONNX model.
+def translate_model(file: OnnxFile, options: Options | None = None) -> Model:
+    """Translate a whole ONNX model, or the part of it that ``options`` ask for.
 
     Raises :class:`converter.errors.ConversionError` that lists every root cause.
     """
@@ -47,7 +48,7 @@ def translate_model(file: OnnxFile) -> Model:
     if not proto.HasField("graph"):
         raise InvalidModelError("the model has no graph")
     walk = GraphTranslation(_Shared(file, model_functions(proto)), opsets)
-    model = walk.run(proto.graph)
+    model = walk.run(proto.graph, options or Options())
     if walk.problems:
         raise error_of(walk.problems)
     model.name = proto.graph.name or "model"
@@ -142,19 +143,47 @@ class GraphTranslation:
 
     # --- the four ways to translate: a whole model, a graph in place, a body, a function ---
 
-    def run(self, graph: GraphProto) -> Model:
+    def run(self, graph: GraphProto, options: Options) -> Model:
         """The IR of the model's graph. Look at :attr:`problems` before using it."""
-        self._open(graph)
+        names = [value.name for value in graph.output]
+        nodes: Sequence[NodeProto] = graph.node
+        if options.outputs is not None:
+            names = list(options.outputs)
+            nodes = self._needed(graph, names)
+        self._open(graph, nodes)
         if self.problems:
             return Model()
+        inputs = [value for value in graph.input if value.name not in self._initializers]
+        options.check_inputs([value.name for value in inputs])
         model = Model()
-        for value in graph.input:
-            if value.name not in self._initializers:
-                model.parameters.append(self._parameter(value))
-        self._walk(graph.node)
+        for value in inputs:
+            node = self._parameter(value, options)
+            if node is not None:
+                model.parameters.append(node)
+        self._walk(nodes)
         if not self.problems:
-            model.results = [self._result(value.name) for value in graph.output]
+            model.results = [self._result(name) for name in names]
+        if options.outputs is not None:
+            used = set(model.nodes()) if not self.problems else set()
+            model.parameters = [p for p in model.parameters if _is_read(p, used)]
         return model
+
+    @staticmethod
+    def _needed(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
+        """The nodes that the named tensors depend on, in the file's order."""
+        writers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+        known = {*writers, *(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
+        for name in names:
+            if name not in known:
+                raise OptionError(f"the model has no tensor '{name}'{suggestions(name, known)}")
+        needed: set[int] = set()
+        pending = list(names)
+        while pending:
+            index = writers.get(pending.pop())
+            if index is not None and index not in needed:
+                needed.add(index)
+                pending.extend(read_names(graph.node[index]))
+        return [node for index, node in enumerate(graph.node) if index in needed]
 
     def inline(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
         """Translate ``graph`` in place; it sees all values of this graph."""
@@ -231,7 +260,7 @@ class GraphTranslation:
 
     # --- before the nodes ---
 
-    def _open(self, graph: GraphProto) -> None:
+    def _open(self, graph: GraphProto, nodes: Sequence[NodeProto] | None = None) -> None:
         """Take in initializers and declarations; look at all names and operators before the first node."""
         if graph.sparse_initializer:
             raise UnsupportedModelError("sparse initializers are not supported")
@@ -240,7 +269,7 @@ class GraphTranslation:
                 raise InvalidModelError(f"two initializers are called '{tensor.name}'")
             self._initializers[tensor.name] = tensor
         self._declared = {value.name: value for value in [*graph.value_info, *graph.output]}
-        self._check_operators(graph.node)
+        self._check_operators(graph.node if nodes is None else nodes)
         if self._parent is not None:
             self._stop_at_problems()
         self._check_names(graph)
@@ -275,7 +304,8 @@ class GraphTranslation:
                     )
                 written.add(name)
 
-    def _parameter(self, value: ValueInfoProto) -> Node:
+    def _parameter(self, value: ValueInfoProto, options: Options) -> Node | None:
+        """The parameter for an input of the model; None where the input is frozen."""
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
         if not value.type.HasField("tensor_type"):
@@ -285,7 +315,10 @@ class GraphTranslation:
             shape = declared_shape(value.type)
         except (UnsupportedModelError, InvalidModelError) as error:
             raise type(error)(f"input '{value.name}': {error}") from error
-        return self._body_parameter(value.name, TensorType(kind, shape))
+        if value.name in options.frozen:
+            self._constant(value.name, options.frozen_tensor(value.name, kind, shape))
+            return None
+        return self._body_parameter(value.name, TensorType(kind, options.shape_of(value.name, shape)))
 
     def _body_parameter(self, name: str, kind: TensorType) -> Node:
         op = Parameter1(shape=kind.shape, element_type=kind.element_type)
@@ -454,6 +487,10 @@ class GraphTranslation:
             name = f"{wanted}_{number}"
         self._layer_names.add(name)
         return name
+
+
+def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:
+    return any(parameter.outputs[0] in node.inputs for node in nodes)
 
 
 def _call(

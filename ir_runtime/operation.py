@@ -160,8 +160,9 @@ class Operation:
     """One IR operation of one opset.
 
     Every subclass is a frozen dataclass with keyword arguments, and checks its attributes when made:
-    :class:`AttributeValueError` for a wrong one. Subclasses give ``infer`` (types and shapes) and ``evaluate`` (the NumPy kernel, which neither
-    writes into its inputs nor keeps them; it may return views of them).
+    :class:`AttributeValueError` for a wrong one. Subclasses give ``infer`` (types and shapes) and
+    ``evaluate`` (the NumPy kernel, which neither writes into its inputs nor keeps them; it may return
+    views of them).
     """
 
     type: ClassVar[str] = ""

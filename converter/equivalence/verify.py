@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Union
 
 import numpy as np
 
 from converter.errors import VerificationError
-from converter.onnx_file import ModelSource
+from converter.onnx_file import ModelSource, open_model
+from converter.onnx_types import element_type_of
 from ir_runtime import Model, ModelError, compile_model, read_model
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node
@@ -68,12 +69,15 @@ def verify(
     rtol: float | None = None,
     atol: float | None = None,
     layers: bool | None = None,
+    freeze: Mapping[str, Any] | None = None,
+    output: Sequence[str] | None = None,
 ) -> Report:
     """Run both sides on the same inputs and compare every output by name.
 
     ``inputs`` is a mapping of arrays, an ``.npz`` or (for one input) an ``.npy``; without it the inputs
     are random with ``seed``. ``rtol`` and ``atol`` replace the tolerance that each type has. ``layers``
-    compares inner tensors, too; by default only where an output fails.
+    compares inner tensors, too; by default only where an output fails. For an IR that was converted
+    with frozen inputs or outputs of choice, ``freeze`` and ``output`` are what they were then.
 
     Raises :class:`converter.VerificationError` where a side cannot be run, and
     :class:`ir_runtime.ModelError` where the IR cannot be read.
@@ -87,8 +91,11 @@ def verify(
         result = compiled(feeds)
     except ModelError as error:
         raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
-    name, evaluate = oracle(onnx_model)
-    expected = evaluate(feeds)
+    wanted = [] if output is None else list(output)
+    name, evaluate = oracle(onnx_model, wanted)
+    expected = evaluate({**feeds, **_typed(onnx_model, freeze or {})})
+    if output is not None:
+        expected = {tensor: expected[tensor] for tensor in wanted}
     tolerance = _tolerance(model, rtol, atol)
     known = {alias for port in compiled.outputs for alias in (port.name, *port.names)}
     missing = [output for output in expected if output not in known]
@@ -98,7 +105,7 @@ def verify(
     passed = all(comparison.passed for comparison in outputs)
     details: tuple[LayerDifference, ...] = ()
     if layers or (layers is None and not passed):
-        details = _compare_layers(onnx_model, model, feeds, tolerance)
+        details = _compare_layers(onnx_model, model, feeds, _typed(onnx_model, freeze or {}), tolerance)
     shapes = {port: list(value.shape) for port, value in feeds.items()}
     return Report(passed, name, seed if inputs is None else None, shapes, outputs, details)
 
@@ -121,7 +128,11 @@ def _tolerance(model: Model, rtol: float | None, atol: float | None) -> Callable
 
 
 def _compare_layers(
-    onnx_model: ModelSource, model: Model, feeds: Mapping[str, Array], tolerance: Callable[[Array], Tolerance]
+    onnx_model: ModelSource,
+    model: Model,
+    feeds: Mapping[str, Array],
+    frozen: Mapping[str, Array],
+    tolerance: Callable[[Array], Tolerance],
 ) -> tuple[LayerDifference, ...]:
     """Every tensor that both sides know by name, in the order of the IR."""
     named = [
@@ -137,7 +148,7 @@ def _compare_layers(
         probes.append(probe)
     try:
         _, evaluate = oracle(onnx_model, [name for _, name in named])
-        expected = evaluate(feeds)
+        expected = evaluate({**feeds, **frozen})
         values = compile_model(_observed(model, probes))(feeds)
     except (VerificationError, ModelError):
         return ()  # inner tensors that a side cannot show (sequences, odd types): the outputs stand alone
@@ -150,6 +161,14 @@ def _compare_layers(
         for output, name in named
         if name in expected
     )
+
+
+def _typed(source: ModelSource, values: Mapping[str, Any]) -> dict[str, Array]:
+    """Frozen values in the types that the model declares for them."""
+    if not values:
+        return {}
+    declared = {value.name: value.type.tensor_type.elem_type for value in open_model(source).proto.graph.input}
+    return {name: np.asarray(value, element_type_of(declared[name]).dtype) for name, value in values.items()}
 
 
 def _observed(model: Model, probes: list[Node]) -> Model:
