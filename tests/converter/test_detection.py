@@ -1,4 +1,4 @@
-"""ONNX's NonMaxSuppression through both engines, against onnxruntime."""
+"""ONNX's NonMaxSuppression, RoiAlign and MaxRoiPool through both engines, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import converter
-from tests.engines import check_node, node_model
+from tests.engines import check_node, node_model, run_onnxruntime, schema_types
 
 RNG = np.random.default_rng(7)
 
@@ -110,3 +110,89 @@ def test_contradictions(changed: dict[str, Any], attributes: dict[str, Any], mes
     feeds = {**inputs(limit=LIMIT), **changed}
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(node_model("NonMaxSuppression", feeds, attributes=attributes, opset=11))
+
+
+# --- regions ---
+
+X = RNG.standard_normal((2, 3, 9, 11)).astype(np.float32)
+ROIS = np.array(
+    [[0, 0, 10, 8], [2, 1, 6, 7], [1.3, 2.2, 1.4, 2.3], [-3, -2, 4, 5], [5, 5, 20, 20], [8, 6, 3, 2], [3, 3, 3, 3]],
+    np.float32,
+)
+BATCHES = np.array([0, 1, 0, 1, 0, 1, 0])
+REGIONS: Any = {"x": X, "rois": ROIS, "batches": BATCHES}
+OPEN: Any = {"x": ["n", None, "h", "w"], "rois": ["r", 4], "batches": ["r"]}
+
+
+@pytest.mark.parametrize("opset", [10, 16])
+@pytest.mark.parametrize("ratio", [0, 1, 2])
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+@pytest.mark.parametrize("shapes", [None, OPEN], ids=str)
+def test_average_of_regions(opset: int, ratio: int, scale: float, shapes: Any) -> None:
+    attributes = {"output_height": 3, "output_width": 4, "sampling_ratio": ratio, "spatial_scale": scale}
+    check_node(node_model("RoiAlign", REGIONS, attributes=attributes, opset=opset, shapes=shapes), REGIONS)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("transformation", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("ratio", [1, 3])
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+@pytest.mark.parametrize("shapes", [None, OPEN], ids=str)
+def test_regions(mode: str, transformation: str, ratio: int, scale: float, shapes: Any) -> None:
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": transformation,
+        "output_height": 3,
+        "output_width": 4,
+        "sampling_ratio": ratio,
+        "spatial_scale": scale,
+    }
+    check_node(node_model("RoiAlign", REGIONS, attributes=attributes, opset=16, shapes=shapes), REGIONS)
+
+
+@pytest.mark.parametrize("opset", [10, 16, 22])
+@pytest.mark.parametrize("dtype", schema_types("RoiAlign", 22, "T1"), ids=str)
+def test_types_of_regions(opset: int, dtype: np.dtype[Any]) -> None:
+    if dtype.name == "bfloat16" and opset < 22:
+        opset = 22
+    small = {"x": X.astype(dtype), "rois": ROIS[:5].round().astype(dtype), "batches": BATCHES[:5]}
+    wide = {**small, "x": small["x"].astype(np.float32), "rois": small["rois"].astype(np.float32)}
+    attributes = {"output_height": 2, "output_width": 2, "sampling_ratio": 2}
+    expected = run_onnxruntime(node_model("RoiAlign", wide, attributes=attributes, opset=min(opset, 16)), wide)[0]
+    model = node_model("RoiAlign", small, attributes=attributes, opset=opset)
+    check_node(model, small, [expected.astype(dtype)])
+
+
+def test_one_bin() -> None:
+    check_node(node_model("RoiAlign", REGIONS, opset=16), REGIONS)
+
+
+@pytest.mark.parametrize("opset", [1, 22])
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+@pytest.mark.parametrize("shapes", [None, {"x": ["n", None, "h", "w"], "rois": ["r", 5]}], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_max_roi_pool(opset: int, scale: float, shapes: Any, dtype: str) -> None:
+    rois = np.concatenate([BATCHES[:, None], ROIS], 1)
+    attributes = {"pooled_shape": [3, 4], "spatial_scale": scale}
+    wide = {"x": X.astype(dtype).astype(np.float32), "rois": rois.astype(dtype).astype(np.float32)}
+    expected = run_onnxruntime(node_model("MaxRoiPool", wide, attributes=attributes, opset=1), wide)[0]
+    feeds = {name: value.astype(dtype) for name, value in wide.items()}
+    model = node_model("MaxRoiPool", feeds, attributes=attributes, opset=opset, shapes=shapes)
+    check_node(model, feeds, [expected.astype(dtype)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "attributes", "message"),
+    [
+        ({}, {"mode": "min"}, "mode must be avg or max"),
+        ({}, {"mode": "max"}, "maxima over a number of points"),
+        ({}, {"coordinate_transformation_mode": "pixel"}, "coordinate_transformation_mode must be"),
+        ({}, {"output_height": 0}, "must be positive"),
+        ({"rois": ROIS[:, :3]}, {}, "coordinates"),
+        ({"batches": BATCHES[:3]}, {}, "number of regions"),
+        ({"x": X[0]}, {}, "must have 4 dimensions"),
+    ],
+)
+def test_contradictions_of_regions(changed: dict[str, Any], attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(node_model("RoiAlign", {**REGIONS, **changed}, attributes=attributes, opset=16))

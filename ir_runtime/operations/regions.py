@@ -1,0 +1,207 @@
+"""Regions of images cut out and pooled to one size: ROIAlign and ROIPooling.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-9.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, enum, integer, integers, operation, real
+from ir_runtime.shapes import Dimension, PartialShape
+
+from .detection import ranked, same_extent
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Sampling points along one dimension: the two elements around each, how far, and whether inside."""
+
+    low: Array
+    high: Array
+    share: Array
+    inside: Array
+
+    @classmethod
+    def around(cls, places: Array, extent: int) -> _Points:
+        inside = (places >= -1) & (places <= extent)
+        place = np.clip(places, 0, extent - 1)
+        low = np.floor(place).astype(np.intp)
+        return cls(low, np.minimum(low + 1, extent - 1), place - low, inside)
+
+
+def _four(image: Array, rows: _Points, columns: _Points) -> list[Array]:
+    """The four weighted neighbours ``[C, rows, columns]`` of every point."""
+    found = []
+    inside = rows.inside[:, None] & columns.inside
+    for row, down in ((rows.low, 1 - rows.share), (rows.high, rows.share)):
+        for column, right in ((columns.low, 1 - columns.share), (columns.high, columns.share)):
+            found.append(image[:, row[:, None], column] * (down[:, None] * right * inside).astype(image.dtype))
+    return found
+
+
+class _ROIAlign(Operation):
+    """Averages (or maxima) over regular points of each region's bins, interpolated between elements.
+
+    Inputs: data ``[N, C, H, W]``, regions ``[R, 4]`` as x1, y1, x2, y2, and each region's batch
+    ``[R]``. The output is ``[R, C, pooled_h, pooled_w]``. ``sampling_ratio`` is the number of points a
+    bin has in either direction; 0 takes about one an element. Maxima are those of the
+    interpolated values and 0.
+    """
+
+    inputs = (3, 3)
+    pooled_h: int = integer(0)
+    pooled_w: int = integer(0)
+    sampling_ratio: int = integer(0)
+    spatial_scale: float = real(0.0)
+    mode: str = enum("avg", "max", "avg")
+
+    def shifts(self) -> tuple[float, float, float]:
+        """What is added before scaling and after, and the least extent of a region."""
+        return 0.0, 0.0, 1.0
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
+        batches = ranked("the list of batches", inputs[2].shape, 1)
+        if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
+            raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
+        count = same_extent("the number of regions and of their batches", regions[0], batches[0])
+        same_extent("the number of a region's coordinates", regions[1], Dimension(4, 4))
+        return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, regions, batches = inputs
+        work = data.astype(np.float64 if data.dtype == np.float64 else np.float32, copy=False)
+        before, after, least = self.shifts()
+        kind = work.dtype.type
+        corners = (regions.astype(work.dtype) + kind(before)) * kind(self.spatial_scale) + kind(after)
+        out = np.empty((len(regions), data.shape[1], self.pooled_h, self.pooled_w), work.dtype)
+        for target, corner, batch in zip(out, corners, batches.tolist()):
+            rows = self._places(corner[1], corner[3], least, self.pooled_h)
+            columns = self._places(corner[0], corner[2], least, self.pooled_w)
+            target[:] = self._pooled(work[batch], rows, columns)
+        return out.astype(data.dtype, copy=False)
+
+    def _places(self, start: Array, end: Array, least: float, bins: int) -> Array:
+        """The points along one dimension, ``[bins, points]``."""
+        extent = end - start if least == 0 else np.maximum(end - start, least)
+        step = extent / start.dtype.type(bins)
+        count = self.sampling_ratio or max(int(np.ceil(step)), 0)
+        inner = (np.arange(count, dtype=start.dtype) + start.dtype.type(0.5)) * step / max(count, 1)
+        return start + np.arange(bins, dtype=start.dtype)[:, None] * step + inner
+
+    def _pooled(self, image: Array, rows: Array, columns: Array) -> Array:
+        shape = (len(image), *rows.shape, *columns.shape)
+        if not rows.size or not columns.size:
+            # OpenVINO divides by the number of points, of which there are none.
+            return np.full((shape[0], shape[1], shape[3]), 0 if self.mode == "max" else np.nan, image.dtype)
+        height, width = image.shape[1:]
+        four = _four(image, _Points.around(rows.reshape(-1), height), _Points.around(columns.reshape(-1), width))
+        points = (four[0] + four[1] + four[2] + four[3]).reshape(shape)
+        return np.maximum(points.max(axis=(2, 4)), 0) if self.mode == "max" else points.mean(axis=(2, 4))
+
+
+@operation("ROIAlign", opset=3)
+class ROIAlign3(_ROIAlign):
+    """Regions have an extent of at least one element."""
+
+
+@operation("ROIAlign", opset=9)
+class ROIAlign9(_ROIAlign):
+    """Adds where elements lie: asymmetric as in the third revision, or at half pixels."""
+
+    aligned_mode: str = enum("asymmetric", "half_pixel", "asymmetric", "half_pixel_for_nn")
+
+    def shifts(self) -> tuple[float, float, float]:
+        if self.aligned_mode == "asymmetric":
+            return super().shifts()
+        return (0.5, -0.5, 0.0) if self.aligned_mode == "half_pixel" else (0.0, -0.5, 0.0)
+
+
+@operation("ROIPooling", opset=2)
+class ROIPooling2(Operation):
+    """Maxima over each region's bins, or values interpolated at regular points of it.
+
+    Inputs: data ``[N, C, H, W]`` and regions ``[R, 5]``: the batch, then x1, y1, x2, y2, which count
+    elements (max) or are parts of the whole (bilinear). The output is ``[R, C, *output_roi]``.
+    """
+
+    inputs = (2, 2)
+    output_size: tuple[int, ...] = integers(())
+    output_roi: tuple[int, ...] = integers(())
+    pooled_h: int = integer(0)
+    pooled_w: int = integer(0)
+    spatial_scale: float = real()
+    method: str = enum("max", "max", "bilinear")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size: tuple[int, ...] = self.output_roi or self.output_size
+        if self.pooled_h or self.pooled_w:
+            size = (self.pooled_h, self.pooled_w)
+        # Files say the size in any of three ways, of which the last one counts; all are written.
+        if len(size) == 2:
+            for name, value in zip(("output_size", "output_roi", "pooled_h", "pooled_w"), (size, size, *size)):
+                object.__setattr__(self, name, value)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
+        if len(self.output_roi) != 2 or min(self.output_roi) < 1:
+            raise InferenceError(f"output_roi must be two positive numbers, but is {list(self.output_roi)}")
+        same_extent("the number of a region's values", regions[1], Dimension(5, 5))
+        return [TensorType(inputs[0].element_type, PartialShape([regions[0], data[1], *self.output_roi]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, regions = inputs
+        work = data.astype(np.float64 if data.dtype == np.float64 else np.float32, copy=False)
+        out = np.zeros((len(regions), data.shape[1], *self.output_roi), work.dtype)
+        for target, region in zip(out, regions.astype(np.float32)):
+            if region[0] == -1:
+                break  # The list of regions ends here.
+            image = work[int(region[0])]
+            if self.method == "max":
+                self._greatest(target, image, region[1:])
+            else:
+                self._interpolated(target, image, region[1:])
+        return out.astype(data.dtype, copy=False)
+
+    def _greatest(self, target: Array, image: Array, corners: Array) -> None:
+        scaled = corners * np.float32(self.spatial_scale)
+        ends = (np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))).astype(np.int64)
+        rows = _bins(ends[1], ends[3], self.output_roi[0], image.shape[1])
+        columns = _bins(ends[0], ends[2], self.output_roi[1], image.shape[2])
+        for i, (top, bottom) in enumerate(rows):
+            for j, (left, right) in enumerate(columns):
+                if top < bottom and left < right:
+                    target[:, i, j] = image[:, top:bottom, left:right].max(axis=(1, 2))
+
+    def _interpolated(self, target: Array, image: Array, corners: Array) -> None:
+        rows = _line(corners[1], corners[3], self.output_roi[0], image.shape[1])
+        columns = _line(corners[0], corners[2], self.output_roi[1], image.shape[2])
+        inside_rows = (rows >= 0) & (rows <= image.shape[1] - 1)
+        inside_columns = (columns >= 0) & (columns <= image.shape[2] - 1)
+        four = _four(image, _Points.around(rows, image.shape[1]), _Points.around(columns, image.shape[2]))
+        target[:] = np.where(inside_rows[:, None] & inside_columns, four[0] + four[1] + four[2] + four[3], 0)
+
+
+def _bins(start: int, end: int, count: int, extent: int) -> list[tuple[int, int]]:
+    """The elements of each bin between ``start`` and ``end``, both included, cut to the data."""
+    size = np.float32(max(end - start + 1, 1)) / np.float32(count)
+    edges = np.arange(count, dtype=np.float32)
+    low = np.clip(np.floor(edges * size).astype(np.int64) + start, 0, extent)
+    high = np.clip(np.ceil((edges + 1) * size).astype(np.int64) + start, 0, extent)
+    return list(zip(low.tolist(), high.tolist()))
+
+
+def _line(start: Array, end: Array, count: int, extent: int) -> Array:
+    """Regular points from one end to the other, which are parts of the whole; a single one is between."""
+    last = np.float32(extent - 1)
+    if count == 1:
+        return np.array([(start + end) * np.float32(0.5) * last])
+    step = (end - start) * last / np.float32(count - 1)
+    return np.arange(count, dtype=np.float32) * step + start * last
