@@ -19,6 +19,7 @@ from ir_runtime.tensor import Tensor
 
 from .errors import InvalidModelError, UnsupportedModelError
 from .onnx_file import OnnxFile
+from .sequence_values import Value
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,11 @@ def pass_on(ctx: Context, index: int, value: Output) -> Output:
 class Walk(Protocol):
     """What the walk over the graph offers to translators of operators that hold graphs."""
 
-    def inline(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
-        """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs."""
+    def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
+        """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs.
+
+        A ``prefix`` for the layers' names is needed where one graph is translated several times.
+        """
         ...
 
     def body(

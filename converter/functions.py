@@ -17,6 +17,7 @@ from ir_runtime.graph import Output
 from .errors import InvalidModelError
 from .onnx_types import onnx_number
 from .registry import normalize_domain
+from .sequence_values import Value
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def model_functions(model: ModelProto) -> dict[tuple[str, str], FunctionProto]:
 
 
 def schema_function(
-    node: NodeProto, schema: defs.OpSchema | None, opset: int, inputs: Sequence[Output | None]
+    node: NodeProto, schema: defs.OpSchema | None, opset: int, inputs: Sequence[Value | None]
 ) -> FunctionProto | None:
     """The function that ONNX's schema gives as the node's meaning, also one that depends on types."""
     if schema is None:
@@ -43,7 +44,7 @@ def schema_function(
     details: Any = schema  # onnx's type stubs leave out what functions need
     data = b""
     if details.has_context_dependent_function:
-        types = [b"" if value is None else _type_proto(value).SerializeToString() for value in inputs]
+        types = [_type_proto(v).SerializeToString() if isinstance(v, Output) else b"" for v in inputs]
         version = _newest(details.context_dependent_function_opset_versions, opset)
         if version:
             data = details.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), types)

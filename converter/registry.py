@@ -32,9 +32,11 @@ class Translator:
     most_inputs: int | None
     attributes: dict[str, Any]
     """Attribute name -> default, :data:`REQUIRED` where there is none."""
+    takes_values: bool = False
+    """Whether inputs may be sequences and optionals, too."""
 
 
-def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate) -> Translator:
+def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate, takes_values: bool) -> Translator:
     parameters = list(inspect.signature(function).parameters.values())[1:]  # the first is the context
     inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
@@ -46,6 +48,7 @@ def _make(op_type: str, domain: str, versions: Sequence[int], function: Translat
         sum(1 for p in inputs if p.default is p.empty),
         None if variadic else len(inputs),
         {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+        takes_values,
     )
 
 
@@ -53,16 +56,16 @@ _TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
 
 
 def onnx_op(
-    op_type: str, *, versions: Sequence[int], domain: str = "", replace: bool = False
+    op_type: str, *, versions: Sequence[int], domain: str = "", replace: bool = False, takes_values: bool = False
 ) -> Callable[[Translate], Translate]:
     """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
 
     A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
-    error unless ``replace`` is set.
+    error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals.
     """
 
     def register(function: Translate) -> Translate:
-        translator = _make(op_type, domain, versions, function)
+        translator = _make(op_type, domain, versions, function, takes_values)
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
             if version in claimed and not replace:

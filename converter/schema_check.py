@@ -12,6 +12,7 @@ from ir_runtime.graph import Output
 from .errors import InvalidModelError
 from .onnx_types import spelling
 from .registry import REQUIRED, Translator
+from .sequence_values import Value
 
 _ATTRIBUTE_NAMES = {value: name for name, value in AttributeProto.AttributeType.items()}
 
@@ -51,12 +52,12 @@ def _check_attribute_type(attribute: AttributeProto, schema: defs.OpSchema | Non
         raise InvalidModelError(f"attribute '{attribute.name}' must be of type {expected}, but is {given}")
 
 
-def check_types(schema: defs.OpSchema, inputs: Sequence[Output | None]) -> None:
+def check_types(schema: defs.OpSchema, inputs: Sequence[Value | None]) -> None:
     """Every input's type is one its schema allows, and those of one type variable agree."""
     allowed = {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints}
     bound: dict[str, tuple[str, int]] = {}
     for index, value in enumerate(inputs):
-        if value is None or value.element_type.is_dynamic or not schema.inputs:
+        if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
             continue
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         given = spelling(value.element_type)

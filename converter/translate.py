@@ -27,6 +27,7 @@ from .onnx_types import element_type_of
 from .options import OptionError, Options, suggestions
 from .registry import Translator, find_schema, find_translator, normalize_domain
 from .schema_check import attribute_value, check_node, check_types
+from .sequence_values import Value, tensor_of
 
 assert _operators  # importing it registers the translators
 
@@ -132,7 +133,7 @@ class GraphTranslation:
         self._parent = parent
         self._is_body = is_body
         self._prefix = prefix
-        self._values: dict[str, Output] = {}
+        self._values: dict[str, Value] = {}
         self._initializers: dict[str, TensorProto] = {}
         self._declared: dict[str, ValueInfoProto] = {}
         self._failed: set[str] = set()
@@ -185,9 +186,11 @@ class GraphTranslation:
                 pending.extend(read_names(graph.node[index]))
         return [node for index, node in enumerate(graph.node) if index in needed]
 
-    def inline(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
+    def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
         """Translate ``graph`` in place; it sees all values of this graph."""
-        return self._inner(is_body=False)._in_place(graph, inputs)
+        inner = self._inner(is_body=False)
+        inner._prefix += prefix
+        return inner._in_place(graph, inputs)
 
     def body(
         self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway = pass_on, leave: Doorway = pass_on
@@ -200,7 +203,7 @@ class GraphTranslation:
             raise UnsupportedModelError(f"graphs or functions are nested more than {_DEEPEST} deep")
         return GraphTranslation(self._shared, self._opsets, self, is_body=is_body, prefix=self._prefix)
 
-    def _in_place(self, graph: GraphProto, inputs: Sequence[Output]) -> list[Output]:
+    def _in_place(self, graph: GraphProto, inputs: Sequence[Value]) -> list[Value]:
         with self._deeper():
             self._open(graph)
             if len(inputs) != len(graph.input):
@@ -221,8 +224,9 @@ class GraphTranslation:
                 model.parameters.append(node)
                 self._values[value.name] = self._through(enter, index, node.outputs[0])
             self._walk(graph.node)
-            for index, output in enumerate(self._outputs([value.name for value in graph.output])):
-                source = self._through(leave, index, output)
+            names = [value.name for value in graph.output]
+            for index, output in enumerate(self._outputs(names)):
+                source = self._through(leave, index, tensor_of(output, f"'{names[index]}'"))
                 model.results.append(make_node(Result1(), [source], self._unique("result")))
             model.parameters.extend(self._captures.values())
             return Body(model, tuple(self._captures))
@@ -233,7 +237,7 @@ class GraphTranslation:
         self._name_layers(context, f"{value.node.name}/through", [])
         return made
 
-    def _in_function(self, expansion: Expansion, inputs: Sequence[Output | None]) -> list[Output]:
+    def _in_function(self, expansion: Expansion, inputs: Sequence[Value | None]) -> list[Value]:
         with self._deeper():
             self._check_operators(expansion.nodes)
             self._stop_at_problems()
@@ -329,7 +333,7 @@ class GraphTranslation:
 
     # --- values by name ---
 
-    def _value(self, name: str) -> Output | None:
+    def _value(self, name: str) -> Value | None:
         found = self._values.get(name)
         if found is None and name in self._initializers:
             try:
@@ -339,7 +343,7 @@ class GraphTranslation:
             found = self._constant(name, tensor)
         if found is None and self._parent is not None:
             outer = self._parent._value(name)
-            found = outer if outer is None or not self._is_body else self._captured(name, outer)
+            found = outer if outer is None or not self._is_body else self._captured(name, tensor_of(outer, f"'{name}'"))
         return found
 
     def _constant(self, name: str, tensor: Tensor) -> Output:
@@ -358,7 +362,7 @@ class GraphTranslation:
             self._captures[outer] = node
         return self._captures[outer].outputs[0]
 
-    def _outputs(self, names: Sequence[str]) -> list[Output]:
+    def _outputs(self, names: Sequence[str]) -> list[Value]:
         if self.problems:
             return []
         found = [(name, self._value(name)) for name in names]
@@ -368,7 +372,8 @@ class GraphTranslation:
         return [output for _, output in found if output is not None]
 
     def _result(self, name: str) -> Node:
-        (output,) = self._outputs([name])
+        (value,) = self._outputs([name])
+        output = tensor_of(value, f"the output '{name}'")
         self._check_declared(name, output)
         if output.node.op.role == "parameter" or output in self._returned:
             # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
@@ -432,7 +437,7 @@ class GraphTranslation:
         self._name_layers(context, self._prefix + node_name(node), outputs)
         self._keep(node, outputs)
 
-    def _call_function(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Output | None]) -> list[Output]:
+    def _call_function(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None]) -> list[Value]:
         if self._shared.depth > _DEEPEST:
             raise UnsupportedModelError(f"functions call each other more than {_DEEPEST} deep")
         expansion = expand(function, node, self._opsets)
@@ -441,16 +446,17 @@ class GraphTranslation:
         inner._layer_names = self._layer_names
         return inner._in_function(expansion, inputs)
 
-    def _keep(self, node: NodeProto, outputs: Sequence[Output | None]) -> None:
+    def _keep(self, node: NodeProto, outputs: Sequence[Value | None]) -> None:
         """Remember the node's outputs by their names."""
         for name, output in zip(node.output, outputs):
-            if name and output is not None:
+            if name and isinstance(output, Output):
                 self._check_declared(name, output)
                 if not self._prefix:  # a function's tensors have no names in the model
                     output.add_name(name)
+            if name and output is not None:
                 self._values[name] = output
 
-    def _input(self, name: str) -> Output | None:
+    def _input(self, name: str) -> Value | None:
         if not name:
             return None
         output = self._value(name)
@@ -471,9 +477,9 @@ class GraphTranslation:
         if shape.merge(output.shape) is None:
             _logger.warning("the model declares '%s' as %s, but its shape is %s", name, shape, output.shape)
 
-    def _name_layers(self, context: Context, name: str, outputs: Sequence[Output | None]) -> None:
+    def _name_layers(self, context: Context, name: str, outputs: Sequence[Value | None]) -> None:
         mine = set(context.emitted)
-        main = next((o.node for o in outputs if o is not None and o.node in mine), None)
+        main = next((o.node for o in outputs if isinstance(o, Output) and o.node in mine), None)
         if main is not None:
             main.name = self._unique(name)
         for node in context.emitted:
@@ -494,8 +500,8 @@ def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:
 
 
 def _call(
-    translator: Translator, context: Context, inputs: Sequence[Output | None], node: NodeProto
-) -> list[Output | None]:
+    translator: Translator, context: Context, inputs: Sequence[Value | None], node: NodeProto
+) -> list[Value | None]:
     attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     arguments = list(inputs)
     if translator.most_inputs is not None:
@@ -506,6 +512,10 @@ def _call(
     for index in range(translator.least_inputs):
         if index >= len(arguments) or arguments[index] is None:
             raise InvalidModelError(f"input {index} is required, but missing")
+    if not translator.takes_values:
+        for index, value in enumerate(arguments):
+            if value is not None:
+                tensor_of(value, f"input {index}")
     result = translator.function(context, *arguments, **attributes)
     return list(result) if isinstance(result, (tuple, list)) else [result]
 

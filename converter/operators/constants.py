@@ -11,6 +11,7 @@ from converter.context import Context
 from converter.exact_integers import in_type
 from converter.onnx_types import element_type_of
 from converter.registry import onnx_op
+from converter.sequence_values import Value
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
@@ -94,10 +95,10 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
 # --- Identity ---
 
 
-@onnx_op("Identity", versions=(1, 13, 14, 16, 19, 21, 23, 24, 25))
-def identity(ctx: Context, x: Output) -> Output:
-    """The input."""
-    return ctx.same(x)
+@onnx_op("Identity", versions=(1, 13, 14, 16, 19, 21, 23, 24, 25), takes_values=True)
+def identity(ctx: Context, x: Value) -> Value:
+    """The input, which may be a sequence or an optional."""
+    return ctx.same(x) if isinstance(x, Output) else x
 
 
 # --- Cast ---

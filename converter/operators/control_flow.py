@@ -13,6 +13,7 @@ from onnx import GraphProto
 
 from converter.context import Body, Context, Doorway
 from converter.registry import onnx_op
+from converter.sequence_values import Value
 from ir_runtime import element_types
 from ir_runtime.graph import InputMap, Output, OutputMap, SubGraph
 from ir_runtime.operation import TensorType
@@ -41,7 +42,7 @@ def _condition(ctx: Context, value: Output) -> Output:
 
 
 @onnx_op("If", versions=_VERSIONS)
-def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: GraphProto) -> list[Output]:
+def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: GraphProto) -> Sequence[Value]:
     """One of two graphs. Where the condition is known while converting, just that one is translated."""
     known = cond.type.constant
     if known is not None and known.size == 1:
