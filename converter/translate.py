@@ -237,7 +237,7 @@ class GraphTranslation:
         self._name_layers(context, f"{value.node.name}/through", [])
         return made
 
-    def _in_function(self, expansion: Expansion, inputs: Sequence[Value | None]) -> list[Value]:
+    def _in_function(self, expansion: Expansion, inputs: Sequence[Value | None]) -> list[Value | None]:
         with self._deeper():
             self._check_operators(expansion.nodes)
             self._stop_at_problems()
@@ -245,7 +245,10 @@ class GraphTranslation:
                 if source is not None:
                     self._values[name] = source
             self._walk(expansion.nodes)
-            return self._outputs([name for name in expansion.outputs if name in self._values])
+            if self.problems:
+                return []
+            # An output that this call does not ask for may be computed by no node.
+            return [self._value(name) for name in expansion.outputs]
 
     @contextlib.contextmanager
     def _deeper(self) -> Iterator[None]:
@@ -437,7 +440,9 @@ class GraphTranslation:
         self._name_layers(context, self._prefix + node_name(node), outputs)
         self._keep(node, outputs)
 
-    def _call_function(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None]) -> list[Value]:
+    def _call_function(
+        self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None]
+    ) -> list[Value | None]:
         if self._shared.depth > _DEEPEST:
             raise UnsupportedModelError(f"functions call each other more than {_DEEPEST} deep")
         expansion = expand(function, node, self._opsets)
