@@ -113,8 +113,6 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
         if schema.deprecated:
             return f"the operator is deprecated since opset {schema.since_version}"
         return f"version {schema.since_version} of the operator is not supported"
-    if domain == "" and schema is None:
-        return "ONNX has no operator of that name in this opset"
     return claimed[version], version
 
 

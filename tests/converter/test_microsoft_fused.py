@@ -1,0 +1,288 @@
+"""onnxruntime's fused operators through both engines, against onnxruntime; and every claim against its schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnxruntime.capi import onnxruntime_pybind11_state as binding
+
+import converter
+import ir_runtime
+from converter.registry import REQUIRED, Translator, all_translators
+from tests.engines import check_node, node_model
+
+R = np.random.default_rng(7)
+
+SCHEMAS = {(schema.domain, schema.name, schema.since_version): schema for schema in binding.get_all_operator_schema()}
+CLAIMS = [
+    (translator, version)
+    for translator in all_translators()
+    for version in translator.versions
+    if translator.domain == "com.microsoft" or translator.op_type == "SimplifiedLayerNormalization"
+]
+
+
+@pytest.mark.parametrize(("translator", "version"), CLAIMS, ids=[t.op_type for t, _ in CLAIMS])
+def test_claim_has_the_schema_that_onnxruntime_has(translator: Translator, version: int) -> None:
+    schema = SCHEMAS[translator.domain, translator.op_type, version]
+    assert set(translator.attributes) == set(schema.attributes)
+    for name, attribute in schema.attributes.items():
+        given = translator.attributes[name]
+        assert (given is REQUIRED) == attribute.required, f"whether '{name}' is required"
+        default = onnx.AttributeProto.FromString(attribute._default_value)
+        if default.type:
+            expected = helper.get_attribute_value(default)
+            assert given == (expected.decode() if isinstance(expected, bytes) else expected), name
+        elif not attribute.required:
+            assert given is None, f"'{name}' has no default in onnxruntime's schema"
+    options = [str(formal.option).rsplit(".", 1)[-1] for formal in schema.inputs]
+    assert translator.most_inputs == (None if "Variadic" in options else len(options))
+    least = options.index("Optional") if "Optional" in options else len(options)
+    assert translator.least_inputs == (least if "Variadic" not in options else options.index("Variadic"))
+
+
+def f(*shape: int, kind: Any = np.float32) -> np.ndarray:
+    return R.standard_normal(shape).astype(kind)
+
+
+def row(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    domain: str = "com.microsoft",
+    **more: Any,
+) -> Any:
+    return pytest.param(op_type, inputs, attributes or {}, {"domain": domain, **more}, id=f"{op_type}-{name}")
+
+
+BLOCK: dict[str, np.ndarray] = {
+    "A": f(2, 3, 32),
+    "B": R.integers(0, 256, (5, 2, 8)).astype(np.uint8),
+    "scales": f(5, 2),
+}
+
+ROWS = [
+    row("FusedMatMul", {"A": f(2, 3, 4), "B": f(2, 4, 5)}, {"alpha": 0.5}),
+    row("FusedMatMul", {"A": f(2, 4, 3), "B": f(5, 4)}, {"transA": 1, "transB": 1}, name="transposed"),
+    row("FusedMatMul", {"A": f(3, 2, 4), "B": f(2, 4, 5)}, {"transBatchA": 1}, name="batch-a"),
+    row(
+        "FusedMatMul",
+        {"A": f(4, 2, 6, 3), "B": f(5, 2, 6, 4)},
+        {"transBatchA": 1, "transBatchB": 1, "transA": 1, "transB": 1},
+        name="batches",
+    ),
+    row(
+        "FusedMatMul",
+        {"A": f(2, 3, 4), "B": f(2, 4, 5)},
+        name="dynamic",
+        shapes={"A": ["n", None, 4], "B": ["n", 4, 5]},
+    ),
+    row("FusedGemm", {"A": f(3, 4), "B": f(4, 5), "C": f(5)}, {"activation": "Relu", "alpha": 0.5, "beta": 2.0}),
+    row(
+        "FusedGemm",
+        {"A": f(4, 3), "B": f(4, 5)},
+        {"activation": "LeakyRelu", "activation_alpha": 0.3, "transA": 1},
+        name="leaky",
+    ),
+    row("FusedConv", {"X": f(1, 2, 6, 6), "W": f(3, 2, 3, 3), "B": f(3)}, {"activation": "Relu", "pads": [1, 1, 1, 1]}),
+    row(
+        "FusedConv",
+        {"X": f(1, 2, 6, 6), "W": f(3, 2, 3, 3), "B": f(3), "Z": f(1, 3, 4, 4)},
+        {"activation": "Relu"},
+        name="sum",
+    ),
+    row(
+        "FusedConv",
+        {"X": f(1, 2, 6, 6), "W": f(2, 1, 3, 3)},
+        {"activation": "LeakyRelu", "activation_params": [0.2], "group": 2},
+        name="leaky",
+    ),
+    row(
+        "FusedConv",
+        {"X": f(1, 2, 6, 6), "W": f(3, 2, 3, 3)},
+        {"activation": "Clip", "activation_params": [-0.5, 0.75]},
+        name="clip",
+    ),
+    row(
+        "FusedConv",
+        {"X": f(1, 2, 6, 6), "W": f(3, 2, 3, 3)},
+        {"activation": "HardSigmoid", "activation_params": [0.3, 0.4]},
+        name="hard",
+    ),
+    row(
+        "FusedConv",
+        {"X": f(1, 2, 6), "W": f(3, 2, 3)},
+        {"activation": "Tanh", "auto_pad": "SAME_UPPER"},
+        name="tanh",
+        shapes={"X": ["n", 2, None]},
+    ),
+    row("Gelu", {"X": f(3, 40) * 3}),
+    row("BiasGelu", {"A": f(3, 4, 8), "B": f(8)}),
+    row("FastGelu", {"X": f(3, 8)}),
+    row("FastGelu", {"X": f(3, 4, 8), "B": f(8)}, name="bias", shapes={"X": [None, "s", 8]}),
+    row("QuickGelu", {"X": f(3, 8) * 3}),
+    row("QuickGelu", {"X": f(3, 8)}, {"alpha": 1.0}, name="one"),
+    row(
+        "SimplifiedLayerNormalization",
+        {"X": f(2, 3, 8), "scale": f(8)},
+        {"epsilon": 1e-3},
+        domain="",
+        opset=17,
+        outputs=2,
+    ),
+    row(
+        "SimplifiedLayerNormalization",
+        {"X": f(2, 3, 8), "scale": f(3, 8)},
+        {"axis": 1},
+        name="axis",
+        domain="",
+        opset=14,
+    ),
+    row(
+        "SkipLayerNormalization", {"x": f(2, 3, 8), "skip": f(2, 3, 8), "gamma": f(8), "beta": f(8)}, {"epsilon": 1e-5}
+    ),
+    row(
+        "SkipLayerNormalization",
+        {"x": f(2, 3, 8), "skip": f(3, 8), "gamma": f(8), "bias": f(8)},
+        name="bias",
+        order=["x", "skip", "gamma", "", "bias"],
+        shapes={"x": ["b", "s", 8], "skip": [None, 8]},
+    ),
+    row(
+        "SkipSimplifiedLayerNormalization",
+        {"x": f(2, 3, 8), "skip": f(1, 3, 8), "gamma": f(8), "bias": f(8)},
+        {"epsilon": 1e-5},
+    ),
+    row("SkipSimplifiedLayerNormalization", {"x": f(3, 8), "skip": f(3, 8), "gamma": f(8)}, name="flat"),
+    row("MatMulNBits", BLOCK, {"K": 32, "N": 5, "bits": 4, "block_size": 16}, hold=("B", "scales")),
+    row(
+        "MatMulNBits",
+        {**BLOCK, "zero_points": R.integers(0, 256, (5, 1)).astype(np.uint8)},
+        {"K": 32, "N": 5, "bits": 4, "block_size": 16},
+        name="zero",
+        hold=("B", "scales", "zero_points"),
+        shapes={"A": ["b", None, 32]},
+    ),
+    row(
+        "MatMulNBits",
+        {
+            "A": f(3, 40),
+            "B": R.integers(0, 256, (4, 3, 8)).astype(np.uint8),
+            "scales": f(4, 3),
+            "zero_points": R.integers(0, 256, (4, 2)).astype(np.uint8),
+            "bias": f(4),
+        },
+        {"K": 40, "N": 4, "bits": 4, "block_size": 16},
+        name="partial",
+        hold=("B", "scales", "zero_points", "bias"),
+        order=["A", "B", "scales", "zero_points", "", "bias"],
+    ),
+    row(
+        "MatMulNBits",
+        {"A": f(2, 32), "B": R.integers(0, 256, (4, 2, 8)).astype(np.uint8), "scales": f(4, 2), "zero": f(4, 2)},
+        {"K": 32, "N": 4, "bits": 4, "block_size": 16},
+        name="unpacked",
+        hold=("B", "scales", "zero"),
+    ),
+    row(
+        "MatMulNBits",
+        {"A": f(2, 32), "B": R.integers(0, 256, (4, 2, 16)).astype(np.uint8), "scales": f(4, 2)},
+        {"K": 32, "N": 4, "bits": 8, "block_size": 16},
+        name="bytes",
+        hold=("B", "scales"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("op_type", "inputs", "attributes", "more"), ROWS)
+def test_operator_gives_the_numbers_of_onnxruntime(
+    op_type: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: Mapping[str, Any]
+) -> None:
+    options: dict[str, Any] = {"opset": 1, "order": list(inputs)} | dict(more)
+    held = options.pop("hold", ())
+    feeds = {name: value for name, value in inputs.items() if name not in held}
+    constants = {name: inputs[name] for name in held}
+    model = node_model(op_type, feeds, attributes=attributes, constants=constants, **options)
+    check_node(model, feeds)
+
+
+@pytest.mark.parametrize("position_ids", [False, True])
+def test_embeddings_are_added_and_normalised(position_ids: bool) -> None:
+    tables = {"w": f(20, 8), "p": f(10, 8), "g": f(4, 8), "gamma": f(8), "beta": f(8)}
+    feeds = {
+        "ids": R.integers(0, 20, (2, 5)).astype(np.int32),
+        "seg": R.integers(0, 4, (2, 5)).astype(np.int32),
+        "mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32),
+    }
+    order = ["ids", "seg", "w", "p", "g", "gamma", "beta", "mask"]
+    if position_ids:
+        feeds["pos"] = R.integers(0, 10, (2, 5)).astype(np.int32)
+        order.append("pos")
+    model = node_model(
+        "EmbedLayerNormalization",
+        feeds,
+        constants=tables,
+        order=order,
+        outputs=3,
+        opset=1,
+        domain="com.microsoft",
+        shapes={name: ["b", "s"] for name in feeds},
+    )
+    check_node(model, feeds)
+
+
+def test_embeddings_do_without_segments_and_mask() -> None:
+    tables = {"w": f(20, 8), "p": f(10, 8), "gamma": f(8), "beta": f(8)}
+    feeds = {"ids": R.integers(0, 20, (2, 5)).astype(np.int32)}
+    order = ["ids", "", "w", "p", "", "gamma", "beta"]
+    model = node_model(
+        "EmbedLayerNormalization", feeds, constants=tables, order=order, outputs=2, domain="com.microsoft", opset=1
+    )
+    check_node(model, feeds)
+
+
+def test_packed_weights_stay_packed() -> None:
+    feeds = {"A": f(2, 1024)}
+    weights = R.integers(0, 256, (64, 32, 16)).astype(np.uint8)
+    model = node_model(
+        "MatMulNBits",
+        feeds,
+        constants={"B": weights, "scales": f(64, 32)},
+        attributes={"K": 1024, "N": 64, "bits": 4, "block_size": 32},
+        opset=1,
+        domain="com.microsoft",
+    )
+    _, written = ir_runtime.model_to_bytes(converter.convert_model(model))
+    assert weights.tobytes() in written
+    assert len(written) < weights.size + 4 * 64 * 32 + 1024
+    check_node(model, feeds)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attributes", "message"),
+    [
+        (
+            "FusedConv",
+            {"X": f(1, 2, 6), "W": f(3, 2, 3)},
+            {"activation": "Swoosh"},
+            "the activation 'Swoosh' is not known",
+        ),
+        ("FusedConv", {"X": f(1, 2, 6), "W": f(3, 2, 3)}, {"activation": "Clip"}, "Clip needs two parameters"),
+        ("MatMulNBits", BLOCK, {"K": 32, "N": 5, "bits": 4, "block_size": 16}, "B must be known while converting"),
+        ("MatMulNBits", BLOCK, {"K": 32, "N": 5, "bits": 3, "block_size": 16}, "may have 2, 4 or 8 bits, but have 3"),
+        ("EmbedLayerNormalization", {"ids": np.zeros((1, 2), np.int32)}, {}, "input 'word_embedding' is required"),
+    ],
+)
+def test_contradictions_are_named(
+    op_type: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any], message: str
+) -> None:
+    model = node_model(op_type, inputs, attributes=attributes, opset=1, domain="com.microsoft")
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model)
