@@ -16,8 +16,7 @@ OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("acme", 1)]
 def function(
     name: str, inputs: list[str], outputs: list[str], nodes: list[onnx.NodeProto], **more: object
 ) -> FunctionProto:
-    made = helper.make_function("acme", name, inputs, outputs, nodes, OPSETS, **more)  # type: ignore[arg-type]
-    return made
+    return helper.make_function("acme", name, inputs, outputs, nodes, OPSETS, **more)  # type: ignore[arg-type]
 
 
 def referring(node: onnx.NodeProto, attribute: str, source: str, kind: int) -> onnx.NodeProto:
