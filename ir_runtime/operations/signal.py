@@ -1,0 +1,195 @@
+"""Fourier transforms: DFT, IDFT, RDFT, IRDFT and STFT. Complex numbers are a last dimension of two.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/signals/dft-7.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, boolean, operation
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, normalize_axes
+
+from .elementwise import merge_types
+
+Transform = Callable[..., Any]
+
+
+def as_complex(pairs: Array) -> Array:
+    """``[..., 2]`` as complex numbers of the same precision, at least that of float32."""
+    exact = pairs.dtype == np.float64
+    numbers = np.empty(pairs.shape[:-1], np.complex128 if exact else np.complex64)
+    numbers.real, numbers.imag = pairs[..., 0], pairs[..., 1]
+    return numbers
+
+
+def as_pairs(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Complex numbers as ``[..., 2]``."""
+    return np.stack([numbers.real, numbers.imag], -1).astype(dtype)
+
+
+class _Fourier(Operation):
+    """A transform along several axes.
+
+    Inputs: data, a list of axes (negative ones count from the end of the signal's dimensions), and
+    optionally for each axis the length that the signal is cut or filled up with zeros to; -1 takes
+    it as it is.
+    """
+
+    inputs = (2, 3)
+    kernel: ClassVar[Transform]
+    complex_in: ClassVar[bool] = True
+    complex_out: ClassVar[bool] = True
+
+    def natural(self, extent: Dimension) -> Dimension:
+        """The length of the signal along the last axis where none is given."""
+        return extent
+
+    def spectrum(self, length: Dimension) -> Dimension:
+        """The output's extent along the last axis."""
+        return length
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, axes = inputs[:2]
+        shape = data.shape
+        if not shape.has_rank:
+            return [TensorType(data.element_type, shape)]
+        if self.complex_in:
+            if shape.rank < 2 or shape[-1].merge(Dimension(2, 2)) is None:
+                raise InferenceError(f"complex data must have a last dimension of 2 behind others, but are {shape}")
+            shape = PartialShape(shape.dims[:-1])
+        known = axes.constant
+        if known is None:
+            dims = list(PartialShape.of_rank(shape.rank))
+        else:
+            dims = self._transformed(shape, normalize_axes(known.reshape(-1).tolist(), shape.rank), inputs[2:])
+        return [TensorType(data.element_type, PartialShape([*dims, 2] if self.complex_out else dims))]
+
+    def _transformed(self, shape: PartialShape, axes: Sequence[int], sizes: Sequence[TensorType]) -> list[Dimension]:
+        dims = list(shape)
+        bounds = sizes[0].known_bounds if sizes else None
+        lengths = [DYNAMIC] * len(axes) if sizes else [Dimension()] * len(axes)
+        if bounds is not None:
+            if bounds.lower.size != len(axes):
+                raise InferenceError(f"{bounds.lower.size} lengths are given for {len(axes)} axes")
+            lengths = bounds.dimensions()
+        for i, (axis, length) in enumerate(zip(axes, lengths)):
+            last = i == len(axes) - 1
+            as_it_is = not sizes or (bounds is not None and int(bounds.upper.reshape(-1)[i]) == -1)
+            if as_it_is:
+                length = self.natural(dims[axis]) if last else dims[axis]
+            dims[axis] = self.spectrum(length) if last else length
+        return dims
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, axes, *sizes = inputs
+        signal = as_complex(data) if self.complex_in else data.astype(np.result_type(data.dtype, np.float32))
+        chosen = normalize_axes(axes.reshape(-1).tolist(), signal.ndim)
+        lengths = [-1] * len(chosen) if not sizes else sizes[0].reshape(-1).tolist()
+        extents = [Dimension(signal.shape[axis], signal.shape[axis]) for axis in chosen]
+        natural = [self.natural(e) if i == len(chosen) - 1 else e for i, e in enumerate(extents)]
+        lengths = [n.value if length == -1 else length for n, length in zip(natural, lengths)]
+        found = type(self).kernel(signal, s=lengths, axes=chosen) if chosen else signal
+        return as_pairs(found, data.dtype) if self.complex_out else found.astype(data.dtype)
+
+
+def _halved(length: Dimension) -> Dimension:
+    return Dimension(length.low // 2 + 1, length.high if length == DYNAMIC else length.high // 2 + 1)
+
+
+@operation("DFT", opset=7)
+class DFT7(_Fourier):
+    """The discrete Fourier transform."""
+
+    kernel = staticmethod(np.fft.fftn)
+
+
+@operation("IDFT", opset=7)
+class IDFT7(_Fourier):
+    """Its inverse."""
+
+    kernel = staticmethod(np.fft.ifftn)
+
+
+@operation("RDFT", opset=9)
+class RDFT9(_Fourier):
+    """The transform of real data: along the last axis only the first half of it, and one more."""
+
+    kernel = staticmethod(np.fft.rfftn)
+    complex_in = False
+
+    def spectrum(self, length: Dimension) -> Dimension:
+        return _halved(length)
+
+
+@operation("IRDFT", opset=9)
+class IRDFT9(_Fourier):
+    """The inverse of RDFT; along the last axis the signal is even unless a length says otherwise."""
+
+    kernel = staticmethod(np.fft.irfftn)
+    complex_out = False
+
+    def natural(self, extent: Dimension) -> Dimension:
+        most = extent.high if extent == DYNAMIC else 2 * max(extent.high - 1, 0)
+        return Dimension(2 * max(extent.low - 1, 0), max(most, 0))
+
+
+@operation("STFT", opset=15)
+class STFT15(Operation):
+    """The transform of each frame of real signals.
+
+    Inputs: signals ``[batch, length]`` (or one), a window at most as long as a frame (it is put in
+    the middle), and scalars: the length of a frame and the steps from one to the next. The output is
+    ``[batch, frames, frame / 2 + 1, 2]``; ``transpose_frames`` puts the frames behind the frequencies.
+    """
+
+    inputs = (4, 4)
+    transpose_frames: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        signal, window, size, step = inputs
+        kind = merge_types([signal, window])
+        if not signal.shape.has_rank:
+            return [TensorType(kind, PartialShape.dynamic())]
+        if signal.shape.rank not in (1, 2):
+            raise InferenceError(f"the signals must have one or two dimensions, but the shape is {signal.shape}")
+        frames, bins = DYNAMIC, DYNAMIC
+        if size.constant is not None:
+            length = int(size.constant.reshape(-1)[0])
+            self._check(window.shape.element_count().low, length, 1)
+            bins = Dimension(length // 2 + 1, length // 2 + 1)
+            if step.constant is not None and signal.shape[-1].is_static:
+                count = self._frames(signal.shape[-1].value, length, int(step.constant.reshape(-1)[0]))
+                frames = Dimension(count, count)
+        last = [bins, frames] if self.transpose_frames else [frames, bins]
+        return [TensorType(kind, PartialShape([*signal.shape.dims[:-1], *last, 2]))]
+
+    @staticmethod
+    def _check(window: int, size: int, step: int) -> None:
+        if size < 1 or step < 1 or window > size:
+            raise InferenceError(
+                f"a window of {window} elements, frames of {size} and steps of {step} do not make a transform"
+            )
+
+    def _frames(self, length: int, size: int, step: int) -> int:
+        self._check(0, size, step)
+        if length < size:
+            raise InferenceError(f"a signal of {length} elements is shorter than its frames of {size}")
+        return (length - size) // step + 1
+
+    def evaluate(self, *inputs: Array) -> Array:
+        signal, window, *numbers = inputs
+        size, step = (int(number.reshape(-1)[0]) for number in numbers)
+        self._check(len(window), size, step)
+        count = self._frames(signal.shape[-1], size, step)
+        before = (size - len(window)) // 2
+        kind = np.result_type(signal.dtype, np.float32)
+        whole = np.pad(window.astype(kind), (before, size - len(window) - before))
+        frames = np.lib.stride_tricks.sliding_window_view(signal.astype(kind), size, -1)[..., ::step, :]
+        found = np.fft.rfft(frames[..., :count, :] * whole, axis=-1)
+        return as_pairs(np.swapaxes(found, -1, -2) if self.transpose_frames else found, signal.dtype)
