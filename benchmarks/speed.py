@@ -1,0 +1,113 @@
+"""Time and memory of converting and running, side by side with OpenVINO and onnxruntime in one run.
+
+    python benchmarks/speed.py
+
+Prints a Markdown table of ratios; absolute times are for orientation only, machines are noisy.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import converter
+import ir_runtime
+from tests.models.test_real_models import MODELS
+
+ROUNDS = 5
+
+
+def best(action: Callable[[], object]) -> float:
+    """The shortest of several rounds, in seconds."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def speed() -> None:
+    print("| model | convert + save, s | OpenVINO's importer, s | ratio | run in NumPy, s | onnxruntime, s | ratio |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "m.xml"
+        for name, (find, make) in MODELS.items():
+            path = find()
+            ours = best(lambda path=path: converter.save_model(converter.convert_model(path), target))
+            theirs = best(
+                lambda path=path: openvino.save_model(openvino.convert_model(path), target, compress_to_fp16=False)
+            )
+            converter.save_model(converter.convert_model(path), target)
+            compiled = ir_runtime.compile_model(ir_runtime.read_model(target))
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            feeds = {port.name: make(port.name) for port in session.get_inputs()}
+            run = best(lambda compiled=compiled, feeds=feeds: compiled(feeds))
+            oracle = best(lambda session=session, feeds=feeds: session.run(None, feeds))
+            print(
+                f"| {name} | {ours:.3f} | {theirs:.3f} | {ours / theirs:.2f} "
+                f"| {run:.3f} | {oracle:.3f} | {run / oracle:.1f} |",
+                flush=True,
+            )
+
+
+CHILD = """
+import re, sys
+from pathlib import Path
+def peak():  # of this program alone: getrusage would count what its parent had, too
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+tool, source, target = sys.argv[1:]
+if tool == "onnx2ir":
+    import converter
+    start = peak()
+    converter.save_model(converter.convert_model(source), target)
+else:
+    import openvino
+    start = peak()
+    openvino.save_model(openvino.convert_model(source), target, compress_to_fp16=False)
+print(peak() - start)
+"""
+
+
+def memory() -> None:
+    """Peak memory above the imports for a model of 512 MiB of weights; mapped pages count, too."""
+    weights = [np.random.default_rng(i).random((8192, 8192), np.float32) for i in range(2)]
+    nodes = [helper.make_node("MatMul", [f"t{i}", f"w{i}"], [f"t{i + 1}"], name=f"n{i}") for i in range(2)]
+    graph = helper.make_graph(
+        nodes,
+        "large",
+        [helper.make_tensor_value_info("t0", TensorProto.FLOAT, [1, 8192])],
+        [helper.make_tensor_value_info("t2", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "m.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), source)
+        del graph, weights
+        figures = {}
+        for tool in ("onnx2ir", "OpenVINO"):
+            command = [sys.executable, "-c", CHILD, tool, str(source), str(Path(folder) / "m.xml")]
+            out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            figures[tool] = int(out.split()[-1]) / 1024
+    ratio = figures["onnx2ir"] / figures["OpenVINO"]
+    print(f"\npeak memory for 512 MiB of weights: onnx2ir {figures['onnx2ir']:.0f} MiB, ", end="")
+    print(f"OpenVINO's importer {figures['OpenVINO']:.0f} MiB, ratio {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    speed()
+    memory()
