@@ -17,7 +17,7 @@ from ir_runtime.operations.inputs_outputs import Const1, Identity16
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
-from .errors import InvalidModelError, UnsupportedModelError
+from .errors import InvalidModelError, Problem, UnsupportedModelError
 from .onnx_file import OnnxFile
 from .sequence_values import Value
 
@@ -60,6 +60,17 @@ class Walk(Protocol):
 
         ``enter`` makes the graph's inputs from the parameters, ``leave`` the results from its outputs.
         """
+        ...
+
+    def body_or_contradictions(self, graph: GraphProto) -> Body | list[Problem]:
+        """As :meth:`body`, for a graph without inputs that may be in vain.
+
+        Where what surrounds the graph contradicts it, why; that is no problem of the model yet.
+        """
+        ...
+
+    def captured(self, parameter: Node) -> Output | None:
+        """What a parameter stands for outside the body it belongs to; None for an input of the model."""
         ...
 
 

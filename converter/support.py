@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from onnx import GraphProto, NodeProto
 
 from . import operators as _operators
+from .model_info import model_opsets
 from .onnx_file import ModelSource, open_model
 from .registry import all_translators, find_translator, normalize_domain
-from .translate import model_opsets
 
 assert _operators  # importing it registers the translators
 

@@ -7,20 +7,20 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 from ir_runtime import ModelError
-from ir_runtime.graph import Model, Node, Output, RuntimeInfo
+from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import TensorType
 from ir_runtime.operations.inputs_outputs import Const1, Identity16, Parameter1, Result1
 from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape
 from ir_runtime.tensor import Tensor
 
 from . import operators as _operators
 from .context import Body, Context, Doorway, pass_on
 from .errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError, error_of
 from .functions import Expansion, expand, has_schema_function, model_functions, schema_function
+from .model_info import declared_shape, model_info, model_opsets
 from .node_order import in_order, node_name, read_names
 from .onnx_file import OnnxFile
 from .onnx_types import element_type_of
@@ -34,9 +34,6 @@ assert _operators  # importing it registers the translators
 _logger = logging.getLogger("converter")
 
 _DEEPEST = 60
-
-NEWEST_OPSET = 28
-"""The newest opset of the default domain that the translators were written against."""
 
 
 def translate_model(file: OnnxFile, options: Options | None = None) -> Model:
@@ -53,49 +50,8 @@ def translate_model(file: OnnxFile, options: Options | None = None) -> Model:
     if walk.problems:
         raise error_of(walk.problems)
     model.name = proto.graph.name or "model"
-    model.runtime_info = _model_info(file, opsets)
+    model.runtime_info = model_info(file, opsets)
     return model
-
-
-def model_opsets(file: OnnxFile) -> dict[str, int]:
-    """The version of every domain that the model imports; raises :class:`InvalidModelError`."""
-    proto = file.proto
-    found: dict[str, int] = {}
-    for entry in proto.opset_import:
-        domain = normalize_domain(entry.domain)
-        if found.setdefault(domain, entry.version) != entry.version:
-            raise InvalidModelError(f"the model imports two versions of the domain '{domain}'")
-    if not found and not proto.graph.node and not proto.HasField("graph"):
-        raise InvalidModelError("the file is not an ONNX model: it has neither a graph nor an opset")
-    # Files of IR version 1 and 2 name no opset; they are written against the first one.
-    if "" not in found and (not proto.opset_import or proto.ir_version < 3):
-        found[""] = 1
-    default = found.get("", 1)
-    if not 1 <= default <= NEWEST_OPSET:
-        raise InvalidModelError(f"opset {default} is out of range: 1 to {NEWEST_OPSET} are supported")
-    return found
-
-
-def _model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, ...]:
-    proto = file.proto
-    entries = [
-        ("producer_name", proto.producer_name),
-        ("producer_version", proto.producer_version),
-        ("model_domain", proto.domain),
-        ("model_version", str(proto.model_version) if proto.model_version else ""),
-        ("ir_version", str(proto.ir_version)),
-    ]
-    children = [_info(name, value) for name, value in entries if value]
-    imported = [_info(domain or "ai.onnx", str(version)) for domain, version in sorted(opsets.items())]
-    children.append(RuntimeInfo("opset_import", (), tuple(imported)))
-    metadata = [_info(entry.key, entry.value) for entry in proto.metadata_props]
-    if metadata:
-        children.append(RuntimeInfo("metadata_props", (), tuple(metadata)))
-    return (RuntimeInfo("onnx", (), tuple(children)),)
-
-
-def _info(name: str, value: str) -> RuntimeInfo:
-    return RuntimeInfo("info", (("name", name), ("value", value)))
 
 
 class _SeveralProblems(ConversionError):
@@ -197,6 +153,28 @@ class GraphTranslation:
     ) -> Body:
         """Translate ``graph`` as a body; what it takes from outside becomes further parameters."""
         return self._inner(is_body=True)._as_body(graph, inputs, enter, leave)
+
+    def body_or_contradictions(self, graph: GraphProto) -> Body | list[Problem]:
+        """Translate ``graph`` as a body, or say what it contradicts; what cannot be said in IR stays a problem."""
+        known = len(self.problems)
+        try:
+            return self.body(graph, [])
+        except _SeveralProblems:
+            found = self.problems[known:]
+            if not found or any(problem.unsupported for problem in found):
+                raise
+            del self.problems[known:]
+            return found
+
+    def captured(self, parameter: Node) -> Output | None:
+        """What a parameter stands for outside the body it belongs to; None for an input of the model."""
+        walk: GraphTranslation | None = self
+        while walk is not None:
+            for outer, node in walk._captures.items():
+                if node is parameter:
+                    return outer
+            walk = walk._parent
+        return None
 
     def _inner(self, *, is_body: bool) -> GraphTranslation:
         if self._shared.depth > _DEEPEST:
@@ -523,19 +501,6 @@ def _call(
                 tensor_of(value, f"input {index}")
     result = translator.function(context, *arguments, **attributes)
     return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
-def declared_shape(type: TypeProto) -> PartialShape:
-    """The shape that a tensor type declares; unknown rank where it declares none."""
-    tensor = type.tensor_type
-    if not tensor.HasField("shape"):
-        return PartialShape.dynamic()
-    dims = []
-    for dim in tensor.shape.dim:
-        # Exporters write -1 and, rarely, other negative numbers where they mean "unknown".
-        static = dim.HasField("dim_value") and dim.dim_value >= 0
-        dims.append(Dimension(dim.dim_value, dim.dim_value) if static else Dimension(0, INFINITY))
-    return PartialShape(dims)
 
 
 def _problem(node: NodeProto, opset: int, reason: str, unsupported: bool) -> Problem:
