@@ -1,4 +1,7 @@
-"""ONNX's GridSample: the IR's own for images, and for other ranks a sum over gathered neighbours."""
+"""ONNX's AffineGrid and GridSample.
+
+GridSample is the IR's own for images, and for other ranks a sum over gathered neighbours.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from converter.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
-from ir_runtime.operations import elementwise, grid_sample, indexing, movement, reduction
+from ir_runtime.operations import elementwise, grid_sample, indexing, matmul, movement, reduction
+from ir_runtime.shapes import Dimension
 
-from .shapes import as_i64, extent, extents, in_type, joined, part_of
+from .shapes import as_i64, as_scalar, counted, extent, extents, in_type, joined, part_of
 
 _MODES = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
 _OLD_MODES = {mode: mode for mode in ("bilinear", "nearest", "bicubic")}
@@ -211,3 +215,59 @@ class _Sampler:
         if not self.align_corners:
             back = ctx.emit(elementwise.Subtract1(), back, one)
         return ctx.emit(elementwise.Minimum1(), along, back)
+
+
+# --- AffineGrid ---
+
+
+@onnx_op("AffineGrid", versions=(20,))
+def affine_grid(ctx: Context, theta: Output, size: Output, *, align_corners: int = 0) -> Output:
+    """The places that affine maps ``[N, r, r + 1]`` give to every element of data of shape ``size``.
+
+    The output is ``[N, *spatial, r]``, with the coordinates of the last dimension first.
+    """
+    count = size.shape.element_count()
+    if not count.is_static:
+        raise ctx.unsupported("the number of extents in size must be known while converting")
+    spatial = count.value - 2
+    if spatial not in (2, 3):
+        raise ctx.invalid(f"size must have 4 or 5 extents, but has {count.value}")
+    if ctx.rank(theta, "theta") != 3 or theta.shape[1].merge(Dimension(spatial, spatial)) is None:
+        raise ctx.invalid(f"theta must be [N, {spatial}, {spatial + 1}], but the shape is {theta.shape}")
+    kind = theta.element_type
+    small = kind in (element_types.f16, element_types.bf16)
+    maps = in_type(ctx, theta, element_types.f32) if small else theta
+    extents_ = part_of(ctx, as_i64(ctx, size), 2, 2 + spatial)
+    lines = []
+    for axis in reversed(range(spatial)):
+        line = _line(ctx, part_of(ctx, extents_, axis, axis + 1), maps, bool(align_corners))
+        along = ctx.constant([-1 if i == axis else 1 for i in range(spatial)])
+        lines.append(ctx.emit(movement.Reshape1(special_zero=False), line, along))
+    columns = [
+        ctx.emit(
+            movement.Unsqueeze1(),
+            ctx.emit(movement.Broadcast3(mode="numpy"), line, extents_),
+            ctx.constant([spatial]),
+        )
+        for line in [*lines, ctx.like(1, maps)]
+    ]
+    places = ctx.emit(movement.Concat1(axis=spatial), *columns)
+    flat = ctx.emit(movement.Reshape1(special_zero=False), places, ctx.constant([1, -1, spatial + 1]))
+    mapped = ctx.emit(matmul.MatMul1(transpose_b=True), flat, maps)
+    shape = joined(ctx, [extent(ctx, maps, 0), extents_, ctx.constant(spatial)])
+    grid = ctx.emit(movement.Reshape1(special_zero=False), mapped, shape)
+    return in_type(ctx, grid, kind) if small else grid
+
+
+def _line(ctx: Context, count: Output, like: Output, align_corners: bool) -> Output:
+    """The places of ``count`` (a list of one) elements between -1 and 1: centres, or from end to end."""
+    scalar = as_scalar(ctx, count, "an extent")
+    steps = in_type(ctx, counted(ctx, scalar), like.element_type)
+    number = in_type(ctx, count, like.element_type)
+    one, two = ctx.like(1, like), ctx.like(2, like)
+    if align_corners:
+        parts, first = ctx.emit(elementwise.Subtract1(), number, one), steps
+    else:
+        parts, first = number, ctx.emit(elementwise.Add1(), steps, ctx.like(0.5, like))
+    scaled = ctx.emit(elementwise.Divide1(), ctx.emit(elementwise.Multiply1(), first, two), parts)
+    return ctx.emit(elementwise.Subtract1(), scaled, one)

@@ -1,4 +1,4 @@
-"""ONNX's GridSample through both engines, against onnxruntime and a float64 computation."""
+"""ONNX's AffineGrid and GridSample through both engines, against onnxruntime and a float64 computation."""
 
 from __future__ import annotations
 
@@ -145,3 +145,33 @@ def test_refusals(changed: dict[str, Any], attributes: dict[str, Any], opset: in
     feeds = {"x": X, "grid": GRID, **changed}
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(node_model("GridSample", feeds, attributes=attributes, opset=opset))
+
+
+THETAS = {
+    4: RNG.standard_normal((2, 2, 3)).astype(np.float32),
+    5: RNG.standard_normal((2, 3, 4)).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("size", [[2, 3, 5, 6], [2, 3, 4, 5, 6]], ids=str)
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_affine_grid(size: list[int], align: int, constant: bool, dynamic: bool) -> None:
+    theta = THETAS[len(size)]
+    given = {"size": np.array(size)}
+    inputs, constants = ({"theta": theta}, given) if constant else ({"theta": theta, **given}, {})
+    shapes = {"theta": [None, None, None]} if dynamic else None
+    attributes = {"align_corners": align}
+    model = node_model("AffineGrid", inputs, constants=constants, attributes=attributes, opset=20, shapes=shapes)
+    check_node(model, inputs)
+
+
+@pytest.mark.parametrize(
+    ("theta", "size", "message"),
+    [(THETAS[4], [2, 3, 5], "4 or 5 extents"), (THETAS[4], [2, 3, 4, 5, 6], "theta must be")],
+)
+def test_contradictions_of_affine_grid(theta: np.ndarray, size: list[int], message: str) -> None:
+    model = node_model("AffineGrid", {"theta": theta}, constants={"size": np.array(size)}, opset=20)
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model)
