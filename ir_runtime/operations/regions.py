@@ -132,19 +132,18 @@ class ROIPooling2(Operation):
     """
 
     inputs = (2, 2)
-    output_size: tuple[int, ...] = integers(())
-    output_roi: tuple[int, ...] = integers(())
-    pooled_h: int = integer(0)
-    pooled_w: int = integer(0)
+    output_size: tuple[int, ...] = integers((2, 2))
+    output_roi: tuple[int, ...] = integers((2, 2))
+    pooled_h: int = integer(2)
+    pooled_w: int = integer(2)
     spatial_scale: float = real()
     method: str = enum("max", "max", "bilinear")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        size: tuple[int, ...] = self.output_roi or self.output_size
-        if self.pooled_h or self.pooled_w:
-            size = (self.pooled_h, self.pooled_w)
         # Files say the size in any of three ways, of which the last one counts; all are written.
+        ways = ((self.pooled_h, self.pooled_w), self.output_roi, self.output_size)
+        size = next((way for way in ways if way != (2, 2)), (2, 2))
         if len(size) == 2:
             for name, value in zip(("output_size", "output_roi", "pooled_h", "pooled_w"), (size, size, *size)):
                 object.__setattr__(self, name, value)
