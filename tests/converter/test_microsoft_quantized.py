@@ -61,11 +61,6 @@ ROWS = [
             "zc": z(1, np.int8),
         },
     ),
-    row(
-        "QLinearAdd",
-        "no-zero",
-        {"a": A, "sa": n(0.0131), "": None, "b": B, "sb": n(0.0217), "-": None, "sc": n(0.0411)},
-    ),
     row("QLinearMul", "u8", {"a": A, **SCALED}, shapes={"a": ["n", None, 4]}),
     row("QLinearSigmoid", "u8", {"x": A, "sx": n(0.05), "zx": z(128), "sy": n(1 / 256), "zy": z(0)}),
     row(
