@@ -21,9 +21,7 @@ def test_det(opset: int, shape: tuple[int, ...], dynamic: bool) -> None:
     x = RNG.standard_normal(shape).astype(np.float32)
     shapes = {"x": [None] * (len(shape) - 1) + [shape[-1]]} if dynamic else None
     expected = np.asarray(np.linalg.det(x.astype(np.float64)), np.float32)
-    # A model in OpenVINO needs data to begin with.
-    engines = ("numpy",) if 0 in shape else ("numpy", "openvino")
-    check_node(node_model("Det", {"x": x}, opset=opset, shapes=shapes), {"x": x}, [expected], engines=engines)
+    check_node(node_model("Det", {"x": x}, opset=opset, shapes=shapes), {"x": x}, [expected])
 
 
 def test_pivots_of_zero() -> None:
