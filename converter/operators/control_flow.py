@@ -7,18 +7,27 @@ becomes an input of the layer and a parameter of the body.
 from __future__ import annotations
 
 import dataclasses
+import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from onnx import GraphProto
 
 from converter.context import Body, Context, Doorway
 from converter.registry import onnx_op
 from converter.sequence_values import Value
 from ir_runtime import element_types
-from ir_runtime.graph import InputMap, Output, OutputMap, SubGraph
-from ir_runtime.operation import TensorType
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.operation import Operation, TensorType
 from ir_runtime.operations import control_flow, elementwise, movement
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+from ir_runtime.tensor import Tensor
+
+_logger = logging.getLogger("converter")
 
 _VERSIONS = (1, 11, 13, 16, 19, 21, 23, 24, 25)
 _PASSES = 4
@@ -47,7 +56,7 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
     known = cond.type.constant
     if known is not None and known.size == 1:
         return ctx.walk.inline(then_branch if known.reshape(-1)[0] else else_branch, [])
-    branches = [ctx.walk.body(graph, []) for graph in (then_branch, else_branch)]
+    branches = _branches(ctx, cond, then_branch, else_branch)
     results = [branch.model.outputs for branch in branches]
     if len(results[0]) != len(results[1]):
         raise ctx.invalid(f"then_branch has {len(results[0])} outputs, but else_branch has {len(results[1])}")
@@ -55,6 +64,12 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
         if then.element_type is not otherwise.element_type:
             raise ctx.invalid(
                 f"output {index} is {then.element_type} in then_branch, but {otherwise.element_type} in else_branch"
+            )
+        ranks = [branch.shape.rank if branch.shape.has_rank else None for branch in (then, otherwise)]
+        if None not in ranks and ranks[0] != ranks[1]:
+            raise ctx.unsupported(
+                f"output {index} has rank {ranks[0]} in then_branch, but {ranks[1]} in else_branch, and a tensor of "
+                f"the IR keeps its rank; which branch is taken {_what_decides(ctx, cond)}"
             )
     captures = list(dict.fromkeys([*branches[0].captures, *branches[1].captures]))
     subgraphs = tuple(
@@ -66,6 +81,97 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
         for branch in branches
     )
     return ctx.emit_all(control_flow.If8(bodies=subgraphs), _condition(ctx, cond), *captures)
+
+
+def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
+    """Both branches as bodies; one that cannot work with the shapes around it fails when it is taken.
+
+    That is what ONNX does, too: a branch for another sampling rate, say, may be at odds with the shapes
+    of the inputs, and does no harm while nobody takes it.
+    """
+    made = [ctx.walk.body_or_contradictions(graph) for graph in graphs]
+    bodies = [branch for branch in made if isinstance(branch, Body)]
+    reasons = "; ".join(str(problem) for branch in made if not isinstance(branch, Body) for problem in branch)
+    if not bodies:
+        raise ctx.invalid(f"neither branch fits what surrounds it: {reasons}")
+    if len(bodies) < len(made):
+        name = "then_branch" if isinstance(made[1], Body) else "else_branch"
+        _logger.warning(
+            "the %s of the If that makes '%s' contradicts what surrounds it and fails when it is taken: %s",
+            name,
+            next(iter(ctx.output_names), ""),
+            reasons,
+        )
+        failing = _failing(cond, bodies[0], name)
+        return [failing, *bodies] if name == "then_branch" else [*bodies, failing]
+    return bodies
+
+
+def _failing(cond: Output, other: Body, name: str) -> Body:
+    """A body that has the outputs of ``other`` and fails when it runs: it reshapes one element too many.
+
+    How many elements there are comes from the condition, so that nobody can work it out before.
+    """
+    model = Model(name)
+
+    def layer(op: Operation, *inputs: Output) -> Output:
+        made = make_node(op, inputs)
+        made.name = f"{op.type}_{len(layers)}"
+        layers.append(made)
+        return made.outputs[0]
+
+    def numbers(values: Sequence[int], kind: str = "i64") -> Output:
+        wanted = element_types.element_type(kind)
+        array = np.asarray(values, wanted.dtype)
+        return layer(Const1(value=Tensor.from_array(array, wanted)))
+
+    layers: list[Node] = []
+    condition = layer(Parameter1(shape=cond.shape, element_type=cond.element_type))
+    model.parameters.append(condition.node)
+    several = layer(movement.Reshape1(), layer(elementwise.Convert1(destination_type="i64"), condition), numbers([1]))
+    for index, result in enumerate(other.model.outputs):
+        extents = [d.value if d.is_static else 1 for d in result.shape] if result.shape.has_rank else []
+        size = layer(elementwise.Add1(), several, numbers([math.prod(extents) + 2]))
+        flat = layer(movement.Broadcast3(), numbers([0], result.element_type.name), size)
+        out = layer(movement.Reshape1(), flat, numbers(extents))
+        out.node.name = f"{name} contradicts the shapes around it, output {index}"
+        model.results.append(make_node(Result1(), [out], f"result_{index}"))
+    return Body(model, (cond,))
+
+
+def _what_decides(ctx: Context, cond: Output) -> str:
+    """The inputs of the model on whose values or unknown dimensions a condition depends, and the way out."""
+    values: dict[str, None] = {}
+    shapes: dict[str, PartialShape] = {}
+    seen: set[tuple[Output, bool]] = set()
+    pending = [(cond, False)]
+    while pending:
+        output, by_shape = pending.pop()
+        if (output, by_shape) in seen or (by_shape and output.shape.is_static):
+            continue
+        seen.add((output, by_shape))
+        node = output.node
+        outer = ctx.walk.captured(node) if node.op.role == "parameter" else None
+        if outer is not None:
+            pending.append((outer, by_shape))
+        elif node.op.role == "parameter" and by_shape:
+            shapes[node.name] = output.shape
+        elif node.op.role == "parameter":
+            values[node.name] = None
+        else:
+            pending.extend((source, by_shape or isinstance(node.op, ShapeOf3)) for source in node.inputs)
+    reasons = [
+        f"depends on {_unknown(shape)} of the input '{name}' {shape}: give it a shape" for name, shape in shapes.items()
+    ]
+    reasons += [f"depends on the value of the input '{name}': freeze it" for name in values]
+    return ", and ".join(reasons) or "is only known at execution"
+
+
+def _unknown(shape: PartialShape) -> str:
+    if not shape.has_rank:
+        return "the unknown rank"
+    found = [str(axis) for axis, extent in enumerate(shape) if not extent.is_static]
+    return f"the unknown dimension{'s' * (len(found) > 1)} {' and '.join(found)}"
 
 
 # --- Loop ---
