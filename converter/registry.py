@@ -76,6 +76,14 @@ def onnx_op(
     return register
 
 
+_REFUSED: dict[tuple[str, str], str] = {}
+
+
+def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
+    """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
+    _REFUSED[domain, op_type] = reason
+
+
 def normalize_domain(domain: str) -> str:
     """``ai.onnx`` is the long name of the default domain."""
     return "" if domain == "ai.onnx" else domain
@@ -104,7 +112,7 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
             if later:
                 return f"the operator exists from opset {min(later)} on"
             return "ONNX has no operator of that name"
-        return "the operator is not supported"
+        return _REFUSED.get((domain, op_type), "the operator is not supported")
     candidates = [version for version in claimed if version <= opset]
     if not candidates:
         return f"the operator is supported from opset {min(claimed)} on"
@@ -114,6 +122,11 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
             return f"the operator is deprecated since opset {schema.since_version}"
         return f"version {schema.since_version} of the operator is not supported"
     return claimed[version], version
+
+
+def refused_operators() -> dict[tuple[str, str], str]:
+    """(domain, operator) -> the reason, for operators that are known not to be translatable."""
+    return dict(sorted(_REFUSED.items()))
 
 
 def all_translators() -> Iterator[Translator]:

@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import converter
+from converter.registry import refused_operators
 from converter.support import supported_operators
 from tests.suite.node_suite import Case, known_failures, node_cases, outcome
 
@@ -54,6 +55,8 @@ def main() -> None:
         made = ", ".join(sorted(layers[key])) if len(layers[key]) <= 12 else f"{len(layers[key])} kinds"
         versions = ", ".join(map(str, operator.versions))
         lines.append(f"| {operator.op_type} | {operator.domain or 'ai.onnx'} | {versions} | {made} | {figures} |")
+    lines += ["", "## Not supported", "", "| operator | domain | why |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {domain or 'ai.onnx'} | {why} |" for (domain, name), why in refused_operators().items()]
     lines += ["", "## Known failures", "", "| reason | engine | cases |", "| --- | --- | --- |"]
     grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (case, engine), reason in known_failures().items():
