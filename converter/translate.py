@@ -356,7 +356,8 @@ class GraphTranslation:
         (value,) = self._outputs([name])
         output = tensor_of(value, f"the output '{name}'")
         self._check_declared(name, output)
-        if output.node.op.role == "parameter" or output in self._returned:
+        an_input = output.node.op.role == "parameter" and name != output.names[0]
+        if an_input or output in self._returned:
             # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
             output.names = [known for known in output.names if known != name]
             output = make_node(Identity16(), [output], self._unique(name)).outputs[0]
