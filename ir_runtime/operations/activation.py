@@ -14,7 +14,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, enum, integer, operation, real
-from ir_runtime.shapes import Dimension, PartialShape, broadcast, normalize_axis
+from ir_runtime.shapes import broadcast, normalize_axis
 
 from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
 
@@ -193,7 +193,7 @@ class Swish4(_Parametric):
 class PReLU1(Operation):
     """(x, slope): x where it is not negative, slope x elsewhere.
 
-    A list of slopes belongs to dimension 1 of x, one for each channel; other shapes broadcast to that of x.
+    A list of slopes as long as dimension 1 of x holds one for each channel; other shapes broadcast to that of x.
     """
 
     inputs = (2, 2)
@@ -202,16 +202,15 @@ class PReLU1(Operation):
         kind = merge_types(inputs)
         x, slope = inputs[0].shape, inputs[1].shape
         if x.has_rank and slope.has_rank:
-            placed = PartialShape(slope.dims)
-            if slope.rank == 1 and x.rank > 1 and slope[0] != Dimension(1, 1):
-                placed = PartialShape([slope[0]] + [1] * (x.rank - 2))
-            if broadcast(x, placed).merge(x) is None:
+            if slope.rank == 1 and x.rank > 1 and x[1].merge(slope[0]) is not None:
+                return [TensorType(kind, x)]
+            if broadcast(x, slope).merge(x) is None:
                 raise InferenceError(f"the slope {slope} does not fit x, which is {x}")
         return [TensorType(kind, x)]
 
     def evaluate(self, *inputs: Array) -> Array:
         x, slope = inputs
-        if slope.ndim == 1 and x.ndim > 1 and slope.size > 1:
+        if slope.ndim == 1 and x.ndim > 1 and slope.size == x.shape[1]:
             slope = slope.reshape([-1] + [1] * (x.ndim - 2))
         return computed_in_float32(lambda a, b: np.where(a < 0, a * b, a))(x, slope)
 

@@ -130,7 +130,7 @@ def tensor_type(kind: str, *dims: int | None) -> TensorType:
         (ir.Sigmoid1(), [tensor_type("i32", 2)], "floating-point"),
         (ir.Clamp1(min=1, max=0), [tensor_type("f32", 2)], "min must not be above max"),
         (ir.SoftMax8(axis=2), [tensor_type("f32", 2, 2)], "axis 2 lies outside"),
-        (ir.PReLU1(), [tensor_type("f32", 2, 3, 4), tensor_type("f32", 4)], "cannot be broadcast"),
+        (ir.PReLU1(), [tensor_type("f32", 2, 3, 4), tensor_type("f32", 5)], "cannot be broadcast"),
         (ir.Selu1(), [tensor_type("f32", 2), tensor_type("f32", 2), tensor_type("f32")], "must be a scalar"),
         (ir.HardSigmoid1(), [tensor_type("f32", 2), tensor_type("f16"), tensor_type("f32")], "one element type"),
     ],

@@ -1,0 +1,79 @@
+"""Attention as one operation.
+
+https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/scaled-dot-product-attention.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import Operation, TensorType, boolean, operation
+from ir_runtime.shapes import PartialShape, broadcast
+
+from .elementwise import merge_types
+
+
+@operation("ScaledDotProductAttention", opset=13)
+class ScaledDotProductAttention13(Operation):
+    """SoftMax(scale * query key^T + mask) value, over the last two dimensions.
+
+    query [..., L, E], key [..., S, E], value [..., S, V] give [..., L, V]. The optional inputs are: a mask
+    that broadcasts to [..., L, S] (booleans say what may be seen; a scalar of another type means none),
+    the scale (1 / sqrt(E) where there is none), and a sink [..., L or 1, 1]: a score that takes its part
+    of the SoftMax and adds nothing. Where ``causal``, row i sees the columns up to i, and the mask is not
+    looked at. A row that sees nothing is NaN.
+    """
+
+    inputs = (3, 6)
+    causal: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        mask = [] if len(inputs) < 4 or inputs[3].element_type is element_types.boolean else [inputs[3]]
+        kind = merge_types([*inputs[:3], *mask, *inputs[4:]])
+        if not (kind.is_real or kind.is_dynamic):
+            raise InferenceError(f"the inputs must be of a floating-point type, but are {kind}")
+        query, key, value = (source.shape for source in inputs[:3])
+        shapes = (query, key, value)
+        if any(shape.has_rank and shape.rank < 2 for shape in shapes):
+            raise InferenceError(f"query, key and value must be at least matrices, but are {query}, {key}, {value}")
+        if not all(shape.has_rank for shape in shapes):
+            return [TensorType(kind, PartialShape.dynamic())]
+        if query[-1].merge(key[-1]) is None:
+            raise InferenceError(f"query {query} and key {key} must agree in the last dimension")
+        if key[-2].merge(value[-2]) is None:
+            raise InferenceError(f"key {key} and value {value} must agree in the last but one dimension")
+        batch = broadcast(
+            broadcast(PartialShape(list(query)[:-2]), PartialShape(list(key)[:-2])), PartialShape(list(value)[:-2])
+        )
+        return [TensorType(kind, PartialShape([*batch, query[-2], value[-1]]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        query, key, value = (_wide(source) for source in inputs[:3])
+        mask = inputs[3] if len(inputs) > 3 else None
+        scale = _wide(inputs[4]).reshape(()) if len(inputs) > 4 else query.dtype.type(1 / np.sqrt(query.shape[-1]))
+        scores = np.matmul(query * scale, np.swapaxes(key, -1, -2))
+        if self.causal:
+            scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+        elif mask is not None and mask.dtype == np.bool_:
+            scores = np.where(mask, scores, -np.inf)
+        elif mask is not None and mask.ndim:
+            scores = scores + _wide(mask)
+        seen = scores.shape[-1]
+        if len(inputs) > 5:
+            sink = _wide(inputs[5])
+            scores = np.concatenate([scores, np.broadcast_to(sink, (*scores.shape[:-1], 1))], -1)
+        with np.errstate(invalid="ignore"):
+            weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+            weights = weights / weights.sum(axis=-1, keepdims=True)
+        result: Array = np.matmul(weights[..., :seen], value)
+        return result.astype(inputs[0].dtype, copy=False)
+
+
+def _wide(values: Array) -> Array:
+    """Floats of 16 bits as float32."""
+    return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
