@@ -360,6 +360,7 @@ def linear_classifier(
         raise ctx.unsupported(f"{len(labels)} labels for a single score are not supported")
     positive = chosen(ctx, ctx.emit(elementwise.Greater1(), scores, ctx.like(0, scores)), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
-    made = transformed(ctx, scores, post_transform) if post_transform == "LOGISTIC" else scores
+    kept = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
+    made = scores if kept else transformed(ctx, scores, post_transform)
     other = ctx.emit(elementwise.Subtract1(), ctx.like(1, made), made)
     return positive, ctx.emit(movement.Concat1(axis=1), other, made)

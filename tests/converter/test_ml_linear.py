@@ -72,6 +72,7 @@ ROWS = [
     ),
     row("LinearClassifier", X, {**THREE, "classlabels_ints": [5, -1, 9], "multi_class": 1}, outputs=2),
     row("LinearClassifier", X, {**ONE, "classlabels_ints": [0, 1], "post_transform": "NONE"}, outputs=2),
+    row("LinearClassifier", X, {**ONE, "classlabels_ints": [0, 1], "post_transform": "SOFTMAX"}, outputs=2),
     row("LinearClassifier", X, {**ONE, "classlabels_ints": [3, 8], "post_transform": "LOGISTIC"}, outputs=2),
 ]
 
