@@ -198,12 +198,14 @@ def one_hot_encoder(
 
 def _encoded(ctx: Context, x: Output, keys: Output, values: Output, default: Output) -> Output:
     """The value of the first key that equals x, by comparing each element with every key."""
+    if any(value.element_type is element_types.string for value in (x, keys, values)):
+        raise ctx.unsupported("labels that are strings are not supported: the IR's layers do not compute with them")
     count = keys.shape[0].value
     if values.shape[0].value != count:
         raise ctx.invalid(f"there are {count} keys, but {values.shape[0].value} values")
-    column = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([ctx.rank(x, "the input")]))
     if keys.element_type is not x.element_type:
         raise ctx.invalid(f"the keys are {keys.element_type}, but the input is {x.element_type}")
+    column = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([ctx.rank(x, "the input")]))
     found = (
         exact.equal(ctx, column, keys) if x.element_type.is_integral else ctx.emit(elementwise.Equal1(), column, keys)
     )
