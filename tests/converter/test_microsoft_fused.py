@@ -213,6 +213,40 @@ def test_operator_gives_the_numbers_of_onnxruntime(
     check_node(model, feeds)
 
 
+HALF = np.float16
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "domain"),
+    [
+        ("Gelu", {"x": f(3, 4, kind=HALF)}, "com.microsoft"),
+        ("FastGelu", {"x": f(3, 4, kind=HALF), "b": f(4, kind=HALF)}, "com.microsoft"),
+        ("QuickGelu", {"x": f(3, 4, kind=HALF)}, "com.microsoft"),
+        (
+            "SkipLayerNormalization",
+            {name: f(3, 4, kind=HALF) for name in "xs"} | {"g": f(4, kind=HALF)},
+            "com.microsoft",
+        ),
+        ("SimplifiedLayerNormalization", {"x": f(3, 4, kind=HALF), "g": f(4, kind=HALF)}, ""),
+    ],
+)
+def test_halves(op_type: str, inputs: Mapping[str, Any], domain: str) -> None:
+    check_node(node_model(op_type, inputs, domain=domain, opset=1 if domain else 17), inputs)
+
+
+def test_weights_of_two_bits() -> None:
+    """Four weights in each byte, the first in its lowest bits."""
+    packed, scales, a = R.integers(0, 256, (4, 2, 4)).astype(np.uint8), f(4, 2), f(2, 32)
+    numbers = np.stack([(packed >> shift) & 3 for shift in (0, 2, 4, 6)], -1).reshape(4, 2, 16).astype(np.float32)
+    want = a @ ((numbers - 2) * scales[..., None]).reshape(4, 32).T
+    attributes = {"K": 32, "N": 4, "bits": 2, "block_size": 16}
+    constants = {"B": packed, "scales": scales}
+    model = node_model(
+        "MatMulNBits", {"A": a}, constants=constants, attributes=attributes, domain="com.microsoft", opset=1
+    )
+    check_node(model, {"A": a}, [want])
+
+
 @pytest.mark.parametrize("position_ids", [False, True])
 def test_embeddings_are_added_and_normalised(position_ids: bool) -> None:
     tables = {"w": f(20, 8), "p": f(10, 8), "g": f(4, 8), "gamma": f(8), "beta": f(8)}
