@@ -409,6 +409,8 @@ def convert(x: Array, target: ElementType) -> Array:
         out = np.empty(x.shape, np.object_)
         out.reshape(-1)[:] = [str(item) for item in x.reshape(-1).tolist()]
         return out
+    if target is element_types.f8e8m0:
+        return _to_exponents(x.astype(np.float32)).view(dtype)
     if target.is_integral and x.dtype.kind not in "iub":
         wide = x.astype(np.float64) if x.dtype.itemsize < 4 or x.dtype.kind not in "f" else x
         return _to_integers(wide, target)
@@ -417,6 +419,22 @@ def convert(x: Array, target: ElementType) -> Array:
     if target.is_packed and target.is_integral:
         return _to_integers(x, target)
     return x.astype(dtype)
+
+
+def _to_exponents(x: Array) -> Array:
+    """The nearest powers of two as biased exponents, ties to the even one; 255 is NaN.
+
+    What lies outside saturates: zero and negative numbers to the least power, infinity to the greatest.
+    """
+    bits = np.ascontiguousarray(x).view(np.uint32).reshape(x.shape)
+    exponent, mantissa = (bits >> 23) & 0xFF, bits & 0x7FFFFF
+    half = np.uint32(1 << 22)
+    up = (mantissa > half) | ((mantissa == half) & (exponent % 2 == 1))
+    nearest = np.minimum(exponent + up, 254)
+    # The least power, 2**-127, is a subnormal float32 itself.
+    nearest = np.where(exponent == 0, mantissa > 3 << 21, nearest)
+    nearest = np.where(x < 0, 0, nearest)
+    return np.where(np.isnan(x), 255, nearest).astype(np.uint8)
 
 
 def _to_integers(x: Array, target: ElementType) -> Array:

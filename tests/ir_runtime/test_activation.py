@@ -71,7 +71,7 @@ def test_parameters_as_inputs() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "slope_shape"),
-    [((2, 3, 4, 5), (1,)), ((2, 3, 4, 5), (3,)), ((2, 3, 4, 5), (1, 3, 1, 1)), ((2, 3), (3,)), ((2, 3, 3), (3,))],
+    [((2, 3, 4, 5), (1,)), ((2, 3, 4, 5), (3,)), ((2, 3, 4, 5), (1, 3, 1, 1)), ((2, 3), (3,)), ((2, 3, 3), (3,)), ((2, 3, 5), (5,)), ((2, 3, 4, 5), (5,))],
 )
 def test_prelu(shape: tuple[int, ...], slope_shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)

@@ -171,6 +171,15 @@ def test_convert_to_packed_integers_wraps(target: str) -> None:
     assert made.astype(np.int32).tolist() == wrapped
 
 
+def test_powers_of_two() -> None:
+    """f8e8m0 has an exponent and nothing else: what is nearest, ties to even, and saturated."""
+    special = [0, -1, 1.1e-38, 8e-39, 1e-39, 1.5, 1.4, 2.9, 3, 3.1, np.inf, -np.inf, np.nan, 3e38, 1.7e38]
+    many = 2.0 ** np.random.default_rng(0).uniform(-126, 127.9, 200)
+    x = np.array([*special, *many], np.float32)
+    p = parameter(x)
+    check_peers([ov.convert(p, "f8e8m0")], [p], [x])
+
+
 def test_convert_like_and_select() -> None:
     p, q, r = parameter(A), parameter(B), parameter(np.array([[True], [False]]))
     check_peers([ov.select(r, p, q)], [p, q, r], [A, B, np.array([[True], [False]])])
