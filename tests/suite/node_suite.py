@@ -1,0 +1,128 @@
+"""ONNX's backend node suite through both engines: every case against its stored outputs.
+
+The comparison is that of the figures in the documentation: exact types and shapes, values within
+rtol 1e-3 and atol 1e-5. No case is passed by its name.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from tests.engines import ENGINES, converted, run
+
+KNOWN = Path(__file__).parent / "known_failures.json"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with inputs and the outputs that ONNX says it has."""
+
+    name: str
+    model: onnx.ModelProto
+    data_sets: list[tuple[list[Any], list[Any]]]
+
+
+@cache
+def node_cases() -> tuple[Case, ...]:
+    """All cases of the installed onnx, in its order."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(Case(case.name, case.model, case.data_sets) for case in collect_testcases(None))
+
+
+def stored_cases(folder: str) -> Iterator[Case]:
+    """Cases that lie as files in the installed onnx: ``pytorch-converted``, ``pytorch-operator``, ``simple``."""
+    root = Path(onnx.__file__).parent / "backend" / "test" / "data" / folder
+    for path in sorted(root.iterdir()):
+        model = onnx.load(path / "model.onnx")
+        sets = []
+        for data in sorted(path.glob("test_data_set_*")):
+            inputs = [_load(file) for file in sorted(data.glob("input_*.pb"), key=_number)]
+            outputs = [_load(file) for file in sorted(data.glob("output_*.pb"), key=_number)]
+            sets.append((inputs, outputs))
+        yield Case(path.name, model, sets)
+
+
+def _number(file: Path) -> int:
+    return int(file.stem.rsplit("_", 1)[1])
+
+
+def _load(file: Path) -> Any:
+    data = file.read_bytes()
+    try:
+        return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+    except (ValueError, TypeError):
+        return data  # a sequence or an optional, which no engine takes
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def difference(actual: Any, expected: Any) -> str:
+    """How the two differ; empty where they do not."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    if actual.shape != expected.shape:
+        return f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+    if expected.dtype.kind in "OU":
+        return "" if (actual.astype(str) == expected.astype(str)).all() else "texts differ"
+    if actual.dtype != expected.dtype:
+        return f"type {actual.dtype}, expected {expected.dtype}"
+    if expected.dtype.kind in "c":
+        return "complex values"
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return (
+            "" if np.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True) else f"values differ by {np.abs(a - b).max()}"
+        )
+
+
+def outcome(case: Case) -> dict[str, str]:
+    """For each engine what is wrong; empty where the case passes."""
+    try:
+        ir = converted(case.model)
+    except Exception as error:
+        return dict.fromkeys(ENGINES, f"not converted: {error}")
+    initializers = {tensor.name for tensor in case.model.graph.initializer}
+    names = [value.name for value in case.model.graph.input if value.name not in initializers]
+    return {engine: _run(engine, ir, names, case) for engine in ENGINES}
+
+
+def _run(engine: str, ir: tuple[bytes, bytes], names: list[str], case: Case) -> str:
+    for inputs, outputs in case.data_sets:
+        try:
+            given = [_array(value) for value in inputs if value is not None]
+            actual = run(engine, ir, dict(zip(names, given)))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        if len(actual) != len(outputs):
+            return f"{len(actual)} outputs, expected {len(outputs)}"
+        for index, (value, expected) in enumerate(zip(actual, outputs)):
+            found = difference(value, _array(expected))
+            if found:
+                return f"output {index}: {found}"
+    return ""
+
+
+@cache
+def known_failures() -> dict[tuple[str, str], str]:
+    """(case, engine) -> the reason for which it fails."""
+    found: dict[tuple[str, str], str] = {}
+    for entry in json.loads(KNOWN.read_text()):
+        for engine in entry["engines"]:
+            for case in entry["cases"]:
+                assert (case, engine) not in found, f"{case} is listed twice for {engine}"
+                found[case, engine] = entry["reason"]
+    return found

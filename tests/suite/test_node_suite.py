@@ -1,0 +1,32 @@
+"""Every case of ONNX's node suite and of its stored models, in both engines.
+
+What fails stands in ``known_failures.json`` with its reason, and is strict: a case that passes
+unexpectedly fails here, too. ``benchmarks/node_suite.py`` prints the figures.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines import ENGINES
+from tests.suite.node_suite import Case, known_failures, node_cases, outcome, stored_cases
+
+CASES = [
+    *node_cases(),
+    *(case for folder in ("pytorch-converted", "pytorch-operator", "simple") for case in stored_cases(folder)),
+]
+
+
+def test_every_known_failure_is_a_case() -> None:
+    assert {case for case, _ in known_failures()} <= {case.name for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    found = outcome(case)
+    for engine in ENGINES:
+        reason = known_failures().get((case.name, engine))
+        if reason is None:
+            assert found[engine] == "", f"{engine}: {found[engine]}"
+        else:
+            assert found[engine] != "", f"{engine} passes, but is listed as failing: {reason}"
