@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from tests.engines import ENGINES, check_node
+from tests.engines import ENGINES, check_node, converted, run
 
 RNG = np.random.default_rng(11)
 F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -175,6 +175,24 @@ def test_branches_that_do_not_fit(then: Any, other: Any, wanted: str) -> None:
     made = model([chosen], [value("c", B, []), value("x", F, [2, 3]), value("w", F, [4])], [value("y")])
     with pytest.raises(converter.ConversionError, match=wanted):
         converter.convert_model(made)
+
+
+@pytest.mark.parametrize("kind", [F, INT, B])
+@pytest.mark.parametrize("rows", [2, "n"])
+@pytest.mark.parametrize("in_then", [True, False])
+def test_a_branch_at_odds_with_the_shapes_fails_when_it_is_taken(kind: int, rows: Any, in_then: bool) -> None:
+    """The other one works; onnxruntime does not get past its type inference, so it is computed by hand."""
+    odd = branch(node("Add", "x w", "o"), node("Cast", "o", "oc", to=kind), kind=kind)
+    good = branch(node("Neg", "x", "g"), node("Cast", "g", "gc", to=kind), kind=kind)
+    chosen = node("If", "c", "y", then_branch=odd if in_then else good, else_branch=good if in_then else odd)
+    inputs = [value("c", B, []), value("x", F, [rows, 3]), value("w", F, [4])]
+    made = model([chosen], inputs, [value("y", kind)])
+    feeds = {"c": np.array(not in_then), "x": np.array([[1, 0, 3], [-4, 5, 6]], np.float32), "w": normal(4)}
+    check_node(made, feeds, [(-feeds["x"]).astype(helper.tensor_dtype_to_np_dtype(kind))])
+    ir = converted(made)
+    for engine in ENGINES:
+        with pytest.raises(Exception, match="contradicts the shapes around it"):
+            run(engine, ir, {**feeds, "c": np.array(in_then)})
 
 
 # --- Loop ---
