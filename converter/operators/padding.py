@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.context import Context
+from converter.exact_integers import select
 from converter.registry import onnx_op
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
@@ -67,6 +68,17 @@ def pad_19(
 _OLD_MODES = ("constant", "reflect", "edge")
 
 
+def _padded_with_computed(ctx: Context, data: Output, before: Output, after: Output, fill: Output) -> Output:
+    """Where the value to pad with is computed at execution: the CPU plug-in would pad with 0 instead."""
+    pad = padding.Pad12(pad_mode="constant")
+    padded = ctx.emit(pad, data, before, after, ctx.like(_zero(data), data))
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, "i32"), extents(ctx, data))
+    kept = ctx.emit(
+        elementwise.Equal1(), ctx.emit(pad, ones, before, after, ctx.constant(0, "i32")), ctx.constant(1, "i32")
+    )
+    return select(ctx, kept, padded, fill)
+
+
 def _padded(
     ctx: Context,
     data: Output,
@@ -83,6 +95,8 @@ def _padded(
         return _wrapped(ctx, data, before, after)
     if mode == "constant":
         fill = ctx.like(_zero(data), data) if value is None else as_scalar(ctx, value, "the value to pad with")
+        if fill.type.constant is None:
+            return _padded_with_computed(ctx, data, before, after, fill)
         return ctx.emit(padding.Pad12(pad_mode="constant"), data, before, after, fill)
     if mode == "reflect" and _is_reflected_twice(data, before, after):
         return _reflected_far(ctx, data, before, after)

@@ -135,3 +135,13 @@ def test_types_of_pad(dtype: np.dtype[Any], mode: str) -> None:
 def test_contradictions(opset: int, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(node_model("Pad", {"x": X}, opset=opset, **arguments))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])
+@pytest.mark.parametrize("pads", [[1, 0, 2, 1], [0, -1, 1, 0]])
+def test_a_value_that_is_computed_at_execution(dtype: type, pads: list[int]) -> None:
+    """OpenVINO's own Pad fills with 0 then."""
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    feeds = {"x": x, "value": np.array(7, dtype)}
+    model = node_model("Pad", feeds, opset=18, constants={"pads": np.array(pads)}, order=["x", "pads", "value"])
+    check_node(model, feeds)
