@@ -18,6 +18,7 @@ from ir_runtime.operations import elementwise, generation, indexing, movement, p
 from ..context import Context
 from ..registry import onnx_op
 from ..windows import Geometry, cropped, make_geometry, pad, spatial_extents, windows_at_execution
+from .shapes import in_type
 
 # --- AveragePool ---
 
@@ -274,7 +275,7 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
         raise ctx.invalid(f"p must be positive, but is {p}")
     kind = x.element_type
     wide = element_types.f32 if kind.bits < 32 else kind
-    values = _converted(ctx, x, wide)
+    values = in_type(ctx, x, wide)
     powers = _raised(ctx, ctx.emit(elementwise.Abs1(), values), p)
     placed = geometry.place(ctx, x)
     none = [0] * len(geometry.axes)
@@ -288,11 +289,7 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
         padded = windows.pad_beyond(ctx, windows.pad(ctx, powers, zero), zero)
         means = windows.cut(ctx, ctx.emit(layer, padded))
     sums = ctx.emit(elementwise.Multiply1(), means, ctx.like(math.prod(geometry.kernel), means))
-    return _converted(ctx, _raised(ctx, sums, 1 / p), kind)
-
-
-def _converted(ctx: Context, x: Output, kind: element_types.ElementType) -> Output:
-    return x if x.element_type is kind else ctx.emit(elementwise.Convert1(destination_type=kind), x)
+    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
 
 
 def _raised(ctx: Context, x: Output, exponent: float) -> Output:
@@ -383,10 +380,10 @@ def global_lp_pool_1(ctx: Context, x: Output, *, p: float = 2.0) -> Output:
     if p in (1, 2):
         return ctx.emit((reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4)(keep_dims=True), x, axes)
     kind = x.element_type
-    wide = _converted(ctx, x, element_types.f32 if kind.bits < 32 else kind)
+    wide = in_type(ctx, x, element_types.f32 if kind.bits < 32 else kind)
     powers = _raised(ctx, ctx.emit(elementwise.Abs1(), wide), p)
     sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
-    return _converted(ctx, _raised(ctx, sums, 1 / p), kind)
+    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
 
 
 @onnx_op("GlobalLpPool", versions=(2, 22))

@@ -22,6 +22,8 @@ from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, generation, indexing, inputs_outputs, movement, reduction, sorting
 from ir_runtime.shapes import normalize_axes, normalize_axis
 
+from .shapes import counted, drop_dimensions, extent, extents, from_front, in_type, membership, rank_of
+
 _INTEGERS = (element_types.i32, element_types.i64, element_types.u32, element_types.u64)
 
 
@@ -41,10 +43,6 @@ Body = Callable[[Context, Output, Axes], Output]
 
 def _apply(ctx: Context, cls: type[reduction.Reduction], data: Output, axes: Axes) -> Output:
     return ctx.emit(cls(keep_dims=axes.keep), data, axes.output)
-
-
-def _in_type(ctx: Context, data: Output, kind: ElementType) -> Output:
-    return data if data.element_type is kind else ctx.emit(elementwise.Convert1(destination_type=kind), data)
 
 
 def _wide(kind: ElementType) -> ElementType:
@@ -109,7 +107,7 @@ def _integer_sum(ctx: Context, data: Output, axes: Axes) -> Output:
 def _integer_mean(ctx: Context, data: Output, axes: Axes) -> Output:
     """Long division of the sum by the count, from the highest group of bits; rounds towards zero."""
     pieces, width = _pieces(ctx, data, axes)
-    count = _in_type(ctx, _element_count(ctx, data, axes), data.element_type)
+    count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
     zero = ctx.like(0, data)
     one = ctx.like(1, data)
     quotients: list[Output] = []
@@ -139,7 +137,7 @@ def _integer_mean(ctx: Context, data: Output, axes: Axes) -> Output:
 
 def _element_count(ctx: Context, data: Output, axes: Axes) -> Output:
     """How many elements each result is made from, as i64."""
-    chosen = ctx.emit(indexing.Gather8(), _extents(ctx, data), axes.output, ctx.constant(0))
+    chosen = ctx.emit(indexing.Gather8(), extents(ctx, data), axes.output, ctx.constant(0))
     if chosen.shape.has_rank and chosen.shape.rank == 0:
         return chosen
     return ctx.emit(reduction.ReduceProd1(), chosen, ctx.constant([0]))
@@ -177,7 +175,7 @@ def _mean(ctx: Context, data: Output, axes: Axes) -> Output:
     if not _may_be_empty(data, axes):
         return mean
     # The CPU plug-in says 0 for the mean of nothing; 0/count is NaN just then, and 0 otherwise.
-    count = _in_type(ctx, _element_count(ctx, data, axes), data.element_type)
+    count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
     return ctx.emit(elementwise.Add1(), mean, ctx.emit(elementwise.Divide1(), ctx.like(0, data), count))
 
 
@@ -202,27 +200,27 @@ def _absolute(ctx: Context, data: Output) -> Output:
 
 
 def _l2(ctx: Context, data: Output, axes: Axes) -> Output:
-    values = _in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_integral else data
-    return _in_type(ctx, _apply(ctx, reduction.ReduceL2_4, values, axes), data.element_type)
+    values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_integral else data
+    return in_type(ctx, _apply(ctx, reduction.ReduceL2_4, values, axes), data.element_type)
 
 
 def _sum_square(ctx: Context, data: Output, axes: Axes) -> Output:
     if data.element_type in _INTEGERS:
         return _integer_sum(ctx, ctx.emit(elementwise.Multiply1(), data, data), axes)
-    values = _in_type(ctx, data, _wide(data.element_type))
+    values = in_type(ctx, data, _wide(data.element_type))
     squares = ctx.emit(elementwise.Multiply1(), values, values)
-    return _in_type(ctx, _apply(ctx, reduction.ReduceSum1, squares, axes), data.element_type)
+    return in_type(ctx, _apply(ctx, reduction.ReduceSum1, squares, axes), data.element_type)
 
 
 def _log_sum(ctx: Context, data: Output, axes: Axes) -> Output:
-    values = _in_type(ctx, data, _wide(data.element_type))
+    values = in_type(ctx, data, _wide(data.element_type))
     total = _apply(ctx, reduction.ReduceSum1, values, axes)
-    return _in_type(ctx, ctx.emit(elementwise.Log1(), total), data.element_type)
+    return in_type(ctx, ctx.emit(elementwise.Log1(), total), data.element_type)
 
 
 def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     """log(sum(exp(x - m))) + m with the maximum m, so that nothing overflows; m = 0 where infinite."""
-    values = _in_type(ctx, data, _wide(data.element_type))
+    values = in_type(ctx, data, _wide(data.element_type))
     kept = Axes(axes.output, True, axes.known)
     greatest = _apply(ctx, reduction.ReduceMax1, values, kept)
     infinite = ctx.emit(elementwise.IsInf10(), greatest)
@@ -233,7 +231,7 @@ def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     if not axes.keep:
         # Every reduced dimension has extent 1 by now, so any reduction drops it without elementwise.
         result = _apply(ctx, reduction.ReduceMax1, result, axes)
-    return _in_type(ctx, result, data.element_type)
+    return in_type(ctx, result, data.element_type)
 
 
 def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction], other: int) -> Body:
@@ -242,7 +240,7 @@ def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction],
             if axes.known is not None:
                 return _apply(ctx, logical, data, axes)
             # The CPU plug-in runs a logical reduction only over axes it knows beforehand.
-            numbers = _apply(ctx, cls, _in_type(ctx, data, element_types.i32), axes)
+            numbers = _apply(ctx, cls, in_type(ctx, data, element_types.i32), axes)
             return ctx.emit(elementwise.Greater1(), numbers, ctx.constant(0, "i32"))
         if data.element_type in _INTEGERS:
             return _integer_extreme(ctx, data, axes, cls, other)
@@ -267,8 +265,8 @@ def _square(ctx: Context, data: Output) -> Output:
 
 
 def _log(ctx: Context, data: Output) -> Output:
-    values = _in_type(ctx, data, _wide(data.element_type))
-    return _in_type(ctx, ctx.emit(elementwise.Log1(), values), data.element_type)
+    values = in_type(ctx, data, _wide(data.element_type))
+    return in_type(ctx, ctx.emit(elementwise.Log1(), values), data.element_type)
 
 
 # --- axes, and the shared frame around every member ---
@@ -277,7 +275,7 @@ def _log(ctx: Context, data: Output) -> Output:
 def _all_axes(ctx: Context, data: Output) -> Output:
     if data.shape.has_rank:
         return ctx.constant(np.arange(data.shape.rank))
-    return ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), _rank(ctx, data), ctx.constant(1))
+    return counted(ctx, rank_of(ctx, data))
 
 
 def _identity_value(name: str, kind: ElementType) -> object:
@@ -330,15 +328,15 @@ class _Member:
         )
         if not empty:
             return self.body(ctx, data, axes)
-        numbers = _in_type(ctx, data, element_types.i32)
+        numbers = in_type(ctx, data, element_types.i32)
         shaped = _apply(ctx, reduction.ReduceSum1, numbers, axes)
         value = ctx.like(_identity_value(self.name, data.element_type), data)
-        return ctx.emit(movement.Broadcast3(mode="numpy"), value, _extents(ctx, shaped))
+        return ctx.emit(movement.Broadcast3(mode="numpy"), value, extents(ctx, shaped))
 
     def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
         """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""
         one = ctx.constant([1])
-        more = ctx.emit(elementwise.Add1(), _counted_from_front(ctx, _rank(ctx, data), axes), one)
+        more = ctx.emit(elementwise.Add1(), from_front(ctx, axes, rank_of(ctx, data)), one)
         more = ctx.emit(movement.Concat1(axis=0), ctx.constant([0]), more)
         longer = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([0]))
         return ctx.emit(movement.Squeeze1(), self._reduced(ctx, longer, Axes(more, True, None)), ctx.constant([0]))
@@ -347,7 +345,7 @@ class _Member:
         """Axes that are only known at execution; their number may be known."""
         if axes.shape.has_rank and axes.shape.rank != 1:
             raise ctx.invalid(f"axes must be a list, but have the shape {axes.shape}")
-        axes = _in_type(ctx, axes, element_types.i64)
+        axes = in_type(ctx, axes, element_types.i64)
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
@@ -355,61 +353,22 @@ class _Member:
             kept = self._with_one_axis_more(ctx, data, axes)
             return kept if keep else ctx.emit(movement.Squeeze1(), kept, axes)
         # The CPU plug-in refuses some 16-bit reductions over axes that it does not know beforehand.
-        values = _in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
-        kept = _in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
+        values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
+        kept = in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
         if keep:
             return kept
-        if number.is_static and data.shape.has_rank and number.value <= data.shape.rank:
-            return _drop(ctx, kept, axes, data.shape.rank - number.value)
-        return ctx.emit(movement.Squeeze1(), kept, axes)
-
-
-def _extents(ctx: Context, data: Output) -> Output:
-    return ctx.emit(generation.ShapeOf3(output_type="i64"), data)
-
-
-def _counted_from_front(ctx: Context, rank: Output, axes: Output) -> Output:
-    behind = ctx.emit(elementwise.Less1(), axes, ctx.constant(0))
-    return ctx.emit(elementwise.Select1(), behind, ctx.emit(elementwise.Add1(), axes, rank), axes)
-
-
-def _membership(ctx: Context, rank: Output, axes: Output) -> Output:
-    """For every dimension 1 where it is among ``axes`` (which may count from the end), else 0; i64."""
-    numbers = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), rank, ctx.constant(1))
-    front = _counted_from_front(ctx, rank, axes)
-    column = ctx.emit(movement.Unsqueeze1(), numbers, ctx.constant([1]))
-    equal = ctx.emit(elementwise.Equal1(), column, ctx.emit(movement.Unsqueeze1(), front, ctx.constant([0])))
-    ones = _in_type(ctx, equal, element_types.i64)
-    return ctx.emit(reduction.ReduceSum1(), ones, ctx.constant([1]))
-
-
-def _rank(ctx: Context, data: Output) -> Output:
-    if data.shape.has_rank:
-        return ctx.constant(data.shape.rank)
-    return ctx.emit(movement.Squeeze1(), _extents(ctx, _extents(ctx, data)), ctx.constant([0]))
+        return drop_dimensions(ctx, kept, axes)
 
 
 def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
     """``axes``, or every dimension where there are none at execution."""
-    member = _membership(ctx, _rank(ctx, data), axes)
+    member = membership(ctx, rank_of(ctx, data), axes)
     some = ctx.emit(reduction.ReduceMax1(keep_dims=True), member, ctx.constant([0]))
     chosen = ctx.emit(
         elementwise.Select1(), ctx.emit(elementwise.Equal1(), some, ctx.constant([0])), ctx.constant([1]), member
     )
     found = ctx.emit(indexing.NonZero3(output_type="i64"), chosen)
     return ctx.emit(movement.Squeeze1(), found, ctx.constant([0]))
-
-
-def _drop(ctx: Context, kept: Output, axes: Output, rank: int) -> Output:
-    """Drop the reduced dimensions by a Reshape to ``rank`` extents, so that the rank stays known."""
-    if rank == 0:
-        return ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
-    member = _membership(ctx, _rank(ctx, kept), axes)
-    # The dimensions that are left have the smallest values; sorted by index they keep their order.
-    order = sorting.TopK3(axis=0, mode="min", sort="index", index_element_type="i64")
-    left = ctx.emit_all(order, member, ctx.constant(rank))[1]
-    extents = ctx.emit(indexing.Gather8(batch_dims=0), _extents(ctx, kept), left, ctx.constant(0))
-    return ctx.emit(movement.Reshape1(special_zero=False), kept, extents)
 
 
 def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[int]) -> None:
@@ -453,13 +412,11 @@ def _arg_extreme(name: str, mode: str) -> None:
         """The index of the extreme along ``axis``; of equal ones the first, or the last."""
         rank = ctx.rank(data, "the data")
         at = normalize_axis(axis, rank)
-        source, extent = data, _extent(ctx, data, at)
-        if select_last_index:
-            source = _reversed(ctx, data, at)
+        source = _reversed(ctx, data, at) if select_last_index else data
         op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type="i64", stable=True)
         found = ctx.emit_all(op, source, ctx.constant(1))[1]
         if select_last_index:
-            last = ctx.emit(elementwise.Subtract1(), extent, ctx.constant(1))
+            last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, at), ctx.constant(1))
             found = ctx.emit(elementwise.Subtract1(), last, found)
         return found if keepdims else ctx.emit(movement.Squeeze1(), found, ctx.constant([at]))
 
@@ -467,12 +424,8 @@ def _arg_extreme(name: str, mode: str) -> None:
     onnx_op(name, versions=(12, 13))(later)
 
 
-def _extent(ctx: Context, data: Output, axis: int) -> Output:
-    return ctx.emit(indexing.Gather8(), _extents(ctx, data), ctx.constant(axis), ctx.constant(0))
-
-
 def _reversed(ctx: Context, data: Output, axis: int) -> Output:
-    last = ctx.emit(elementwise.Subtract1(), _extent(ctx, data, axis), ctx.constant(1))
+    last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, axis), ctx.constant(1))
     numbers = ctx.emit(generation.Range4(output_type="i64"), last, ctx.constant(-1), ctx.constant(-1))
     return ctx.emit(indexing.Gather8(), data, numbers, ctx.constant(axis))
 
