@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from converter.context import Context
 from converter.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, movement, reduction
+from ir_runtime.operations import elementwise, linear_algebra, movement, reduction
 
 from .convolution import convolved
 from .generation import range_11
@@ -40,6 +40,12 @@ def expand_dims(ctx: Context, x: Output, axis: Output) -> Output:
     if values.size != 1:
         raise ctx.invalid(f"the axis must be one number, but is {values}")
     return ctx.emit(movement.Unsqueeze1(), x, ctx.constant([int(values[0])]))
+
+
+@onnx_op("Inverse", domain=MICROSOFT, versions=(1,))
+def inverse(ctx: Context, x: Output) -> Output:
+    """The inverse of each of the square matrices ``[..., M, M]``."""
+    return ctx.emit(linear_algebra.Inverse14(adjoint=False), x)
 
 
 @onnx_op("BiasAdd", domain=MICROSOFT, versions=(1,))

@@ -179,6 +179,7 @@ ROWS = [
     row("Range", "step", {"a": np.array(1, np.int32), "b": np.array(9, np.int32), "d": np.array(3, np.int32)}),
     row("Range", "one", {"a": np.array(1.5, np.float32), "b": np.array(6.0, np.float32)}),
     row("ExpandDims", "front", {"x": f(3, 4), "a": np.array(-1, np.int32)}, held=("a",)),
+    row("Inverse", "batch", {"x": f(2, 3, 3) + 3 * np.eye(3, dtype=np.float32)}),
     row("CDist", "squares", {"a": f(3, 4), "b": f(5, 4)}, shapes={"a": ["m", 4], "b": [None, 4]}),
     row("CDist", "roots", {"a": f(3, 4), "b": f(5, 4)}, {"metric": "euclidean"}),
 ]
