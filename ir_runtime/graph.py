@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .element_types import ElementType
@@ -123,14 +123,6 @@ class Model:
         """What the results return."""
         return [node.inputs[0] for node in self.results]
 
-    def consumers(self) -> dict[Output, list[tuple[Node, int]]]:
-        """For every output, the (node, input index) pairs that read it."""
-        found: dict[Output, list[tuple[Node, int]]] = {}
-        for node in self.nodes():
-            for index, source in enumerate(node.inputs):
-                found.setdefault(source, []).append((node, index))
-        return found
-
 
 def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
     """Depth first without recursion; ``state`` is False while a node is open, True when done."""
@@ -158,14 +150,14 @@ def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
 
 
 @dataclass(frozen=True)
-class InputMap:
-    """One ``<input>`` of a port map: which input of the layer feeds which parameter of the body.
+class PortMap:
+    """One entry of a port map: a port of the layer, and what belongs to it inside the body.
 
-    ``external`` is None for the iteration counter of a Loop. With ``axis`` the input is sliced.
+    With ``axis`` the tensor is cut into slices, or joined from them.
     """
 
     external: int | None
-    parameter: int
+    internal: int
     axis: int | None = None
     start: int = 0
     end: int = -1
@@ -173,21 +165,23 @@ class InputMap:
     part_size: int = 1
 
 
-@dataclass(frozen=True)
-class OutputMap:
-    """One ``<output>`` of a port map: which result of the body becomes which output of the layer.
+class InputMap(PortMap):
+    """Which input of the layer feeds which parameter of the body; None is a Loop's iteration counter."""
 
-    ``external`` is None for the execution condition of a Loop. With ``axis`` the iterations' values
-    are concatenated; without, the last one counts.
+    @property
+    def parameter(self) -> int:
+        return self.internal
+
+
+class OutputMap(PortMap):
+    """Which result of the body becomes which output of the layer; None is a Loop's execution condition.
+
+    With ``axis`` the iterations' values are concatenated; without, the last one counts.
     """
 
-    external: int | None
-    result: int
-    axis: int | None = None
-    start: int = 0
-    end: int = -1
-    stride: int = 1
-    part_size: int = 1
+    @property
+    def result(self) -> int:
+        return self.internal
 
 
 @dataclass(frozen=True)
@@ -199,11 +193,3 @@ class SubGraph:
     outputs: tuple[OutputMap, ...]
     back_edges: tuple[tuple[int, int], ...] = ()
     """(result, parameter): the result's value is the parameter's in the next iteration."""
-
-    def output_count(self) -> int:
-        return sum(1 for entry in self.outputs if entry.external is not None)
-
-
-def tensor_types(outputs: Sequence[Output]) -> list[TensorType]:
-    """The types of several outputs."""
-    return [output.type for output in outputs]

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .errors import ModelError
-from .graph import Model, Node, Output
+from .graph import Node, Output
 from .operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
 from .shapes import PartialShape
 
@@ -46,14 +45,3 @@ def _bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
 def make_node(op: Operation, inputs: Sequence[Output], name: str = "") -> Node:
     """A node whose output types are inferred; raises :class:`InferenceError` as ``op.infer`` does."""
     return Node(op, inputs, infer_types(op, [source.type for source in inputs]), name)
-
-
-def infer_model(model: Model) -> None:
-    """Infer every node's output types anew, in order; errors name the layer."""
-    for node in model.nodes():
-        try:
-            types = infer_types(node.op, [source.type for source in node.inputs])
-        except ModelError as error:
-            raise type(error)(f"layer '{node.name}' ({node.op.type}, opset{node.op.opset}): {error}") from error
-        for output, inferred in zip(node.outputs, types):
-            output.type = inferred

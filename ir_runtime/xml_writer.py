@@ -14,7 +14,7 @@ from typing import IO
 from lxml import etree
 
 from .errors import ModelError
-from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
+from .graph import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
 from .tensor_names import join_names
 from .weights import WeightsLayout
 
@@ -220,7 +220,7 @@ def _add_subgraph(
 def _add_map(
     ports: etree._Element,
     tag: str,
-    entry: InputMap | OutputMap,
+    entry: PortMap,
     external: int | None,
     internal: int,
     purpose: str,
