@@ -11,9 +11,9 @@ from onnx import GraphProto, TensorProto
 
 from ir_runtime.constant_folding import fold
 from ir_runtime.element_types import Array, ElementType, element_type
-from ir_runtime.graph import Model, Node, Output, RuntimeInfo
+from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import Operation, TensorType
-from ir_runtime.operations.inputs_outputs import Const1, Identity16
+from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
@@ -121,21 +121,9 @@ class Context:
         """A scalar constant of the element type of ``other``."""
         return self.constant(value, other.element_type)
 
-    def same(self, value: Output) -> Output:
-        """``value`` as an output of the node.
-
-        An input of the graph goes through a layer of its own: OpenVINO forgets an input's name where
-        it is an output, too.
-        """
-        return self.emit(Identity16(), value) if value.node.op.role == "parameter" else value
-
     def wants(self, index: int) -> bool:
         """Whether the model uses the node's output ``index``."""
         return index < len(self.output_names) and self.output_names[index] != ""
-
-    def mark(self, output: Output, info: RuntimeInfo) -> None:
-        """Attach runtime info to the layer that produces ``output``."""
-        output.node.runtime_info += (info,)
 
     def known(self, output: Output, what: str) -> Array:
         """The values of ``output``; unsupported where they are only known at execution."""

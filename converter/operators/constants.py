@@ -98,7 +98,7 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
 @onnx_op("Identity", versions=(1, 13, 14, 16, 19, 21, 23, 24, 25), takes_values=True)
 def identity(ctx: Context, x: Value) -> Value:
     """The input, which may be a sequence or an optional."""
-    return ctx.same(x) if isinstance(x, Output) else x
+    return x
 
 
 # --- Cast ---
@@ -112,7 +112,7 @@ def _cast(ctx: Context, x: Output, kind: ElementType, saturate: bool = True, rou
     if round_mode not in ("up", "down", "nearest"):
         raise ctx.invalid(f"round_mode must be up, down or nearest, but is {round_mode!r}")
     if source is kind:
-        return ctx.same(x)
+        return x
     if element_types.string in (source, kind):
         return _cast_of_strings(ctx, x, kind)
     if kind is element_types.boolean:
@@ -235,9 +235,9 @@ def cast_like(ctx: Context, x: Output, target_type: Output, *, saturate: int = 1
 def _undropped(ctx: Context, x: Output, mask_type: ElementType) -> tuple[Output, Output | None]:
     """The input, and a mask that says that all of it was kept."""
     if not ctx.wants(1):
-        return ctx.same(x), None
+        return x, None
     shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
-    return ctx.same(x), ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, mask_type), shape)
+    return x, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, mask_type), shape)
 
 
 @onnx_op("Dropout", versions=(1,))

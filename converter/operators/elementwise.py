@@ -114,7 +114,7 @@ def _any_number(
             total = body(ctx, total, value)
         if finish:
             total = finish(ctx, total, len(values))
-        return ctx.same(total)
+        return total
 
     def translate(ctx: Context, *values: Output) -> Output:
         return reduce(ctx, values)
@@ -335,7 +335,7 @@ _one_input("BitwiseNot", _layer(ir.BitwiseNot13), (18,))
 
 
 def _absolute(ctx: Context, x: Output) -> Output:
-    return _wrapping(ir.Abs1)(ctx, x) if x.element_type.is_signed else ctx.same(x)
+    return _wrapping(ir.Abs1)(ctx, x) if x.element_type.is_signed else x
 
 
 def _sign(ctx: Context, x: Output) -> Output:

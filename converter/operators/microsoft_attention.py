@@ -281,7 +281,7 @@ def multi_head_attention(
     if unidirectional:
         added.append(_causal(ctx, q, k))
     made = attended(ctx, q, k, v, Scores(scale, added=tuple(part for part in added if part is not None)))
-    return made, ctx.same(k), ctx.same(v)
+    return made, k, v
 
 
 def _queries_keys_values(
@@ -467,7 +467,7 @@ def group_query_attention(
     group = num_heads // kv_num_heads
     scores = Scores(scale, softcap or 0.0, tuple(added), sink)
     made = attended(ctx, q, _repeated(ctx, k, kv_num_heads, group), _repeated(ctx, v, kv_num_heads, group), scores)
-    return made, ctx.same(k), ctx.same(v)
+    return made, k, v
 
 
 def _repeated(ctx: Context, x: Output, heads: int, group: int) -> Output:

@@ -19,7 +19,7 @@ from converter.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, inputs_outputs, movement, reduction, sorting
+from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, sorting
 from ir_runtime.shapes import normalize_axes, normalize_axis
 
 from .shapes import counted, drop_dimensions, extent, extents, from_front, in_type, membership, rank_of
@@ -257,7 +257,7 @@ _min = _extreme(reduction.ReduceMin1, reduction.ReduceLogicalAnd1, 0xFFFF)
 
 
 def _same(ctx: Context, data: Output) -> Output:
-    return ctx.emit(inputs_outputs.Identity16(), data)
+    return data
 
 
 def _square(ctx: Context, data: Output) -> Output:

@@ -35,7 +35,7 @@ def _clamped(ctx: Context, x: Output, low: Output | None, high: Output | None) -
             return ctx.emit(activation.Clamp1(min=min(least, most), max=most), x)
     if low is not None:
         x = exact.extreme(ctx, ir.Maximum1, x, _scalar(ctx, low))
-    return ctx.same(x) if high is None else exact.extreme(ctx, ir.Minimum1, x, _scalar(ctx, high))
+    return x if high is None else exact.extreme(ctx, ir.Minimum1, x, _scalar(ctx, high))
 
 
 def _greatest(ctx: Context, x: Output) -> float:
@@ -64,7 +64,7 @@ def clip_1(
         return ctx.emit(activation.Clamp1(min=min if min < max else max, max=max), x)
     if min is not None:
         return ctx.emit(ir.Maximum1(), x, ctx.like(min, x))
-    return ctx.same(x) if max is None else ctx.emit(ir.Minimum1(), x, ctx.like(max, x))
+    return x if max is None else ctx.emit(ir.Minimum1(), x, ctx.like(max, x))
 
 
 @onnx_op("Clip", versions=(6,))
