@@ -11,6 +11,7 @@ import numpy as np
 import openvino
 
 import ir_runtime
+from ir_runtime.shapes import PartialShape
 from tests.engines import assert_close, run_numpy, run_openvino
 
 
@@ -45,3 +46,13 @@ def check_peers(
     for value, want in zip(run_openvino(ours, named), expected):
         assert_close(value, want, rtol=rtol, atol=atol)
     return written
+
+
+def check_inference(outputs: Sequence[Any], parameters: Sequence[Any]) -> None:
+    """Hold the element types and shapes that are inferred here against OpenVINO's."""
+    model = ir_runtime.read_model(*written_by_openvino(outputs, parameters))
+    theirs = [out.output(0) if hasattr(out, "output") else out for out in outputs]
+    assert len(model.outputs) == len(theirs)
+    for found, wanted in zip(model.outputs, theirs):
+        assert str(found.element_type) == wanted.get_element_type().get_type_name()
+        assert found.shape == PartialShape.parse(str(wanted.get_partial_shape()))
