@@ -6,7 +6,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, enum, operation, type_of_elements
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
+
+from .boxes import Shares, by_score, shares_of, unsuppressed
 
 
 def ranked(what: str, shape: PartialShape, rank: int) -> PartialShape:
@@ -35,36 +37,32 @@ def same_extent(what: str, *extents: Dimension) -> Dimension:
     return found
 
 
-class _NonMaxSuppression(Operation):
+class Suppression(Operation):
     """Takes boxes in the order of their scores, without those that overlap one taken before too much.
 
-    Inputs: boxes ``[batches, boxes, 4]``, scores ``[batches, classes, boxes]``, then scalars: the most
-    boxes a class may have (0 by default), the intersection over union from which on a box is
-    suppressed, the score that must be exceeded, and (from revision 5) the sigma of soft suppression,
-    which lowers the scores of overlapping boxes by ``exp(-iou^2 / (2 sigma))`` instead of taking the
-    boxes away. Boxes are two opposite corners ``y1, x1, y2, x2``, or ``x, y`` of the centre with width
-    and height.
-
-    The output has one row ``batch, class, box`` for each box taken, by batch, class and score, or with
-    ``sort_result_descending`` by score alone.
+    The first inputs are boxes ``[batches, boxes, coordinates]`` and scores ``[batches, classes, boxes]``,
+    then scalars: the most boxes a class may have (0 by default), the intersection over union that
+    suppresses a box, the score that must be exceeded, and sigma where suppression may be soft.
     """
 
-    inputs = (2, 5)
-    box_encoding: str = enum("corner", "corner", "center")
+    coordinates: ClassVar[int] = 4
+    equal_suppresses: ClassVar[bool] = True
+    """Whether an intersection over union equal to the threshold is too much already."""
     sort_result_descending: bool = boolean(True)
 
     def index_type(self) -> ElementType:
         return element_types.i64
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        return [TensorType(self.index_type(), self._selected(inputs))]
+    def shares(self, boxes: Array) -> Shares:
+        """How much the boxes of one image overlap."""
+        raise NotImplementedError
 
-    def _selected(self, inputs: Sequence[TensorType]) -> PartialShape:
+    def selected(self, inputs: Sequence[TensorType]) -> PartialShape:
         """The shape of the list of boxes taken."""
         boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 3)
         same_extent("the number of batches of boxes and scores", boxes[0], scores[0])
         count = same_extent("the number of boxes and of their scores", boxes[1], scores[2])
-        same_extent("the number of a box's coordinates", boxes[2], Dimension(4, 4))
+        same_extent("the number of a box's coordinates", boxes[2], as_dimension(self.coordinates))
         for value, what in zip(inputs[2:], ("the limit", "the IoU threshold", "the score threshold", "sigma")):
             if not value.shape.element_count().contains(1):
                 raise InferenceError(f"{what} must be a single number, but has the shape {value.shape}")
@@ -74,20 +72,21 @@ class _NonMaxSuppression(Operation):
             most = min(most, max(int(limit.reshape(-1)[0]), 0))
         return PartialShape([Dimension(0, (scores[0] * scores[1] * Dimension(0, most)).high), 3])
 
-    def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
-        return self.select(*inputs)[0]
-
     def select(self, boxes: Array, scores: Array, *options: Array) -> tuple[Array, Array]:
         """The rows ``batch, class, box``, and the score of each, which soft suppression may have lowered."""
         given = [float(option.reshape(-1)[0]) for option in options]
         limit, overlap, least, sigma = given + [0.0, 0.0, 0.0, 0.0][len(given) :]
-        corners = _corners(boxes, self.box_encoding)
         rows: list[tuple[int, int, int]] = []
         kept_scores: list[Any] = []
         for batch, of_batch in enumerate(scores):
-            for kind, of_class in enumerate(of_batch):
-                arguments = (corners[batch], of_class.astype(np.float32), int(limit), overlap, least)
-                found, values = _soft(*arguments, sigma) if sigma > 0 else _hard(*arguments)
+            shares = self.shares(boxes[batch])
+            for kind, of_class in enumerate(of_batch.astype(np.float32)):
+                if sigma > 0:
+                    found, values = _soft(shares, of_class, int(limit), least, sigma)
+                else:
+                    order = by_score(of_class, least)
+                    found = unsuppressed(order, shares, overlap, int(limit), inclusive=self.equal_suppresses)
+                    values = list(of_class[found])
                 rows += [(batch, kind, box) for box in found]
                 kept_scores += values
         table, values_taken = np.array(rows, np.int64).reshape(-1, 3), np.array(kept_scores, np.float32)
@@ -95,6 +94,29 @@ class _NonMaxSuppression(Operation):
             order = np.argsort(-values_taken, kind="stable")
             table, values_taken = table[order], values_taken[order]
         return table.astype(self.index_type().dtype), values_taken
+
+
+class _NonMaxSuppression(Suppression):
+    """Boxes along the axes: two opposite corners ``y1, x1, y2, x2``, or centre, width and height.
+
+    From revision 5 on suppression may be soft: it lowers the scores of overlapping boxes by
+    ``exp(-iou^2 / (2 sigma))`` instead of taking the boxes away.
+
+    The output has one row ``batch, class, box`` for each box taken, by batch, class and score, or with
+    ``sort_result_descending`` by score alone.
+    """
+
+    inputs = (2, 5)
+    box_encoding: str = enum("corner", "corner", "center")
+
+    def shares(self, boxes: Array) -> Shares:
+        return shares_of(_corners(boxes, self.box_encoding))
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(self.index_type(), self.selected(inputs))]
+
+    def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
+        return self.select(*inputs)[0]
 
 
 def _corners(boxes: Array, encoding: str) -> Array:
@@ -106,40 +128,18 @@ def _corners(boxes: Array, encoding: str) -> Array:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 
 
-def overlaps(box: Array, boxes: Array) -> Array:
-    """Intersection over union of a box ``[4]`` with others ``[n, 4]``; 0 where either has no area."""
-    sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
-    common = np.prod(np.maximum(sides, 0), axis=1)
-    areas, area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), np.prod(box[2:] - box[:2])
-    usable = (areas > 0) & (area > 0)
-    return np.where(usable, common, 0) / np.where(usable, areas + area - common, 1)
-
-
-def _hard(boxes: Array, scores: Array, limit: int, overlap: float, least: float) -> tuple[list[int], list[Any]]:
-    order = np.argsort(-scores, kind="stable")
-    order = order[scores[order] > least]
-    taken: list[int] = []
-    while len(order) and len(taken) < limit:
-        best = int(order[0])
-        taken.append(best)
-        order = order[1:]
-        order = order[overlaps(boxes[best], boxes[order]) < np.float32(overlap)]
-    return taken, [scores[i] for i in taken]
-
-
-def _soft(
-    boxes: Array, scores: Array, limit: int, overlap: float, least: float, sigma: float
-) -> tuple[list[int], list[Any]]:
+def _soft(shares: Shares, scores: Array, limit: int, least: float, sigma: float) -> tuple[list[int], list[Any]]:
     current = scores.copy()
     left = current > least
     taken: list[int] = []
     values: list[Any] = []
+    everything = np.arange(len(scores))
     while left.any() and len(taken) < limit:
         best = int(np.argmax(np.where(left, current, -np.inf)))
         taken.append(best)
         values.append(current[best])
         left[best] = False
-        share = overlaps(boxes[best], boxes)
+        share = shares(best, everything)
         current = current * np.exp(np.float32(-0.5 / sigma) * share * share)
         left &= current > least
     return taken, values
@@ -172,7 +172,7 @@ class NonMaxSuppression5(NonMaxSuppression3):
     inputs = (2, 6)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        shape = self._selected(inputs)
+        shape = self.selected(inputs)
         kind = inputs[1].element_type
         return [
             TensorType(self.output_type, shape),
