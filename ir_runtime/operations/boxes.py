@@ -73,3 +73,28 @@ def unsuppressed(
         kept = worst < bound if inclusive else ~(worst > bound)
         order, worst = order[kept], worst[kept]
     return taken
+
+
+def moved(boxes: Array, deltas: Array, pixel: float = 0.0, limit: float | None = None) -> Array:
+    """Boxes whose centre moves by parts of their size, and whose size changes by factors.
+
+    ``deltas`` ``[..., 4]`` are the parts in either direction and the logarithms of the factors, which
+    ``limit`` bounds. The upper ends are where the boxes end, even if ``pixel`` is 1 for the given ones.
+    """
+    kind = boxes.dtype.type
+    sizes = boxes[..., 2:] - boxes[..., :2] + kind(pixel)
+    centres = deltas[..., :2] * sizes + (boxes[..., :2] + kind(0.5) * sizes)
+    powers = deltas[..., 2:] if limit is None else np.minimum(deltas[..., 2:], kind(limit))
+    half = kind(0.5) * (np.exp(powers) * sizes)
+    return np.concatenate([centres - half, centres + half], -1)
+
+
+def clipped(boxes: Array, width: Array, height: Array) -> Array:
+    """Boxes cut to those of the corners ``0, 0`` and ``width, height``."""
+    return np.maximum(np.minimum(boxes, np.stack([width, height, width, height])), 0)
+
+
+def large_enough(boxes: Array, width: Array, height: Array, pixel: float = 0.0) -> Array:
+    """Which boxes have at least that width and that height."""
+    sizes = boxes[..., 2:] - boxes[..., :2] + boxes.dtype.type(pixel)
+    return (sizes[..., 0] >= width) & (sizes[..., 1] >= height)

@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 import openvino
+from openvino.utils.node_factory import NodeFactory
 
 import ir_runtime
 from ir_runtime.shapes import PartialShape
 from tests.engines import assert_close, run_numpy, run_openvino
+
+
+def made(name: str, opset: int, inputs: Sequence[Any], **attributes: Any) -> Any:
+    """OpenVINO's node of any operation, those without a function of their own too."""
+    sources = [node.output(0) if hasattr(node, "output") else node for node in inputs]
+    return NodeFactory(f"opset{opset}").create(name, sources, attributes)
 
 
 def written_by_openvino(outputs: Sequence[Any], parameters: Sequence[Any]) -> tuple[bytes, bytes]:
