@@ -1,4 +1,4 @@
-"""Products of matrices: MatMul and Einsum.
+"""Products of matrices: MatMul, Einsum and GroupedMatMul.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/matmul-1.html
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime.element_types import Array
+from ir_runtime.element_types import Array, dynamic, i32, i64
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, operation, text
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, broadcast_all
@@ -202,3 +202,50 @@ class Einsum7(Operation):
             work = tuple(value.astype(np.float32) for value in inputs)
         result = np.einsum(Equation.parse(self.equation).text(), *work, optimize=len(work) > 1)
         return np.asarray(result).astype(dtype, copy=False)
+
+
+@operation("GroupedMatMul", opset=17)
+class GroupedMatMul17(Operation):
+    """Each group of rows times its own matrix, as a mixture of experts does it.
+
+    a ``[g, m, k]`` and b ``[g, n, k]`` give ``[g, m, n]``. a ``[t, k]`` and b ``[g, n, k]`` need a third
+    input ``[g]``: where the rows of each group end; they give ``[t, n]``, with zeros in rows behind
+    the last group. The matrices of b are transposed.
+    """
+
+    inputs = (2, 3)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        kind = merge_types(inputs[:2])
+        a, b = inputs[0].shape, inputs[1].shape
+        if len(inputs) > 2 and inputs[2].element_type not in (i32, i64, dynamic):
+            raise InferenceError(f"where groups end must be i32 or i64, but is {inputs[2].element_type}")
+        if not a.has_rank or not b.has_rank:
+            return [TensorType(kind, PartialShape.dynamic())]
+        if b.rank != 3 or a.rank not in (2, 3):
+            raise InferenceError(f"groups must be [t, k] or [g, m, k] and matrices [g, n, k], but are {a} and {b}")
+        if a[-1].merge(b[2]) is None:
+            raise InferenceError(f"{a} and {b} must agree in the last dimension")
+        if a.rank == 2:
+            if len(inputs) < 3:
+                raise InferenceError("rows of one matrix need a third input that says where each group ends")
+            if inputs[2].shape.has_rank and inputs[2].shape.rank != 1:
+                raise InferenceError(f"where groups end must be a list, but has the shape {inputs[2].shape}")
+            return [TensorType(kind, PartialShape([a[0], b[1]]))]
+        groups = a[0].merge(b[0])
+        if groups is None:
+            raise InferenceError(f"{a} and {b} must have as many groups")
+        return [TensorType(kind, PartialShape([groups, a[1], b[1]]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        a, b = inputs[:2]
+        matrices = np.swapaxes(b, 1, 2)
+        if a.ndim == 3:
+            return multiplied(a, matrices)
+        ends = inputs[2].tolist()
+        if len(ends) != len(b) or any(not start <= end <= len(a) for start, end in zip([0, *ends], ends)):
+            raise InferenceError(f"{len(b)} groups of {len(a)} rows cannot end at {ends[:8]}")
+        found = np.zeros((len(a), b.shape[1]), a.dtype)
+        for matrix, start, end in zip(matrices, [0, *ends], ends):
+            found[start:end] = multiplied(a[start:end], matrix)
+        return found

@@ -1,4 +1,4 @@
-"""Fourier transforms: DFT, IDFT, RDFT, IRDFT and STFT. Complex numbers are a last dimension of two.
+"""Fourier transforms: DFT, IDFT, RDFT, IRDFT, STFT and ISTFT. Complex numbers are a last dimension of two.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/signals/dft-7.html
 """
@@ -15,6 +15,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, operation
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, normalize_axes
 
+from .detection import ranked
 from .elementwise import merge_types
 
 Transform = Callable[..., Any]
@@ -193,3 +194,92 @@ class STFT15(Operation):
         frames = np.lib.stride_tricks.sliding_window_view(signal.astype(kind), size, -1)[..., ::step, :]
         found = np.fft.rfft(frames[..., :count, :] * whole, axis=-1)
         return as_pairs(np.swapaxes(found, -1, -2) if self.transpose_frames else found, signal.dtype)
+
+
+@operation("ISTFT", opset=16)
+class ISTFT16(Operation):
+    """Real signals of the transforms of their frames, as the least squares of the errors want them.
+
+    Inputs: frames ``[batch, frame / 2 + 1, frames, 2]`` (or of one signal), a window at most as long as
+    a frame (it is put in the middle), scalars: the length of a frame and the steps from one to the
+    next, and optionally the length of the signals, which are cut or filled up with zeros to it (-1:
+    as they are). The output is ``[batch, length]``. ``center`` says that the signals were padded by
+    half a frame on each side, which is dropped, ``normalized`` that the transforms were divided by the
+    square root of a frame's length.
+    """
+
+    inputs = (4, 5)
+    center: bool = boolean(False)
+    normalized: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, window, size, step = inputs[:4]
+        kind = merge_types([data, window])
+        if not (kind.is_real or kind.is_dynamic):
+            raise InferenceError(f"frames and window must be of a floating-point type, but are {kind}")
+        ranked("the window", window.shape, 1)
+        ranked("the length of a frame", size.shape, 0)
+        ranked("the steps between frames", step.shape, 0)
+        shape = data.shape
+        frame = None if size.constant is None else int(size.constant)
+        stride = None if step.constant is None else int(step.constant)
+        self._check(window.shape.element_count().low, 1 if stride is None else stride, frame)
+        if not shape.has_rank:
+            return [TensorType(kind, shape)]
+        if shape.rank not in (3, 4):
+            raise InferenceError(f"the frames must have three or four dimensions, but the shape is {shape}")
+        if frame is not None and not shape[-3].contains(frame // 2 + 1):
+            raise InferenceError(f"frames of {frame} have {frame // 2 + 1} frequencies, but the shape is {shape}")
+        length = DYNAMIC
+        if len(inputs) > 4:
+            length = _only_number(inputs[4])
+        elif frame is not None and stride is not None:
+            length = self._natural(shape[-2], frame, stride)
+        return [TensorType(kind, PartialShape([*shape.dims[:-3], length]))]
+
+    @staticmethod
+    def _check(window: int, step: int, size: int | None) -> None:
+        if step < 1 or (size is not None and not 0 < size >= window):
+            raise InferenceError(
+                f"a window of {window} elements, frames of {size} and steps of {step} do not make a transform"
+            )
+
+    def _natural(self, frames: Dimension, size: int, step: int) -> Dimension:
+        last = Dimension(max(frames.low - 1, 0), frames.high if frames == DYNAMIC else max(frames.high - 1, 0))
+        # An odd frame has one element more behind its middle than before it.
+        return last * step + (size % 2 if self.center else size)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, window, *numbers = inputs
+        size, step = (int(number.reshape(-1)[0]) for number in numbers[:2])
+        self._check(len(window), step, size)
+        wanted = int(numbers[2].reshape(-1)[0]) if len(numbers) > 2 else -1
+        frames = data.shape[-2]
+        natural = self._natural(Dimension(frames, frames), size, step).value
+        length = natural if wanted < 0 else wanted
+        kind = np.result_type(data.dtype, np.float32)
+        before = (size - len(window)) // 2
+        whole = np.pad(window.astype(kind), (before, size - len(window) - before))
+        pieces = np.fft.irfft(np.swapaxes(as_complex(data), -1, -2), size, axis=-1).astype(kind) * whole
+        # Each frame adds to the signal and its squared window to what the sum is divided by.
+        total = np.zeros((*data.shape[:-3], max(frames - 1, 0) * step + size), kind)
+        weight = np.zeros(total.shape[-1], kind)
+        for index in range(frames):
+            place = slice(index * step, index * step + size)
+            total[..., place] += pieces[..., index, :]
+            weight[place] += whole * whole
+        signal = np.divide(total, weight, out=np.zeros_like(total), where=weight != 0)
+        if self.normalized:
+            signal *= kind.type(np.sqrt(size))
+        start = size // 2 if self.center else 0
+        signal = signal[..., start : start + length]
+        missing = [(0, 0)] * (signal.ndim - 1) + [(0, length - signal.shape[-1])]
+        return np.pad(signal, missing).astype(data.dtype)
+
+
+def _only_number(length: TensorType) -> Dimension:
+    """What a scalar or a list of one number says of an extent."""
+    if not length.shape.element_count().contains(1) or (length.shape.has_rank and length.shape.rank > 1):
+        raise InferenceError(f"the length of the signals must be one number, but has the shape {length.shape}")
+    bounds = length.known_bounds
+    return DYNAMIC if bounds is None else bounds.dimensions()[0]
