@@ -1,4 +1,4 @@
-"""Regions of images cut out and pooled to one size: ROIAlign and ROIPooling.
+"""Regions of images cut out and pooled to one size: ROIAlign, ROIAlignRotated and ROIPooling.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-9.html
 """
@@ -12,14 +12,14 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integer, integers, operation, real
+from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
 from ir_runtime.shapes import Dimension, PartialShape
 
 from .detection import ranked, same_extent
 
 
 @dataclass(frozen=True)
-class _Points:
+class Points:
     """Sampling points along one dimension: the two elements around each, how far, and whether inside."""
 
     low: Array
@@ -28,14 +28,19 @@ class _Points:
     inside: Array
 
     @classmethod
-    def around(cls, places: Array, extent: int) -> _Points:
-        inside = (places >= -1) & (places <= extent)
+    def around(cls, places: Array, extent: int, margin: float = 1.0) -> Points:
+        """Points at ``places``; those farther from the elements than ``margin`` are not inside."""
+        inside = (places >= -margin) & (places <= extent - 1 + margin)
         place = np.clip(places, 0, extent - 1)
         low = np.floor(place).astype(np.intp)
         return cls(low, np.minimum(low + 1, extent - 1), place - low, inside)
 
+    def at(self, place: tuple[int, ...]) -> Points:
+        """Some of the points."""
+        return Points(self.low[place], self.high[place], self.share[place], self.inside[place])
 
-def _four(image: Array, rows: _Points, columns: _Points) -> list[Array]:
+
+def four_neighbours(image: Array, rows: Points, columns: Points) -> list[Array]:
     """The four weighted neighbours ``[C, rows, columns]`` of every point."""
     found = []
     inside = rows.inside[:, None] & columns.inside
@@ -43,6 +48,20 @@ def _four(image: Array, rows: _Points, columns: _Points) -> list[Array]:
         for column, right in ((columns.low, 1 - columns.share), (columns.high, columns.share)):
             found.append(image[:, row[:, None], column] * (down[:, None] * right * inside).astype(image.dtype))
     return found
+
+
+def interpolated(image: Array, rows: Points, columns: Points) -> Array:
+    """The values ``[C, *points]`` at points that have a row and a column each; 0 outside."""
+    total = np.zeros((len(image), *rows.low.shape), image.dtype)
+    for row, down in ((rows.low, 1 - rows.share), (rows.high, rows.share)):
+        for column, right in ((columns.low, 1 - columns.share), (columns.high, columns.share)):
+            total += image[:, row, column] * (down * right).astype(image.dtype)
+    return np.where(rows.inside & columns.inside, total, 0)
+
+
+def rounded(values: Array) -> Array:
+    """The nearest integers; halves go away from 0."""
+    return np.sign(values) * np.floor(np.abs(values) + np.float32(0.5))
 
 
 class _ROIAlign(Operation):
@@ -101,7 +120,9 @@ class _ROIAlign(Operation):
             # OpenVINO divides by the number of points, of which there are none.
             return np.full((shape[0], shape[1], shape[3]), 0 if self.mode == "max" else np.nan, image.dtype)
         height, width = image.shape[1:]
-        four = _four(image, _Points.around(rows.reshape(-1), height), _Points.around(columns.reshape(-1), width))
+        four = four_neighbours(
+            image, Points.around(rows.reshape(-1), height), Points.around(columns.reshape(-1), width)
+        )
         points = (four[0] + four[1] + four[2] + four[3]).reshape(shape)
         return np.maximum(points.max(axis=(2, 4)), 0) if self.mode == "max" else points.mean(axis=(2, 4))
 
@@ -121,6 +142,57 @@ class ROIAlign9(_ROIAlign):
         if self.aligned_mode == "asymmetric":
             return super().shifts()
         return (0.5, -0.5, 0.0) if self.aligned_mode == "half_pixel" else (0.0, -0.5, 0.0)
+
+
+@operation("ROIAlignRotated", opset=15)
+class ROIAlignRotated15(Operation):
+    """Averages over regular points of each region's bins, of regions turned by an angle.
+
+    Inputs: data ``[N, C, H, W]``, regions ``[R, 5]`` as centre x, y, width, height and angle in radians,
+    and each region's batch ``[R]``. The output is ``[R, C, pooled_h, pooled_w]``. Elements lie at half
+    pixels. ``sampling_ratio`` is the number of points a bin has in either direction; 0 takes about one an
+    element. A region without points comes out as 0.
+    """
+
+    inputs = (3, 3)
+    pooled_h: int = integer(0)
+    pooled_w: int = integer(0)
+    sampling_ratio: int = integer(0)
+    spatial_scale: float = real(0.0)
+    clockwise_mode: bool = boolean(False)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
+        batches = ranked("the list of batches", inputs[2].shape, 1)
+        if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
+            raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
+        count = same_extent("the number of regions and of their batches", regions[0], batches[0])
+        same_extent("the number of a region's values", regions[1], Dimension(5, 5))
+        return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, regions, batches = inputs
+        work = data.astype(np.float64 if data.dtype == np.float64 else np.float32, copy=False)
+        scale = work.dtype.type(self.spatial_scale)
+        out = np.zeros((len(regions), data.shape[1], self.pooled_h, self.pooled_w), work.dtype)
+        for target, region, batch in zip(out, regions.astype(work.dtype), batches.tolist()):
+            centre, extents = region[:2] * scale - work.dtype.type(0.5), region[2:4] * scale
+            y, x = (self._along(extents[axis], bins) for axis, bins in ((1, self.pooled_h), (0, self.pooled_w)))
+            if not y.size or not x.size:
+                continue
+            angle = -region[4] if self.clockwise_mode else region[4]
+            down, across = y[:, None, :, None], x[:, None, :]
+            rows = Points.around(down * np.cos(angle) - across * np.sin(angle) + centre[1], data.shape[2])
+            columns = Points.around(down * np.sin(angle) + across * np.cos(angle) + centre[0], data.shape[3])
+            target[:] = interpolated(work[batch], rows, columns).mean(axis=(3, 4))
+        return out.astype(data.dtype, copy=False)
+
+    def _along(self, extent: Array, bins: int) -> Array:
+        """The points along one side of a region, from its middle: ``[bins, points]``."""
+        step = extent / extent.dtype.type(bins)
+        count = self.sampling_ratio or max(int(np.ceil(step)), 0)
+        inner = (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * (step / max(count, 1))
+        return -extent / 2 + np.arange(bins, dtype=extent.dtype)[:, None] * step + inner
 
 
 @operation("ROIPooling", opset=2)
@@ -170,8 +242,7 @@ class ROIPooling2(Operation):
         return out.astype(data.dtype, copy=False)
 
     def _greatest(self, target: Array, image: Array, corners: Array) -> None:
-        scaled = corners * np.float32(self.spatial_scale)
-        ends = (np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))).astype(np.int64)
+        ends = rounded(corners * np.float32(self.spatial_scale)).astype(np.int64)
         rows = _bins(ends[1], ends[3], self.output_roi[0], image.shape[1])
         columns = _bins(ends[0], ends[2], self.output_roi[1], image.shape[2])
         for i, (top, bottom) in enumerate(rows):
@@ -184,7 +255,7 @@ class ROIPooling2(Operation):
         columns = _line(corners[0], corners[2], self.output_roi[1], image.shape[2])
         inside_rows = (rows >= 0) & (rows <= image.shape[1] - 1)
         inside_columns = (columns >= 0) & (columns <= image.shape[2] - 1)
-        four = _four(image, _Points.around(rows, image.shape[1]), _Points.around(columns, image.shape[2]))
+        four = four_neighbours(image, Points.around(rows, image.shape[1]), Points.around(columns, image.shape[2]))
         target[:] = np.where(inside_rows[:, None] & inside_columns, four[0] + four[1] + four[2] + four[3], 0)
 
 
