@@ -7,7 +7,6 @@ from converter.registry import refuse_op
 for _name in ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"):
     refuse_op(_name, "the IR has no operations on texts")
 
-refuse_op("TfIdfVectorizer", "the IR has no counting of n-grams")
 refuse_op("ImageDecoder", "the IR has no decoding of image files")
 refuse_op("Gradient", "the IR has no gradients of other nodes", domain="ai.onnx.preview.training")
 
