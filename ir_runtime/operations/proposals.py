@@ -41,8 +41,8 @@ class _Proposal(Operation):
     fewer boxes a row of image -1 follows them, and zeros.
 
     The anchors are boxes of ``base_size`` in every ratio of height to width and every scale, laid
-    ``feat_stride`` apart. Boxes smaller than ``min_size`` times the scale have a score of 0. Of the
-    ``pre_nms_topn`` best boxes those go that overlap a better one by more than ``nms_thresh``. With
+    ``feat_stride`` apart. Boxes smaller than ``min_size`` times the scale go. Of the ``pre_nms_topn`` best
+    ones those go that overlap a better one by more than ``nms_thresh``. With
     ``framework`` ``tensorflow`` the coordinates are y before x, a box ends at its upper corner (and
     not with the pixel there), and anchors are centred and cut to the image.
     """
@@ -131,8 +131,9 @@ class _Proposal(Operation):
             boxes = clipped(boxes, width - pixel, height - pixel)
         least = np.float32(self.min_size) * image[2:]
         large = large_enough(boxes, least[-1], least[0], float(pixel))
-        values = np.where(large, scores.transpose(1, 2, 0).reshape(-1), 0)
-        order = by_score(values, most=self.pre_nms_topn)
+        values = scores.transpose(1, 2, 0).reshape(-1)
+        order = by_score(values)
+        order = order[large[order]][: self.pre_nms_topn]
         shares = shares_of(boxes, float(pixel), touching=True)
         taken = unsuppressed(order, shares, self.nms_thresh, self.post_nms_topn)
         chosen = boxes[taken]

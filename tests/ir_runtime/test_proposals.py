@@ -12,7 +12,8 @@ from ir_runtime import element_types
 from ir_runtime.errors import ExecutionError, InferenceError
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
-from tests.ir_runtime.peers import check_inference, check_peers, made
+from tests.engines import run_openvino
+from tests.ir_runtime.peers import check_inference, check_peers, made, written_by_openvino
 
 RNG = np.random.default_rng(22)
 SCORES = RNG.uniform(0.1, 1, (2, 12, 5, 7)).astype(np.float32)
@@ -66,6 +67,23 @@ def test_rows_that_end_early(framework: str) -> None:
     assert count < 59
     assert (values[:count] > 0).all()
     assert not values[count:60].any()
+
+
+@pytest.mark.parametrize("framework", ["", "tensorflow"])
+def test_small_boxes(framework: str) -> None:
+    """By the specification they go; OpenVINO gives them a score of 0 instead, so the others are compared."""
+    extents = np.array([40, 56, 1], np.float32)
+    given = {**ATTRIBUTES, "min_size": 20, "pre_nms_topn": 420, "post_nms_topn": 60, "framework": framework}
+    parameters = [ops.parameter(shape, np.float32) for shape in ([2, 12, 5, 7], [2, 24, 5, 7], [3])]
+    written = written_by_openvino(list(made("Proposal", 4, parameters, **given).outputs()), parameters)
+    expected = run_openvino(written, {0: SCORES, 1: DELTAS, 2: extents})
+    rows, values = find_operation("Proposal", 4)(**given).evaluate(SCORES, DELTAS, extents)
+    for image in (slice(0, 60), slice(60, 120)):
+        count = int(np.flatnonzero(rows[image, 0] == -1)[0])
+        assert (expected[1][image][:count] > 0).all()
+        assert not expected[1][image][count:].any()
+        np.testing.assert_allclose(rows[image][:count], expected[0][image][:count], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(values[image][:count], expected[1][image][:count])
 
 
 @pytest.mark.parametrize("revision", [1, 4])
