@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
-from onnx import GraphProto
+from onnx import GraphProto, ValueInfoProto
 
 from converter.context import Body, Context, Doorway
+from converter.model_info import declared_shape
+from converter.node_order import read_names
 from converter.registry import onnx_op
 from converter.sequence_values import Value
 from ir_runtime import element_types
@@ -66,11 +68,17 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
                 f"output {index} is {then.element_type} in then_branch, but {otherwise.element_type} in else_branch"
             )
         ranks = [branch.shape.rank if branch.shape.has_rank else None for branch in (then, otherwise)]
-        if None not in ranks and ranks[0] != ranks[1]:
+        if None in ranks or ranks[0] == ranks[1]:
+            continue
+        declared = {_declared_rank(graph.output[index]) for graph in (then_branch, else_branch)}
+        rank = declared.pop()
+        if declared or rank is None or not (_is_single(then) and _is_single(otherwise)):
             raise ctx.unsupported(
                 f"output {index} has rank {ranks[0]} in then_branch, but {ranks[1]} in else_branch, and a tensor of "
                 f"the IR keeps its rank; which branch is taken {_what_decides(ctx, cond)}"
             )
+        for branch in branches:
+            _give_rank(branch.model, index, rank)
     captures = list(dict.fromkeys([*branches[0].captures, *branches[1].captures]))
     subgraphs = tuple(
         SubGraph(
@@ -81,6 +89,24 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
         for branch in branches
     )
     return ctx.emit_all(control_flow.If8(bodies=subgraphs), _condition(ctx, cond), *captures)
+
+
+def _declared_rank(output: ValueInfoProto) -> int | None:
+    shape = declared_shape(output.type)
+    return shape.rank if shape.has_rank else None
+
+
+def _is_single(value: Output) -> bool:
+    return value.shape.element_count() == Dimension(1, 1)
+
+
+def _give_rank(body: Model, index: int, rank: int) -> None:
+    """Makes a result of one element what the graph declares; exporters mix up [] and [1]."""
+    old = body.results[index]
+    ones = np.ones(rank, np.int64)
+    shape = make_node(Const1(value=Tensor.from_array(ones, element_types.i64)), (), f"{old.name}/shape")
+    made = make_node(movement.Reshape1(), [old.inputs[0], shape.outputs[0]], f"{old.name}/reshape")
+    body.results[index] = make_node(Result1(), made.outputs, old.name)
 
 
 def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
@@ -192,17 +218,26 @@ def _joined_along(axes: Mapping[int, int]) -> Doorway:
     return leave
 
 
-def _settled(ctx: Context, states: Sequence[Output], offset: int, make: Callable[[list[TensorType]], Body]) -> Body:
+def _settled(
+    ctx: Context,
+    states: Sequence[Output],
+    offset: int,
+    make: Callable[[list[TensorType]], Body],
+    free: Collection[int] = (),
+) -> Body:
     """The body whose states have types that hold in every iteration.
 
     ``make`` translates it for given types of the states; its results from ``offset`` on are their next
-    values.
+    values. What the states in ``free`` begin with does not matter.
     """
     types = [_plain(state) for state in states]
     for _ in range(_PASSES):
         body = make(types)
         results = body.model.outputs[offset : offset + len(types)]
-        widened = [_wider(ctx, kind, result) for kind, result in zip(types, results)]
+        widened = [
+            _plain(result) if index in free else _wider(ctx, kind, result)
+            for index, (kind, result) in enumerate(zip(types, results))
+        ]
         if widened == types:
             return body
         types = widened
@@ -235,21 +270,89 @@ def loop(
             f"the body has {len(body.input)} inputs and {len(body.output)} outputs, which does not fit "
             f"{count} loop-carried values"
         )
-    trips = ctx.constant(-1) if trip_count is None else _scalar(ctx, trip_count)
+    # -1 is no limit in the IR; to ONNX it is as good as 0.
+    trips = ctx.constant(-1)
+    if trip_count is not None:
+        trips = ctx.emit(elementwise.Maximum1(), _scalar(ctx, trip_count), ctx.constant(0))
     start = ctx.constant(True, "boolean") if cond is None else _condition(ctx, cond)
     fixed = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
     join = _joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
 
-    def leave(inner: Context, index: int, value: Output) -> Output:
-        return _condition(inner, value) if index == 0 else join(inner, index, value)
+    def enter(inner: Context, index: int, value: Output) -> Output:
+        constant = states[index - 2].tensor if index >= 2 and _stays(body, index - 2) else None
+        return value if constant is None else inner.tensor(constant)
 
-    made = _settled(ctx, states, 1, lambda types: ctx.walk.body(body, [*fixed, *types], leave=leave))
-    inputs = [InputMap(None, 0), *(InputMap(i, i) for i in range(1, 2 + count + len(made.captures)))]
-    outputs = [OutputMap(None, 0), *(OutputMap(i, 1 + i) for i in range(count))]
-    outputs += [OutputMap(i, 1 + i, axis=0) for i in range(count, len(body.output) - 1)]
-    back = tuple((i, 1 + i) for i in range(1 + count))
-    op = control_flow.Loop5(bodies=(SubGraph(made.model, tuple(inputs), tuple(outputs), back),))
-    return ctx.emit_all(op, trips, start, *states, *made.captures)
+    def leave(inner: Context, index: int, value: Output) -> Output:
+        if index == 0:
+            return _condition(inner, value)
+        if index <= count and _is_single(value) and _is_single(states[index - 1]):
+            return _in_rank_of(inner, value, states[index - 1], body.output[index])
+        return join(inner, index, value)
+
+    free = _unread(body, count) if _runs(trips, start) else []
+    made = _settled(ctx, states, 1, lambda types: ctx.walk.body(body, [*fixed, *types], enter, leave), free)
+    for index in free:
+        states[index] = _beginning(ctx, states[index], made.model.outputs[1 + index])
+    return _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
+
+
+def _runs(trips: Output, start: Output) -> bool:
+    """Whether the body is known to run at least once."""
+    known = [value.type.constant for value in (trips, start)]
+    return all(value is not None for value in known) and bool(known[0] != 0) and bool(known[1])
+
+
+def _unread(body: GraphProto, count: int) -> list[int]:
+    """The states that the body overwrites without looking at them."""
+    read = {value.name for value in body.output}.union(*(read_names(node) for node in body.node))
+    return [index for index in range(count) if body.input[2 + index].name not in read]
+
+
+def _beginning(ctx: Context, state: Output, value: Output) -> Output:
+    """Something for a state to begin with that nobody reads; exporters leave a scalar there."""
+    if state.shape.merge(value.shape) is not None or not value.shape.has_rank:
+        return state
+    extents = [extent.value if extent.is_static else 1 for extent in value.shape]
+    return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, state), ctx.constant(extents))
+
+
+def _stays(body: GraphProto, index: int) -> bool:
+    """Whether the body hands a state on as it came."""
+    return body.output[1 + index].name == body.input[2 + index].name
+
+
+def _in_rank_of(ctx: Context, value: Output, state: Output, declared: ValueInfoProto) -> Output:
+    """One element in the rank that its state began with, if that is what the body declares."""
+    rank = state.shape.rank
+    if value.shape.rank == rank or _declared_rank(declared) != rank:
+        return value
+    return ctx.emit(movement.Reshape1(), value, ctx.constant(np.ones(rank, np.int64)))
+
+
+def _emit_loop(
+    ctx: Context, made: Body, control: Sequence[Output], states: Sequence[Output], stays: Sequence[bool]
+) -> list[Output]:
+    """The layer, which carries round only what changes; what stays is an input like any other, or a constant."""
+    model, count = made.model, len(states)
+    changing = [i for i in range(count) if not stays[i]]
+    needed = [i for i in range(count) if not stays[i] or states[i].tensor is None]
+    joined = range(1 + count, len(model.results))
+    body = Model(model.name)
+    body.parameters = [
+        *model.parameters[:2],
+        *(model.parameters[2 + i] for i in needed),
+        *model.parameters[2 + count :],
+    ]
+    body.results = [model.results[0], *(model.results[1 + i] for i in changing), *(model.results[i] for i in joined)]
+    # The layer's input 0 is the trip count, which no parameter takes; the iteration's number comes from no input.
+    inputs = [InputMap(None, 0), *(InputMap(i, i) for i in range(1, len(body.parameters)))]
+    back = [(0, 1), *((1 + place, 2 + needed.index(i)) for place, i in enumerate(changing))]
+    outputs = [OutputMap(None, 0), *(OutputMap(i, 1 + i) for i in range(len(changing)))]
+    outputs += [OutputMap(i, 1 + i, axis=0) for i in range(len(changing), len(body.results) - 1)]
+    op = control_flow.Loop5(bodies=(SubGraph(body, tuple(inputs), tuple(outputs), tuple(back)),))
+    results = ctx.emit_all(op, *control, *(states[i] for i in needed), *made.captures)
+    ends = {i: results[place] for place, i in enumerate(changing)}
+    return [*(ends.get(i, states[i]) for i in range(count)), *results[len(changing) :]]
 
 
 # --- Scan ---

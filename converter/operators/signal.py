@@ -133,9 +133,14 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Output:
-    """Transforms of the windowed frames of signals ``[batch, length, 1 or 2]``: ``[batch, frames, bins, 2]``."""
-    if ctx.rank(data, "the signals") != 3:
-        raise ctx.invalid(f"the signals must have 3 dimensions, but the shape is {data.shape}")
+    """Transforms of the windowed frames of signals ``[batch, length, 1 or 2]``: ``[batch, frames, bins, 2]``.
+
+    Files in use have real signals as ``[batch, length]``, too, and onnxruntime takes them.
+    """
+    if ctx.rank(data, "the signals") == 2:
+        data = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([2]))
+    if data.shape.rank != 3:
+        raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
     parts = _parts(ctx, data)
     kind = data.element_type
     if kind in (element_types.f16, element_types.bf16):
