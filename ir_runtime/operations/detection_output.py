@@ -129,7 +129,8 @@ class _DetectionOutput(Operation):
         if not given or arrays[1].shape[1] % given:
             raise ExecutionError(f"{arrays[1].shape[1]} scores cannot be those of {given} priors")
         classes = arrays[1].shape[1] // given
-        moves = [value.reshape(images, given, -1, 4).swapaxes(1, 2) for value in arrays[::4]]
+        kinds = arrays[0].shape[1] // (given * 4)
+        moves = [value.reshape(images, given, kinds, 4).swapaxes(1, 2) for value in arrays[::4]]
         scores = arrays[1].reshape(images, given, classes)
         if len(inputs) == 5:
             objects = arrays[3].reshape(images, given, 2)[..., 1:] >= np.float32(self.objectness_score)

@@ -262,7 +262,7 @@ class ExperimentalDetectronDetectionOutput6(Operation):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         regions, deltas, scores = (value.astype(np.float32, copy=False) for value in inputs[:3])
-        parts = deltas.reshape(len(regions), -1, 4) / np.array(self.deltas_weights, np.float32)
+        parts = deltas.reshape(len(regions), self.num_classes, 4) / np.array(self.deltas_weights, np.float32)
         boxes = moved(np.broadcast_to(regions[:, None], parts.shape), parts, 1.0, self.max_delta_log_wh)
         boxes[..., 2:] -= 1
         usable = np.all(regions[:, 2:] > regions[:, :2], axis=1, keepdims=True)

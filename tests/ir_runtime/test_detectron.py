@@ -164,6 +164,14 @@ def test_detections(dynamic: bool, attributes: dict[str, Any]) -> None:
     check("DetectionOutput", feeds, {**DETECTED, **attributes}, dynamic=dynamic)
 
 
+def test_no_regions() -> None:
+    """By hand: OpenVINO has no arrays without elements here."""
+    feeds = [BOXES[:0], MOVES[:0], KINDS[:0], np.array([[70, 80, 1]], np.float32)]
+    for value in find_operation(PREFIX + "DetectionOutput", 6)(**DETECTED).evaluate(*feeds):
+        assert len(value) == 20
+        assert not value.any()
+
+
 POOLED: dict[str, Any] = {"output_size": 3, "sampling_ratio": 2, "pyramid_scales": [4, 8], "aligned": False}
 
 
