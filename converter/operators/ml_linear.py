@@ -53,8 +53,34 @@ def transformed(ctx: Context, scores: Output, kind: str) -> Output:
         total = ctx.emit(elementwise.Select1(), none, ctx.like(1, total), total)
         return ctx.emit(elementwise.Divide1(), powers, total)
     if kind == "PROBIT":
-        raise ctx.unsupported("the transform PROBIT is not supported: the IR has no inverse of the error function")
+        return _probit(ctx, scores)
     raise ctx.invalid(f"post_transform must be NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT, but is '{kind}'")
+
+
+def _probit(ctx: Context, shares: Output) -> Output:
+    """The quantile of the normal distribution, by the formula that onnxruntime has for it.
+
+    It is S. Winitzki's approximation of the inverse of the error function, of three to four digits;
+    0 and 1 give infinities, and what lies outside NaN.
+    """
+    doubled = ctx.emit(elementwise.Add1(), shares, shares)
+    centred = ctx.emit(elementwise.Subtract1(), doubled, ctx.like(1, shares))
+    left = ctx.emit(elementwise.Subtract1(), ctx.like(1, shares), centred)
+    right = ctx.emit(elementwise.Add1(), ctx.like(1, shares), centred)
+    log = ctx.emit(elementwise.Log1(), ctx.emit(elementwise.Multiply1(), left, right))
+    half = ctx.emit(elementwise.Multiply1(), log, ctx.like(0.5, shares))
+    middle = ctx.emit(elementwise.Add1(), half, ctx.like(2 / (3.14159 * 0.147), shares))
+    square = ctx.emit(elementwise.Multiply1(), middle, middle)
+    square = ctx.emit(elementwise.Subtract1(), square, ctx.emit(elementwise.Divide1(), log, ctx.like(0.147, shares)))
+    found = ctx.emit(elementwise.Subtract1(), ctx.emit(elementwise.Sqrt1(), square), middle)
+    found = ctx.emit(elementwise.Sqrt1(), ctx.emit(elementwise.Add1(), found, found))
+    return ctx.emit(elementwise.Multiply1(), ctx.emit(elementwise.Sign1(), centred), found)
+
+
+def of_two_shares(ctx: Context, transform: str) -> None:
+    """Refuses the transform that leaves one of two labels without a score, where they share one."""
+    if transform == "PROBIT":
+        raise ctx.unsupported("post_transform 'PROBIT' of the one score of two labels: onnxruntime leaves one open")
 
 
 def greatest(ctx: Context, scores: Output, labels: Sequence[int]) -> Output:
@@ -360,6 +386,7 @@ def linear_classifier(
         return greatest(ctx, scores, labels), transformed(ctx, scores, post_transform)
     if len(labels) != 2:
         raise ctx.unsupported(f"{len(labels)} labels for a single score are not supported")
+    of_two_shares(ctx, post_transform)
     positive = chosen(ctx, ctx.emit(elementwise.Greater1(), scores, ctx.like(0, scores)), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
     kept = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")

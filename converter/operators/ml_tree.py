@@ -24,7 +24,7 @@ from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
 from ir_runtime.operations import elementwise, indexing, movement, reduction
 
-from .ml_linear import ML, chosen, greatest, no_strings, real, transformed
+from .ml_linear import ML, chosen, greatest, no_strings, of_two_shares, real, transformed
 from .shapes import extent, joined
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
@@ -256,7 +256,8 @@ def _of_two(
         nothing = ctx.emit(elementwise.Multiply1(), score, ctx.like(0, score))
         made = transformed(ctx, ctx.emit(movement.Concat1(axis=1), nothing, score), transform)
     else:
-        single = transform in ("LOGISTIC", "PROBIT")
+        of_two_shares(ctx, transform)
+        single = transform == "LOGISTIC"
         if is_share and not single:
             other = ctx.emit(elementwise.Subtract1(), ctx.like(1, score), score)
         else:

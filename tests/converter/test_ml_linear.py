@@ -85,6 +85,19 @@ def test_operator_gives_the_numbers_of_onnxruntime(
     check_node(model, inputs)
 
 
+@pytest.mark.parametrize("op_type", ["LinearRegressor", "LinearClassifier"])
+def test_probit(op_type: str) -> None:
+    shares = np.array([[0.0, 1.0, 0.25], [0.9, 0.01, 0.7], [1.5, 0.9999, -1.0]], np.float32)
+    attributes: dict[str, Any] = {"coefficients": np.eye(3).reshape(-1).tolist(), "post_transform": "PROBIT"}
+    if op_type == "LinearRegressor":
+        attributes["targets"] = 3
+    else:
+        attributes.update(classlabels_ints=[5, 6, 7], intercepts=[0.0, 0.0, 0.0])
+    outputs = 2 if op_type == "LinearClassifier" else 1
+    model = node_model(op_type, {"x": shares}, attributes=attributes, outputs=outputs, domain="ai.onnx.ml", opset=1)
+    check_node(model, {"x": shares})
+
+
 def test_labels_of_16_bits_are_found() -> None:
     """onnxruntime has no kernel for such keys; the answer is worked out by hand."""
     x = np.array([[5, -300], [7, 5]], np.int16)
@@ -99,7 +112,12 @@ def test_labels_of_16_bits_are_found() -> None:
     [
         ("OneHotEncoder", WHOLE, {"cats_strings": ["a"]}, "'cats_strings' holds strings"),
         ("LinearClassifier", X, {**THREE, "classlabels_strings": ["a", "b", "c"]}, "holds strings"),
-        ("LinearRegressor", X, {**ONE, "post_transform": "PROBIT"}, "no inverse of the error function"),
+        (
+            "LinearClassifier",
+            X,
+            {**ONE, "classlabels_ints": [3, 4], "post_transform": "PROBIT"},
+            "leaves one open",
+        ),
         ("Normalizer", X, {"norm": "L3"}, "norm must be MAX, L1 or L2"),
         ("Scaler", X, {"offset": [1.0, 2.0]}, "offset must have one number, or one for each of 3 features"),
     ],

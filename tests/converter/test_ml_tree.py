@@ -70,6 +70,7 @@ REGRESSORS = [
     ("max", X, {**TWO, "n_targets": 2, "aggregate_function": "MAX"}),
     ("softmax", X, {**TWO, "n_targets": 2, "post_transform": "SOFTMAX"}),
     ("logistic", X, {**TWO, "n_targets": 2, "post_transform": "LOGISTIC"}),
+    ("probit", X, {**TWO, "n_targets": 2, "aggregate_function": "MAX", "post_transform": "PROBIT"}),
     ("modes", np.round(X, 1), {**weighted(grown(4, 3, ALL), "target", [0]), "n_targets": 1}),
     ("holes", HOLES, {**weighted(grown(4, 3, tracks=True), "target", [0]), "n_targets": 1}),
     ("holes-false", HOLES, {**PLAIN, "n_targets": 1}),
@@ -227,7 +228,6 @@ def test_transforms_have_the_numbers_of_the_specification(number: int) -> None:
         ({**PLAIN, "nodes_truenodeids": [0] * len(PLAIN["nodes_modes"])}, "lead|one node that no other"),
         ({**PLAIN, "target_ids": [1] * len(PLAIN["target_ids"])}, "of which there are 1"),
         ({**PLAIN, "nodes_values": [0.5]}, "one entry a node"),
-        ({**PLAIN, "post_transform": "PROBIT"}, "no inverse of the error function"),
     ],
 )
 def test_contradictions_are_named(attributes: Mapping[str, Any], message: str) -> None:
