@@ -18,16 +18,20 @@ from converter.context import Body, Context, Doorway
 from converter.model_info import declared_shape
 from converter.node_order import read_names
 from converter.registry import onnx_op
-from converter.sequence_values import Value
+from converter.sequence_values import StackedSequence, Value, tensor_of
 from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
 from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.operation import Operation, TensorType
-from ir_runtime.operations import control_flow, elementwise, movement
+from ir_runtime.operations import control_flow, elementwise, movement, slicing
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
 from ir_runtime.tensor import Tensor
+
+from .loop_sequences import appending, known_trips, repeated
+from .shapes import in_type
 
 _logger = logging.getLogger("converter")
 
@@ -218,6 +222,53 @@ def _joined_along(axes: Mapping[int, int]) -> Doorway:
     return leave
 
 
+_CARRIED_AS = {
+    element_types.bf16: element_types.f32,
+    element_types.f8e4m3: element_types.f32,
+    element_types.f8e5m2: element_types.f32,
+    element_types.f8e8m0: element_types.f32,
+    element_types.f4e2m1: element_types.f32,
+    element_types.i4: element_types.i32,
+    element_types.u4: element_types.i32,
+    element_types.u2: element_types.i32,
+}
+"""Types that the CPU plug-in spoils on the way round a loop, and types that hold all of their values."""
+
+_VIEWS = (
+    elementwise.Convert1,
+    movement.Reshape1,
+    movement.Squeeze1,
+    movement.Unsqueeze1,
+    movement.Concat1,
+    slicing.Split1,
+    slicing.VariadicSplit1,
+    slicing.Slice8,
+    slicing.StridedSlice1,
+)
+"""Layers whose output may lie in the memory of their input."""
+
+
+def _carried(ctx: Context, value: Output) -> Output:
+    """The value in a type in which it comes round a loop unharmed."""
+    return in_type(ctx, value, _CARRIED_AS.get(value.element_type, value.element_type))
+
+
+def _moved_on(ctx: Context, value: Output, own: Node | None) -> Output:
+    """The next value of the state whose parameter is ``own``, in memory of its own.
+
+    What another parameter hands on lies in that parameter's memory, and the CPU plug-in fills it for the
+    next iteration before it reads the state there. It keeps a layer that computes, though, and the
+    greatest of a value and itself is that value.
+    """
+    source = value.node
+    while isinstance(source.op, _VIEWS):
+        source = source.inputs[0].node
+    if source.op.role != "parameter" or source is own or value.element_type is element_types.string:
+        return value
+    same = elementwise.LogicalOr1 if value.element_type is element_types.boolean else elementwise.Maximum1
+    return ctx.emit(same(), value, value)
+
+
 def _settled(
     ctx: Context,
     states: Sequence[Output],
@@ -254,22 +305,44 @@ def _wider(ctx: Context, kind: TensorType, result: Output) -> TensorType:
     return dataclasses.replace(kind, shape=PartialShape(dims))
 
 
-@onnx_op("Loop", versions=_VERSIONS)
+@onnx_op("Loop", versions=_VERSIONS, takes_values=True)
 def loop(
     ctx: Context,
-    trip_count: Output | None = None,
-    cond: Output | None = None,
-    *v_initial: Output,
+    trip_count: Value | None = None,
+    cond: Value | None = None,
+    *v_initial: Value,
     body: GraphProto,
-) -> list[Output]:
-    """Runs the body until the trip count is reached or its condition fails; either may be absent."""
-    states = list(v_initial)
-    count = len(states)
+) -> Sequence[Value]:
+    """Runs the body until the trip count is reached or its condition fails; either may be absent.
+
+    Sequences among the states are lowered to tensors.
+    """
+    count = len(v_initial)
     if len(body.input) != 2 + count or len(body.output) < 1 + count:
         raise ctx.invalid(
             f"the body has {len(body.input)} inputs and {len(body.output)} outputs, which does not fit "
             f"{count} loop-carried values"
         )
+    trips = None if trip_count is None else tensor_of(trip_count, "the trip count")
+    start = None if cond is None else tensor_of(cond, "the condition")
+    tensors = [state for state in v_initial if isinstance(state, Output)]
+    if len(tensors) == count:
+        return _loop(ctx, trips, start, tensors, body)
+    known = known_trips(trips, start)
+    made = None if known is None else repeated(ctx, *known, v_initial, body)
+    if made is not None:
+        return made
+    reduced, places = appending(ctx, v_initial, body)
+    results = _loop(ctx, trips, start, tensors, reduced)
+    gathered = iter(StackedSequence(value) for value in results[len(results) - len(places) :])
+    plain = iter(results[: len(results) - len(places)])
+    return [*(next(gathered) if index in places else next(plain) for index in range(count)), *plain]
+
+
+def _loop(
+    ctx: Context, trip_count: Output | None, cond: Output | None, v_initial: Sequence[Output], body: GraphProto
+) -> list[Output]:
+    states, count = list(v_initial), len(v_initial)
     # -1 is no limit in the IR; to ONNX it is as good as 0.
     trips = ctx.constant(-1)
     if trip_count is not None:
@@ -278,22 +351,36 @@ def loop(
     fixed = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
     join = _joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
 
+    constant = {i: state.tensor for i, state in enumerate(v_initial) if state.tensor is not None and _stays(body, i)}
+    states = [state if i in constant else _carried(ctx, state) for i, state in enumerate(v_initial)]
+    parameters: dict[int, Node] = {}
+    kinds: dict[int, ElementType] = {}
+
     def enter(inner: Context, index: int, value: Output) -> Output:
-        constant = states[index - 2].tensor if index >= 2 and _stays(body, index - 2) else None
-        return value if constant is None else inner.tensor(constant)
+        if index < 2:
+            return value
+        if index - 2 in constant:
+            return inner.tensor(constant[index - 2])
+        parameters[index - 2] = value.node
+        return in_type(inner, value, v_initial[index - 2].element_type)
 
     def leave(inner: Context, index: int, value: Output) -> Output:
         if index == 0:
             return _condition(inner, value)
-        if index <= count and _is_single(value) and _is_single(states[index - 1]):
-            return _in_rank_of(inner, value, states[index - 1], body.output[index])
-        return join(inner, index, value)
+        kinds[index - 1] = value.element_type
+        value = _carried(inner, value)
+        if index > count:
+            return join(inner, index, value)
+        if _is_single(value) and _is_single(states[index - 1]):
+            value = _in_rank_of(inner, value, states[index - 1], body.output[index])
+        return _moved_on(inner, value, parameters.get(index - 1))
 
     free = _unread(body, count) if _runs(trips, start) else []
     made = _settled(ctx, states, 1, lambda types: ctx.walk.body(body, [*fixed, *types], enter, leave), free)
     for index in free:
         states[index] = _beginning(ctx, states[index], made.model.outputs[1 + index])
-    return _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
+    results = _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
+    return [in_type(ctx, result, kinds[index]) for index, result in enumerate(results)]
 
 
 def _runs(trips: Output, start: Output) -> bool:
@@ -395,6 +482,7 @@ def scan(
     if not 1 <= num_scan_inputs <= len(values):
         raise ctx.invalid(f"num_scan_inputs must be from 1 to {len(values)}, but is {num_scan_inputs}")
     count = len(values) - num_scan_inputs
+    values = [_carried(ctx, value) for value in initial_state_and_scan_inputs]
     states, scanned = values[:count], values[count:]
     if len(body.input) != len(values) or len(body.output) < count:
         raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
@@ -408,16 +496,23 @@ def scan(
     out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
     slices = [TensorType(x.element_type, x.shape.replace(axis, 1)) for x, axis in zip(scanned, in_axes)]
     places: dict[int, int] = {}
+    parameters: dict[int, Node] = {}
+    kinds: dict[int, ElementType] = {}
 
     def enter(inner: Context, index: int, value: Output) -> Output:
+        parameters[index] = value.node
+        value = in_type(inner, value, initial_state_and_scan_inputs[index].element_type)
         if index < count:
             return value
         return inner.emit(movement.Squeeze1(), value, inner.constant([in_axes[index - count]]))
 
     def leave(inner: Context, index: int, value: Output) -> Output:
-        if index >= count:
-            rank = inner.rank(value, "a scan output") + 1
-            places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
+        kinds[index] = value.element_type
+        value = _carried(inner, value)
+        if index < count:
+            return _moved_on(inner, value, parameters[index])
+        rank = inner.rank(value, "a scan output") + 1
+        places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
         return _joined_along(places)(inner, index, value)
 
     made = _settled(ctx, states, 0, lambda types: ctx.walk.body(body, [*types, *slices], enter, leave))
@@ -428,7 +523,8 @@ def scan(
     outputs += [OutputMap(i, i, places[i], *_ends(back)) for i, back in enumerate(out_back, count)]
     back_edges = tuple((i, i) for i in range(count))
     op = control_flow.TensorIterator1(bodies=(SubGraph(made.model, tuple(inputs), tuple(outputs), back_edges),))
-    return ctx.emit_all(op, *values, *made.captures)
+    results = ctx.emit_all(op, *values, *made.captures)
+    return [in_type(ctx, result, kinds[index]) for index, result in enumerate(results)]
 
 
 def _filled(ctx: Context, given: Sequence[int], count: int, name: str) -> list[int]:

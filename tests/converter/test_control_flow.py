@@ -417,3 +417,37 @@ def test_scans_that_do_not_fit(attributes: dict[str, Any], wanted: str) -> None:
     inputs = [value("x", F, [3]), value("p", F, [4, 3]), value("q", F, [4, 3])]
     with pytest.raises(converter.ConversionError, match=wanted):
         converter.convert_model(model([scanned], inputs, [value("y"), value("z")]))
+
+
+@pytest.mark.parametrize("trips", [1, 2, 5])
+@pytest.mark.parametrize("kind", [F, INT, B, TensorProto.FLOAT16])
+def test_states_that_change_places(trips: int, kind: int) -> None:
+    body = graph(
+        [node("Identity", source, to) for source, to in (("go", "on"), ("b", "a2"), ("a", "b2"), ("a", "joined"))],
+        [value("on", B), *(value(name, kind, [2]) for name in ("a2", "b2", "joined"))],
+        [value("i", INT, []), value("go", B, []), value("a", kind, [2]), value("b", kind, [2])],
+    )
+    inputs = [value("n", INT, []), value("x", kind, [2]), value("y", kind, [2])]
+    made = model([node("Loop", "n - x y", "p q r", body=body)], inputs, [value(name, kind) for name in "pqr"])
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    feeds = {"n": np.array(trips), "x": np.array([1, 0], dtype), "y": np.array([0, 1], dtype)}
+    check_node(made, feeds)
+
+
+@pytest.mark.parametrize("through", ["Identity", "Split", "Reshape"])
+def test_a_state_that_is_the_slice_before(through: str) -> None:
+    steps = {
+        "Identity": node("Identity", "p", "x2"),
+        "Split": node("Split", "p", "x2 rest", axis=0),
+        "Reshape": node("Reshape", "p shape", "x2"),
+    }
+    size = 2 if through == "Split" else 4
+    body = graph(
+        [steps[through], node("Identity", "x", "joined")],
+        [value("x2", F, [size]), value("joined", F, [size])],
+        [value("x", F, [size]), value("p", F, [4])],
+        shape=np.array([4]),
+    )
+    inputs = [value("x", F, [size]), value("p", F, [5, 4])]
+    made = model([node("Scan", "x p", "y z", body=body, num_scan_inputs=1)], inputs, [value("y"), value("z")])
+    check_node(made, {"x": normal(size), "p": normal(5, 4)})
