@@ -1,7 +1,8 @@
 """Values that are no tensors: sequences and optionals, lowered while converting.
 
 The IR carries tensors alone. A sequence whose length is known while converting is a list of tensors
-here, and an optional is a value or nothing; neither reaches the IR.
+here, one that a loop has gathered is a tensor with a dimension more, and an optional is a value or
+nothing; none of them reaches the IR.
 """
 
 from __future__ import annotations
@@ -22,18 +23,26 @@ class SequenceValue:
 
 
 @dataclass(frozen=True)
+class StackedSequence:
+    """A sequence whose length is only known at execution: its tensors, all of one shape, in one."""
+
+    stacked: Output
+    """``[length, ...]``"""
+
+
+@dataclass(frozen=True)
 class OptionalValue:
     """A tensor or a sequence that is there, or nothing."""
 
-    content: Output | SequenceValue | None
+    content: Output | SequenceValue | StackedSequence | None
 
 
-Value = Union[Output, SequenceValue, OptionalValue]
+Value = Union[Output, SequenceValue, StackedSequence, OptionalValue]
 
 
 def kind_of(value: Value) -> str:
     """What a value is called in a message."""
-    if isinstance(value, SequenceValue):
+    if isinstance(value, (SequenceValue, StackedSequence)):
         return "a sequence"
     return "an optional" if isinstance(value, OptionalValue) else "a tensor"
 

@@ -30,7 +30,8 @@ from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
 from ir_runtime.tensor import Tensor
 
-from .loop_sequences import appending, known_trips, repeated
+from .carriers import carried
+from .loop_sequences import appending, is_list, known_trips, repeated
 from .shapes import in_type
 
 _logger = logging.getLogger("converter")
@@ -222,18 +223,6 @@ def _joined_along(axes: Mapping[int, int]) -> Doorway:
     return leave
 
 
-_CARRIED_AS = {
-    element_types.bf16: element_types.f32,
-    element_types.f8e4m3: element_types.f32,
-    element_types.f8e5m2: element_types.f32,
-    element_types.f8e8m0: element_types.f32,
-    element_types.f4e2m1: element_types.f32,
-    element_types.i4: element_types.i32,
-    element_types.u4: element_types.i32,
-    element_types.u2: element_types.i32,
-}
-"""Types that the CPU plug-in spoils on the way round a loop, and types that hold all of their values."""
-
 _VIEWS = (
     elementwise.Convert1,
     movement.Reshape1,
@@ -246,11 +235,6 @@ _VIEWS = (
     slicing.StridedSlice1,
 )
 """Layers whose output may lie in the memory of their input."""
-
-
-def _carried(ctx: Context, value: Output) -> Output:
-    """The value in a type in which it comes round a loop unharmed."""
-    return in_type(ctx, value, _CARRIED_AS.get(value.element_type, value.element_type))
 
 
 def _moved_on(ctx: Context, value: Output, own: Node | None) -> Output:
@@ -342,7 +326,7 @@ def loop(
 def _loop(
     ctx: Context, trip_count: Output | None, cond: Output | None, v_initial: Sequence[Output], body: GraphProto
 ) -> list[Output]:
-    states, count = list(v_initial), len(v_initial)
+    count = len(v_initial)
     # -1 is no limit in the IR; to ONNX it is as good as 0.
     trips = ctx.constant(-1)
     if trip_count is not None:
@@ -352,13 +336,15 @@ def _loop(
     join = _joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
 
     constant = {i: state.tensor for i, state in enumerate(v_initial) if state.tensor is not None and _stays(body, i)}
-    states = [state if i in constant else _carried(ctx, state) for i, state in enumerate(v_initial)]
+    states = [state if i in constant else carried(ctx, state) for i, state in enumerate(v_initial)]
     parameters: dict[int, Node] = {}
     kinds: dict[int, ElementType] = {}
 
     def enter(inner: Context, index: int, value: Output) -> Output:
         if index < 2:
-            return value
+            return (
+                inner.emit(movement.Unsqueeze1(), value, inner.constant([0])) if is_list(body.input[index]) else value
+            )
         if index - 2 in constant:
             return inner.tensor(constant[index - 2])
         parameters[index - 2] = value.node
@@ -368,7 +354,7 @@ def _loop(
         if index == 0:
             return _condition(inner, value)
         kinds[index - 1] = value.element_type
-        value = _carried(inner, value)
+        value = carried(inner, value)
         if index > count:
             return join(inner, index, value)
         if _is_single(value) and _is_single(states[index - 1]):
@@ -482,7 +468,7 @@ def scan(
     if not 1 <= num_scan_inputs <= len(values):
         raise ctx.invalid(f"num_scan_inputs must be from 1 to {len(values)}, but is {num_scan_inputs}")
     count = len(values) - num_scan_inputs
-    values = [_carried(ctx, value) for value in initial_state_and_scan_inputs]
+    values = [carried(ctx, value) for value in initial_state_and_scan_inputs]
     states, scanned = values[:count], values[count:]
     if len(body.input) != len(values) or len(body.output) < count:
         raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
@@ -508,7 +494,7 @@ def scan(
 
     def leave(inner: Context, index: int, value: Output) -> Output:
         kinds[index] = value.element_type
-        value = _carried(inner, value)
+        value = carried(inner, value)
         if index < count:
             return _moved_on(inner, value, parameters[index])
         rank = inner.rank(value, "a scan output") + 1

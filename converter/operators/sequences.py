@@ -13,15 +13,19 @@ from onnx import GraphProto
 
 from converter.context import Context
 from converter.registry import onnx_op
-from converter.sequence_values import OptionalValue, SequenceValue, Value, kind_of, tensor_of
+from converter.sequence_values import OptionalValue, SequenceValue, StackedSequence, Value, kind_of, tensor_of
 from ir_runtime.graph import Output
-from ir_runtime.operations import movement, slicing
+from ir_runtime.operations import indexing, movement, slicing
 from ir_runtime.shapes import normalize_axis
+
+from .shapes import as_i64, as_scalar, extent, extents, joined, part_of
 
 
 def _items(ctx: Context, value: Value, name: str) -> tuple[Output, ...]:
     if isinstance(value, OptionalValue) and value.content is not None:
         value = value.content
+    if isinstance(value, StackedSequence):
+        raise ctx.unsupported(f"the length of {name} must be known while converting, but a loop decides it")
     if not isinstance(value, SequenceValue):
         raise ctx.invalid(f"{name} must be a sequence, but is {kind_of(value)}")
     return value.items
@@ -80,6 +84,9 @@ def sequence_erase(ctx: Context, input_sequence: Value, position: Value | None =
 @onnx_op("SequenceAt", versions=(11,), takes_values=True)
 def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
     """The tensor at ``position``."""
+    if isinstance(input_sequence, StackedSequence):
+        index = as_scalar(ctx, as_i64(ctx, tensor_of(position, "the position")), "the position")
+        return ctx.emit(indexing.Gather8(), input_sequence.stacked, index, ctx.constant(0))
     items = _items(ctx, input_sequence, "input_sequence")
     at = _position(ctx, position, len(items))
     if at == len(items):
@@ -90,6 +97,8 @@ def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
 @onnx_op("SequenceLength", versions=(11,), takes_values=True)
 def sequence_length(ctx: Context, input_sequence: Value) -> Output:
     """How many tensors there are."""
+    if isinstance(input_sequence, StackedSequence):
+        return extent(ctx, input_sequence.stacked, 0)
     return ctx.constant(len(_items(ctx, input_sequence, "input_sequence")))
 
 
@@ -129,6 +138,8 @@ def _lengths(ctx: Context, split: Output | None, extent: int) -> list[int]:
 @onnx_op("ConcatFromSequence", versions=(11,), takes_values=True)
 def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_axis: int = 0) -> Output:
     """All tensors joined along ``axis``, which may be a new one."""
+    if isinstance(input_sequence, StackedSequence):
+        return _unstacked(ctx, input_sequence.stacked, axis, bool(new_axis))
     items = _items(ctx, input_sequence, "input_sequence")
     if not items:
         raise ctx.unsupported("joining an empty sequence")
@@ -136,6 +147,18 @@ def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_
         at = ctx.constant([normalize_axis(axis, ctx.rank(items[0], "the tensors") + 1)])
         items = tuple(ctx.emit(movement.Unsqueeze1(), item, at) for item in items)
     return ctx.emit(movement.Concat1(axis=normalize_axis(axis, ctx.rank(items[0], "the tensors"))), *items)
+
+
+def _unstacked(ctx: Context, stacked: Output, axis: int, new_axis: bool) -> Output:
+    """``[length, ...]`` with the length as dimension ``axis``, or put together with that of the tensors."""
+    rank = ctx.rank(stacked, "the tensors")
+    at = normalize_axis(axis, rank if new_axis else rank - 1)
+    order = [*range(1, at + 1), 0, *range(at + 1, rank)]
+    moved = ctx.emit(movement.Transpose1(), stacked, ctx.constant(order)) if at else stacked
+    if new_axis:
+        return moved
+    shape = joined(ctx, [ctx.constant([0] * at), ctx.constant([-1]), part_of(ctx, extents(ctx, moved), at + 2, rank)])
+    return ctx.emit(movement.Reshape1(special_zero=True), moved, shape)
 
 
 @onnx_op("SequenceMap", versions=(17,), takes_values=True)
