@@ -130,3 +130,75 @@ def test_a_negative_trip_count_is_none(trips: int, fixed: bool) -> None:
     made = model([looped], inputs, [value("y")], **({"n": np.array(trips)} if fixed else {}))
     feeds = {"x": normal(2)} if fixed else {"n": np.array(trips), "x": normal(2)}
     check_node(made, feeds)
+
+
+# --- sequences ---
+
+
+def appending(
+    trips: str, then: onnx.NodeProto, inputs: list[onnx.ValueInfoProto], **constants: np.ndarray
+) -> onnx.ModelProto:
+    """Each iteration appends the state, doubled, as recorded lists are exported; ``then`` reads the sequence q."""
+    body = graph(
+        [node("Identity", "go", "on"), node("Add", "s s", "s_next"), node("SequenceInsert", "l s_next", "l_next")],
+        [value("on", B), value("s_next"), onnx.ValueInfoProto(name="l_next")],
+        [value("i", INT, [1]), value("go", B, []), value("s"), onnx.ValueInfoProto(name="l")],
+    )
+    for declared in (body.input[3], body.output[2]):
+        declared.type.sequence_type.elem_type.tensor_type.elem_type = F
+    nodes = [node("SequenceEmpty", "", "empty"), node("Loop", f"{trips} - x empty", "end q", body=body), then]
+    return model(nodes, inputs, [value("y", INT if then.op_type == "SequenceLength" else F)], **constants)
+
+
+READERS = [
+    node("ConcatFromSequence", "q", "y", axis=0, new_axis=1),
+    node("ConcatFromSequence", "q", "y", axis=2, new_axis=1),
+    node("ConcatFromSequence", "q", "y", axis=-2, new_axis=1),
+    node("ConcatFromSequence", "q", "y", axis=0),
+    node("ConcatFromSequence", "q", "y", axis=-1),
+    node("SequenceAt", "q two", "y"),
+    node("SequenceAt", "q last", "y"),
+    node("SequenceLength", "q", "y"),
+]
+
+
+@pytest.mark.parametrize(
+    "then", READERS, ids=lambda n: f"{n.op_type}-{'-'.join(str(a.i) for a in n.attribute)}-{n.input[-1]}"
+)
+@pytest.mark.parametrize("fixed", [True, False], ids=["known", "at execution"])
+def test_what_a_loop_appends_is_joined(then: onnx.NodeProto, fixed: bool) -> None:
+    feeds = {"x": normal(2, 3)} if fixed else {"n": np.array(3), "x": normal(2, 3)}
+    inputs = [value("x", F, [2, 3])] if fixed else [value("n", INT, []), value("x", F, [2, 3])]
+    constants = {"two": np.array(2), "last": np.array(-1)} | ({"n": np.array(3)} if fixed else {})
+    check_node(appending("n", then, inputs, **constants), feeds)
+
+
+def test_a_known_number_of_iterations_leaves_no_loop() -> None:
+    made = appending("n", READERS[0], [value("x", F, [2, 3])], n=np.array(2))
+    assert all(layer.op.type != "Loop" for layer in converter.convert_model(made).nodes())
+
+
+def test_another_use_of_a_sequence_in_an_endless_loop_is_refused() -> None:
+    made = appending("n", READERS[0], [value("n", INT, []), value("x", F, [2, 3])])
+    inner = made.graph.node[1].attribute[0].g
+    inner.node.append(node("SequenceLength", "l", "count"))
+    with pytest.raises(converter.ConversionError, match=r"\(Loop.*the sequence 'l' is more than appended to"):
+        converter.convert_model(made)
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["known", "at execution"])
+def test_the_number_of_the_iteration_has_the_rank_that_the_body_declares(fixed: bool) -> None:
+    """torch declares [1], and slices with it."""
+    body = graph(
+        [
+            node("Identity", "go", "on"), node("Add", "i one", "j"), node("Slice", "x i j", "row"),
+            node("ReduceSum", "row", "r", keepdims=0),
+        ],
+        [value("on", B), value("r")],
+        [value("i", INT, [1]), value("go", B, [1])],
+        one=np.array([1]),
+    )  # fmt: skip
+    looped = node("Loop", "n -", "y", body=body)
+    inputs = [value("x", F, [4, 3])] if fixed else [value("n", INT, []), value("x", F, [4, 3])]
+    made = model([looped], inputs, [value("y")], **({"n": np.array(3)} if fixed else {}))
+    check_node(made, {"x": normal(4, 3)} | ({} if fixed else {"n": np.array(3)}))
