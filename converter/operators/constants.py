@@ -18,6 +18,8 @@ from ir_runtime.graph import Output
 from ir_runtime.operations import activation, generation, movement
 from ir_runtime.operations import elementwise as ir
 
+from .carriers import PACKED, carrying
+
 _TENSOR_TYPES = dict(TensorProto.DataType.items())
 
 
@@ -89,7 +91,7 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
     scalar = ctx.emit(movement.Reshape1(), element, ctx.constant([]))
     if shape.shape.has_rank and shape.shape[0].high == 0:
         return scalar
-    return ctx.emit(movement.Broadcast3(mode="numpy"), scalar, shape)
+    return carrying(ctx, PACKED, lambda one: ctx.emit(movement.Broadcast3(mode="numpy"), one, shape), scalar)
 
 
 # --- Identity ---
@@ -124,6 +126,8 @@ def _cast(ctx: Context, x: Output, kind: ElementType, saturate: bool = True, rou
         most = _FINITE_MOST[kind]
         return in_type(ctx, _limited(ctx, wide, -most, most) if saturate else wide, kind)
     if kind.is_packed and kind.is_integral:
+        if source.is_real and source.bits < 16:
+            x = in_type(ctx, x, element_types.f32)
         return in_type(ctx, _lowest_bits(ctx, in_type(ctx, x, element_types.i32), kind), kind)
     if kind.is_packed or (source.bits < 16 and source.is_real and not kind.is_real):
         x = in_type(ctx, x, element_types.f32)

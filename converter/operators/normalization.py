@@ -18,6 +18,8 @@ from ir_runtime.operations import elementwise, generation, movement, pooling, re
 from ir_runtime.operations import normalization as ir
 from ir_runtime.shapes import normalize_axes, normalize_axis
 
+from .carriers import carrying
+
 # --- small pieces ---
 
 
@@ -292,12 +294,15 @@ def group_normalization(
 ) -> Output:
     """Scale and bias have a value for each channel. Both engines compute in float32 at least."""
     _check_groups(ctx, x, num_groups)
-    if ctx.rank(x, "the input") > 2:
-        return ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), x, scale, bias)
-    # OpenVINO's CPU plug-in needs a dimension behind the channels.
-    image = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([2]))
-    made = ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), image, scale, bias)
-    return ctx.emit(movement.Squeeze1(), made, ctx.constant([2]))
+    flat = ctx.rank(x, "the input") == 2
+
+    def layer(x: Output, *parameters: Output) -> Output:
+        # OpenVINO's CPU plug-in needs a dimension behind the channels.
+        image = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([2])) if flat else x
+        made = ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), image, *parameters)
+        return ctx.emit(movement.Squeeze1(), made, ctx.constant([2])) if flat else made
+
+    return carrying(ctx, (element_types.bf16,), layer, x, scale, bias)
 
 
 # --- LayerNormalization, RMSNormalization, MeanVarianceNormalization ---

@@ -9,11 +9,13 @@ import numpy as np
 from converter.context import Context
 from converter.exact_integers import select
 from converter.registry import onnx_op
+from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, generation, indexing, movement, padding, scatter
 from ir_runtime.shapes import normalize_axes
 
+from .carriers import PACKED, carrying
 from .shapes import as_i64, as_list, as_scalar, extent, extents, from_front, known_axes, part_of
 
 
@@ -91,6 +93,18 @@ def _padded(
     if mode not in modes:
         raise ctx.invalid(f"mode must be one of {', '.join(modes)}, but is {mode!r}")
     before, after = _both_sides(ctx, data, as_i64(ctx, as_list(ctx, pads)), axes)
+
+    def layer(data: Output, *value: Output) -> Output:
+        return _in_mode(ctx, data, before, after, value[0] if value else None, mode)
+
+    return carrying(ctx, _SPOILED, layer, data, *(() if value is None else (value,)))
+
+
+_SPOILED = (*PACKED, element_types.f8e4m3, element_types.f8e5m2, element_types.f8e8m0)
+"""Types that the CPU plug-in does not pad."""
+
+
+def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: Output | None, mode: str) -> Output:
     if mode == "wrap":
         return _wrapped(ctx, data, before, after)
     if mode == "constant":
