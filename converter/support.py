@@ -1,28 +1,48 @@
-"""What is supported: the registry as a table, and what a given model needs of it."""
+"""What is supported: the registry as a table with what was measured, and what a given model needs of it."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from onnx import GraphProto, NodeProto
+from onnx import NodeProto, defs
 
 from . import operators as _operators
+from .functions import has_schema_function, model_functions
 from .model_info import model_opsets
+from .node_order import subgraphs
 from .onnx_file import ModelSource, open_model
-from .registry import all_translators, find_translator, normalize_domain
+from .registry import all_translators, find_schema, find_translator, normalize_domain, refused_operators
 
 assert _operators  # importing it registers the translators
+
+MEASURED = Path(__file__).parent / "measured_support.json"
+"""What ``docs/generate.py`` found in ONNX's node suite, by domain and operator."""
 
 
 @dataclass(frozen=True)
 class SupportedOperator:
-    """An operator that can be converted, in these versions of its schema."""
+    """An operator: in which versions, how it is converted, and what ONNX's node suite says of it."""
 
     op_type: str
     domain: str
     versions: tuple[int, ...]
+    """Those of its schema that can be converted; none where the operator is refused."""
+    how: str
+    """``translated``, ``function`` where its schema's function is expanded, or ``refused``."""
+    layers: tuple[str, ...] = ()
+    """The IR operations, with their opsets, that the suite's cases become."""
+    cases: int = 0
+    numpy: int = 0
+    openvino: int = 0
+    """How many of the suite's cases there are, and how many pass in each engine."""
+    limits: tuple[str, ...] = ()
+    """What is not supported, and why."""
 
 
 @dataclass(frozen=True)
@@ -37,43 +57,104 @@ class NeededOperator:
 
 
 def supported_operators() -> list[SupportedOperator]:
-    """Every operator of the registry, by domain and name."""
+    """Every operator of the registry and of ONNX's own domains, by domain and name."""
     versions: dict[tuple[str, str], set[int]] = {}
     for translator in all_translators():
         versions.setdefault((translator.domain, translator.op_type), set()).update(translator.versions)
-    return [
-        SupportedOperator(op_type, domain, tuple(sorted(found)))
-        for (domain, op_type), found in sorted(versions.items())
+    translated = set(versions)
+    refused = refused_operators()
+    for schema in defs.get_all_schemas_with_history():
+        key = (schema.domain, schema.name)
+        if key not in translated and key not in refused and has_schema_function(schema):
+            versions.setdefault(key, set()).add(schema.since_version)
+    found = []
+    for domain, op_type in sorted({*versions, *refused}):
+        key = (domain, op_type)
+        how = "translated" if key in translated else "function" if key in versions else "refused"
+        limits = (refused[key],) if how == "refused" else ()
+        found.append(_measured(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
+    return found
+
+
+def _measured(
+    op_type: str, domain: str, versions: tuple[int, ...], how: str, why: tuple[str, ...]
+) -> SupportedOperator:
+    known = _measurements().get(f"{domain}.{op_type}", {})
+    return SupportedOperator(
+        op_type,
+        domain,
+        versions,
+        how,
+        layers=tuple(known.get("layers", ())),
+        cases=known.get("cases", 0),
+        numpy=known.get("numpy", 0),
+        openvino=known.get("openvino", 0),
+        limits=(*why, *(known.get("limits", ()) if how != "refused" else ())),
+    )
+
+
+@cache
+def _measurements() -> dict[str, dict[str, Any]]:
+    made: dict[str, dict[str, Any]] = json.loads(MEASURED.read_text())
+    return made
+
+
+def support_columns(operator: SupportedOperator) -> tuple[str, ...]:
+    """A row of the table that documentation and command line show, under :data:`SUPPORT_HEADINGS`."""
+    layers = ", ".join(operator.layers) if len(operator.layers) <= 12 else f"{len(operator.layers)} kinds"
+    shares = [
+        f"{passed} of {operator.cases}" if operator.cases else "-" for passed in (operator.numpy, operator.openvino)
     ]
+    versions = ", ".join(map(str, operator.versions)) or "-"
+    limits = "; ".join(operator.limits)
+    if operator.how == "function":
+        layers = f"its schema's function: {layers}" if layers else "its schema's function"
+    return (operator.op_type, operator.domain or "ai.onnx", versions, layers or "-", *shares, limits)
+
+
+def support_table() -> str:
+    """The whole table as Markdown."""
+    rows = [SUPPORT_HEADINGS, ("---",) * len(SUPPORT_HEADINGS), *map(support_columns, supported_operators())]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+SUPPORT_HEADINGS = ("operator", "domain", "versions", "layers", "NumPy", "OpenVINO", "not supported")
 
 
 def needed_operators(source: ModelSource) -> list[NeededOperator]:
-    """What ``source`` needs, bodies included, by domain and name.
+    """What ``source`` needs, bodies and functions included, by domain and name.
 
     Raises :class:`converter.ConversionError` where the file is not an ONNX model.
     """
     file = open_model(source)
     opsets = model_opsets(file)
-    counts = Counter((normalize_domain(node.domain), node.op_type) for node in _all_nodes(file.proto.graph))
-    needed = []
-    for (domain, op_type), count in sorted(counts.items()):
-        opset = opsets.get(domain, 0)
-        found = find_translator(op_type, domain, opset) if opset else "the model does not import its domain"
-        needed.append(NeededOperator(op_type, domain, opset, count, found if isinstance(found, str) else ""))
-    return needed
+    functions = model_functions(file.proto)
+    nodes = [*_all_nodes(file.proto.graph.node)]
+    for function in functions.values():
+        nodes += _all_nodes(function.node)
+        for entry in function.opset_import:
+            opsets = {normalize_domain(entry.domain): entry.version, **opsets}
+    counts = Counter((normalize_domain(node.domain), node.op_type) for node in nodes)
+    return [
+        NeededOperator(op_type, domain, opsets.get(domain, 0), count, _problem(op_type, domain, opsets.get(domain, 0)))
+        for (domain, op_type), count in sorted(counts.items())
+        if (domain, op_type) not in functions
+    ]
 
 
-def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    pending = [graph]
+def _problem(op_type: str, domain: str, opset: int) -> str:
+    if not opset:
+        return "the model does not import its domain"
+    found = find_translator(op_type, domain, opset)
+    if not isinstance(found, str) or has_schema_function(find_schema(op_type, domain, opset)):
+        return ""
+    return found
+
+
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    pending = list(nodes)
     while pending:
-        current = pending.pop()
-        for node in current.node:
-            yield node
-            pending.extend(_subgraphs(node))
-
-
-def _subgraphs(node: NodeProto) -> Iterable[GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+        node = pending.pop()
+        yield node
+        for graph in subgraphs(node):
+            pending.extend(graph.node)

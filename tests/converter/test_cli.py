@@ -113,12 +113,42 @@ def test_ops(model: Path, broken: Path) -> None:
     listed = json.loads(onnx2ir("ops", "--json").stdout)
     entry: dict[str, Any] = next(entry for entry in listed if entry["op_type"] == "ReduceMean")
     assert entry["versions"] == [1, 11, 13, 18]
+    assert entry["how"] == "translated"
+    assert "ReduceMean-1" in entry["layers"]
+    assert entry["numpy"] == entry["openvino"] == entry["cases"] > 0
+    ways = {entry["how"] for entry in listed}
+    assert ways == {"translated", "function", "refused"}
+    assert all(entry["limits"] for entry in listed if entry["how"] == "refused")
     done = onnx2ir("ops", model)
     assert done.returncode == 0
     assert "AveragePool" in done.stdout
     done = onnx2ir("ops", broken)
     assert done.returncode == 1
     assert "no: ONNX has no operator of that name" in done.stdout
+
+
+def test_ops_sees_functions(tmp_path: Path) -> None:
+    """A model's own functions and those of ONNX's schemas are no problem; what stands in them may be."""
+    inner = onnx.helper.make_node("Celu", ["x"], ["y"])
+    strange = onnx.helper.make_node("NoSuchOp", ["x"], ["y"])
+    opset = [onnx.helper.make_opsetid("", 27), onnx.helper.make_opsetid("own", 1)]
+    functions = [
+        onnx.helper.make_function("own", name, ["x"], ["y"], [node], opset[:1])
+        for name, node in (("Good", inner), ("Bad", strange))
+    ]
+    types = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 4]) for name in ("x", "y")]
+    for name, code in (("Good", 0), ("Bad", 1)):
+        nodes = [
+            onnx.helper.make_node("MeanVarianceNormalization", ["x"], ["m"], axes=[1]),
+            onnx.helper.make_node(name, ["m"], ["y"], domain="own"),
+        ]
+        graph = onnx.helper.make_graph(nodes, "g", types[:1], types[1:])
+        used = [function for function in functions if function.name == name]
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(onnx.helper.make_model(graph, functions=used, opset_imports=opset), path)
+        done = onnx2ir("ops", path)
+        assert done.returncode == code, done.stdout
+        assert ("NoSuchOp" in done.stdout) == bool(code)
 
 
 @pytest.mark.parametrize(
