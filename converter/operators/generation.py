@@ -151,7 +151,8 @@ def _cosine_window(name: str, whole: float, once: float, twice: float) -> None:
         turn = ctx.emit(elementwise.Divide1(), ctx.constant(2 * math.pi, kind), period)
         angle = ctx.emit(elementwise.Multiply1(), numbers, turn)
         window = ctx.constant(whole, kind)
-        for weight, factor in ((-once, 1.0), (twice, 2.0)):
+        # The greatest value is 1, which sums in another order miss by the last digit.
+        for weight, factor in ((twice, 2.0), (-once, 1.0)):
             if weight:
                 cosine = ctx.emit(
                     elementwise.Cos1(), ctx.emit(elementwise.Multiply1(), angle, ctx.constant(factor, kind))

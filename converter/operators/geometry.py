@@ -57,6 +57,8 @@ def _sample(
     if ctx.version == 16 and rank.rank != 4:
         raise ctx.invalid(f"the data and the grid must have four dimensions in opset 16, but the shape is {rank}")
     kind = x.element_type
+    if kind is element_types.string:
+        raise ctx.unsupported("the IR samples grids of numbers alone, and the data are texts")
     if not kind.is_real and not kind.is_dynamic and mode != "nearest":
         raise ctx.unsupported(f"values between elements of type {kind} are not defined")
     exact = kind.is_real and kind.bits == 64

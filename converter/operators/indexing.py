@@ -208,5 +208,6 @@ def trilu(ctx: Context, data: Output, k: Output | None = None, *, upper: int = 1
     start = ctx.emit(elementwise.Add1(), ctx.emit(movement.Unsqueeze1(), rows, ctx.constant([1])), diagonal)
     compared = elementwise.GreaterEqual1() if upper else elementwise.LessEqual1()
     kept = ctx.emit(compared, ctx.emit(movement.Unsqueeze1(), columns, ctx.constant([0])), start)
-    zero = ctx.like(False if data.element_type is element_types.boolean else 0, data)
+    zeros = {element_types.boolean: False, element_types.string: ""}
+    zero = ctx.like(zeros.get(data.element_type, 0), data)
     return ctx.emit(elementwise.Select1(), kept, data, zero)

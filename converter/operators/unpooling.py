@@ -95,8 +95,8 @@ def col2im(
     if ctx.rank(data, "the data") != 3:
         raise ctx.invalid(f"the data must have 3 dimensions, but the shape is {data.shape}")
     kind = data.element_type
-    if kind is element_types.boolean:
-        raise ctx.unsupported("sums of booleans are not defined")
+    if kind in (element_types.boolean, element_types.string):
+        raise ctx.unsupported(f"sums of elements of type {kind} are not defined")
     steps = _listed(ctx, "strides", strides, spatial, 1, 1)
     gaps = _listed(ctx, "dilations", dilations, spatial, 1, 1)
     cuts = _listed(ctx, "pads", pads, 2 * spatial, 0, 0)

@@ -73,7 +73,8 @@ class _Gather(Operation):
         if indices.dtype.kind == "u":
             indices = indices.astype(np.int64)
         if batch == 0:
-            return np.take(data, indices, at)
+            # A single object, such as a text, would come without its array.
+            return np.asarray(np.take(data, indices, at), data.dtype)
         # Each batch dimension gets an index of its own that runs along with the others.
         shared = data.shape[:batch]
         moved = np.moveaxis(data, at, batch)
