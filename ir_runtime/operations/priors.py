@@ -39,6 +39,10 @@ class _Priors(Operation):
     def is_clipped(self) -> bool:
         raise NotImplementedError
 
+    def always_clipped(self) -> int:
+        """How many of an element's boxes, from the first on, are cut to the image whatever is asked for."""
+        return 0
+
     def _sized(self, boxes: Array, image: Array) -> Array:
         return boxes
 
@@ -65,6 +69,8 @@ class _Priors(Operation):
         corners[..., 1], corners[..., 3] = (down - boxes[:, 3]) / image[0], (down + boxes[:, 3]) / image[0]
         if self.is_clipped():
             corners = np.clip(corners, 0, 1)
+        cut = self.always_clipped()
+        corners[:, :, :cut] = np.clip(corners[:, :, :cut], 0, 1)
         given = self.prior_variances() or (0.1,)
         variances = np.resize(np.asarray(given, np.float32), corners.size)
         return np.stack([corners.reshape(-1), variances])
@@ -73,8 +79,8 @@ class _Priors(Operation):
 class _PriorBox(_Priors):
     """Squares of a least size and of the mean of it and a greatest size, the former also in ratios.
 
-    ``fixed_size`` are squares laid densely instead. ``step`` is the distance between centres in the
-    image, 0 what the layer's extents make it.
+    ``fixed_size`` are squares laid densely instead, and cut to the image. ``step`` is the distance between
+    centres in the image, 0 what the layer's extents make it.
     """
 
     min_size: tuple[float, ...] = reals(())
@@ -127,6 +133,9 @@ class _PriorBox(_Priors):
                 shaped = [(0.0, 0.0, base / 2 * r**0.5, base / 2 / r**0.5) for r in self._ratios()]
             rows += between + shaped if self.puts_greatest_first() else shaped + between
         return np.array(rows, np.float64).reshape(-1, 4)
+
+    def always_clipped(self) -> int:
+        return sum(len(self._dense(1.0, int(density))) for density in self.density[: len(self.fixed_size)])
 
     def _dense(self, size: float, density: int) -> list[tuple[float, float, float, float]]:
         """Boxes in ``density`` rows and columns, of each fixed ratio, or square and in all other ratios."""

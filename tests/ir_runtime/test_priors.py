@@ -22,6 +22,8 @@ SIZES = [np.array([3, 4]), np.array([48, 64])]
         {"min_size": [8.0, 16.0], "max_size": [20.0], "aspect_ratio": [2.0, 3.0], "flip": True, "offset": 0.5},
         {"min_size": [8.0], "aspect_ratio": [2.0, 1.0, 0.5], "step": 16.0, "offset": 0.5, "clip": True},
         {"min_size": [0.1, 0.2], "aspect_ratio": [2.0], "scale_all_sizes": False, "step": 0.25},
+        {"fixed_size": [8.0], "density": [2.0], "offset": 0.5, "step": 16.0},
+        {"fixed_size": [8.0, 30.0], "density": [2.0, 1.0], "aspect_ratio": [2.0], "fixed_ratio": [1.0, 2.0]},
     ],
 )
 @pytest.mark.parametrize("variance", [[], [0.2], [0.1, 0.2, 0.3, 0.4]])
