@@ -324,14 +324,14 @@ def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
 # --- products of quantised tensors ---
 
 
-def _less_zero(ctx: Context, value: Output, zero: Output) -> Output:
+def less_zero(ctx: Context, value: Output, zero: Output) -> Output:
     wide = converted(ctx, value, _F32)
     if _is_zero(zero):
         return wide
     return ctx.emit(elementwise.Subtract1(), wide, converted(ctx, zero, _F32))
 
 
-def _requantized(
+def requantized(
     ctx: Context, total: Output, a_scale: Output, b_scale: Output, y_scale: Output, y_zero: Output
 ) -> Output:
     """``total`` times both scales over the output's, quantised."""
@@ -361,10 +361,10 @@ def qlinear_mat_mul(
     y_zero_point: Output,
 ) -> Output:
     """The quantised product of quantised matrices; scales are one number, or one a row or column."""
-    left = _less_zero(ctx, a, _column(ctx, a_zero_point))
-    right = _less_zero(ctx, b, b_zero_point)
+    left = less_zero(ctx, a, _column(ctx, a_zero_point))
+    right = less_zero(ctx, b, b_zero_point)
     total = ctx.emit(matmul.MatMul1(), left, right)
-    return _requantized(ctx, total, _column(ctx, a_scale), b_scale, y_scale, y_zero_point)
+    return requantized(ctx, total, _column(ctx, a_scale), b_scale, y_scale, y_zero_point)
 
 
 @onnx_op("QLinearConv", versions=(10,))
@@ -397,11 +397,11 @@ def qlinear_conv(
         target[axis] = -1
         return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
 
-    data = _less_zero(ctx, x, along(x_zero_point, 1))
-    weights = _less_zero(ctx, w, along(w_zero_point, 0))
+    data = less_zero(ctx, x, along(x_zero_point, 1))
+    weights = less_zero(ctx, w, along(w_zero_point, 0))
     total = convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)
     if b is not None:
         # As integers: a bias may have more digits than float32 holds.
         whole = converted(ctx, total, element_types.i32)
         total = converted(ctx, ctx.emit(elementwise.Add1(), whole, along(b, 1)), _F32)
-    return _requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))
+    return requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))

@@ -1,0 +1,170 @@
+"""What onnxruntime's tools write into the files that they optimise and quantise, where ONNX has near relatives.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from converter.context import Context
+from converter.exact_integers import in_type
+from converter.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, matmul, movement
+
+from .matmul import product_of
+from .microsoft_fused import MICROSOFT
+from .normalization import layer_normalization
+from .pooling import max_pool
+from .quantization import less_zero, qlinear_conv, requantized
+
+# onnxruntime's optimiser puts this one into ONNX's domain in files of any opset, as it was before version 17.
+onnx_op("LayerNormalization", versions=(1,))(layer_normalization)
+
+
+# --- products ---
+
+
+@onnx_op("TransposeMatMul", domain=MICROSOFT, versions=(1,))
+def transpose_mat_mul(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Output:
+    """``alpha * A * B``, either one transposed: what FusedMatMul was called before."""
+    y = product_of(ctx, a, b, bool(transA), bool(transB))
+    return y if alpha == 1 else ctx.emit(elementwise.Multiply1(), y, ctx.like(alpha, y))
+
+
+@onnx_op("QGemm", domain=MICROSOFT, versions=(1,))
+def qgemm(
+    ctx: Context,
+    a: Output,
+    a_scale: Output,
+    a_zero_point: Output,
+    b: Output,
+    b_scale: Output,
+    b_zero_point: Output,
+    c: Output | None = None,
+    y_scale: Output | None = None,
+    y_zero_point: Output | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Output:
+    """``alpha * A * B + C`` of quantised matrices; C has both scales and alpha. Real without a scale for Y.
+
+    The scales and zero points of B are one number, or one for each column of the product.
+    """
+    if (y_scale is None) != (y_zero_point is None):
+        raise ctx.invalid("y_scale and y_zero_point must be given together")
+    rows = _rows(ctx, b_zero_point) if transB else b_zero_point
+    left, right = less_zero(ctx, a, a_zero_point), less_zero(ctx, b, rows)
+    total = ctx.emit(matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB)), left, right)
+    if c is not None:
+        # As integers: C may have more digits than float32 holds.
+        whole = ctx.emit(elementwise.Add1(), in_type(ctx, total, c.element_type), c)
+        total = in_type(ctx, whole, total.element_type)
+    factor = a_scale if alpha == 1 else ctx.emit(elementwise.Multiply1(), a_scale, ctx.like(alpha, a_scale))
+    if y_scale is not None and y_zero_point is not None:
+        return requantized(ctx, total, factor, b_scale, y_scale, y_zero_point)
+    return ctx.emit(elementwise.Multiply1(), total, ctx.emit(elementwise.Multiply1(), factor, b_scale))
+
+
+def _rows(ctx: Context, value: Output) -> Output:
+    """One number a row, as a column; a single one fits both ways."""
+    if value.shape.has_rank and value.shape.rank == 1:
+        return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([1]))
+    return value
+
+
+# --- images with their channels last ---
+
+
+def _channels_first(ctx: Context, x: Output, translate: Callable[[Output], Output]) -> Output:
+    """What ``translate`` makes of ``[n, c, ...]``, for and as ``[n, ..., c]``."""
+    rank = ctx.rank(x, "the data")
+    y = translate(ctx.emit(movement.Transpose1(), x, ctx.constant([0, rank - 1, *range(1, rank - 1)])))
+    return ctx.emit(movement.Transpose1(), y, ctx.constant([0, *range(2, rank), 1]))
+
+
+@onnx_op("NhwcMaxPool", domain=MICROSOFT, versions=(1,))
+def nhwc_max_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """The greatest number of each window of ``[n, ..., c]``."""
+
+    def pool(data: Output) -> Output:
+        made = max_pool(
+            ctx,
+            data,
+            kernel_shape=kernel_shape,
+            strides=strides,
+            pads=pads,
+            auto_pad=auto_pad,
+            dilations=dilations,
+            ceil_mode=ceil_mode,
+        )
+        return made if isinstance(made, Output) else made[0]
+
+    return _channels_first(ctx, x, pool)
+
+
+@onnx_op("QLinearConv", domain=MICROSOFT, versions=(1,))
+def qlinear_conv_of_layout(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    w: Output,
+    w_scale: Output,
+    w_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    b: Output | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """ONNX's operator, whose data may have their channels last; the weights have them first either way."""
+
+    def convolve(data: Output) -> Output:
+        return qlinear_conv(
+            ctx,
+            data,
+            x_scale,
+            x_zero_point,
+            w,
+            w_scale,
+            w_zero_point,
+            y_scale,
+            y_zero_point,
+            b,
+            auto_pad=auto_pad,
+            dilations=dilations,
+            group=group,
+            kernel_shape=kernel_shape,
+            pads=pads,
+            strides=strides,
+        )
+
+    return _channels_first(ctx, x, convolve) if channels_last else convolve(x)
