@@ -277,6 +277,14 @@ def embed_layer_normalization(
     return layer_normalization(ctx, total, scale, shift, epsilon=epsilon)[0], count, total
 
 
+def moved(ctx: Context, x: Output, source: int, target: int) -> Output:
+    """The data with their dimension ``source`` moved to ``target``."""
+    rank = ctx.rank(x, "the data")
+    order = list(range(rank))
+    order.insert(target % rank, order.pop(source % rank))
+    return ctx.emit(movement.Transpose1(), x, ctx.constant(order))
+
+
 # --- products with packed weights ---
 
 

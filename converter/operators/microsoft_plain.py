@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.context import Context
+from converter.exact_integers import in_type
 from converter.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, linear_algebra, movement, reduction
+from ir_runtime.operations import elementwise, linear_algebra, movement, normalization, reduction
+from ir_runtime.operations.activation import Swish4
 
 from .convolution import convolved
 from .generation import range_11
-from .indexing import trilu
-from .microsoft_fused import MICROSOFT
+from .indexing import gather_nd_11, trilu
+from .microsoft_fused import MICROSOFT, moved
 from .padding import pad_11
 
 onnx_op("Trilu", domain=MICROSOFT, versions=(1,))(trilu)
+onnx_op("GatherND", domain=MICROSOFT, versions=(1,))(gather_nd_11)
 
 
 @onnx_op("Pad", domain=MICROSOFT, versions=(1,))
@@ -91,3 +94,61 @@ def nhwc_conv(
     data, weights = (ctx.emit(movement.Transpose1(), value, front) for value in (x, w))
     y = convolved(ctx, data, weights, b, auto_pad, dilations, group, kernel_shape, pads, strides)
     return ctx.emit(movement.Transpose1(), y, back)
+
+
+# --- group normalisations of images whose channels may come last ---
+
+
+@onnx_op("GroupNorm", domain=MICROSOFT, versions=(1,))
+def group_norm(
+    ctx: Context,
+    x: Output,
+    gamma: Output,
+    beta: Output,
+    *,
+    activation: int,
+    channels_last: int = 1,
+    epsilon: float = 9.999999747378752e-06,
+    groups: int,
+) -> Output:
+    """Mean 0 and variance 1 over each group of channels, scaled, and with ``activation`` 1 its Swish."""
+    if activation not in (0, 1):
+        raise ctx.invalid(f"activation must be 0 or 1 (Swish), but is {activation}")
+    images = moved(ctx, x, -1, 1) if channels_last else x
+    parameters = [
+        in_type(ctx, ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1])), x.element_type)
+        for value in (gamma, beta)
+    ]
+    y = ctx.emit(normalization.GroupNormalization12(num_groups=groups, epsilon=epsilon), images, *parameters)
+    y = moved(ctx, y, 1, -1) if channels_last else y
+    return ctx.emit(Swish4(), y) if activation else y
+
+
+@onnx_op("SkipGroupNorm", domain=MICROSOFT, versions=(1,))
+def skip_group_norm(
+    ctx: Context,
+    x: Output,
+    gamma: Output,
+    beta: Output,
+    skip: Output,
+    bias: Output | None = None,
+    *,
+    activation: int,
+    channels_last: int = 1,
+    epsilon: float = 9.999999747378752e-06,
+    groups: int,
+) -> tuple[Output, Output]:
+    """The same of a sum: ``skip`` may have one value for each image's channel, ``bias`` has one a channel."""
+    rank = ctx.rank(x, "the data")
+    if ctx.rank(skip, "skip") == 2:
+        shape = [0, *[1] * (rank - 2), -1] if channels_last else [0, -1, *[1] * (rank - 2)]
+        skip = ctx.emit(movement.Reshape1(special_zero=True), skip, ctx.constant(shape))
+    total = ctx.emit(elementwise.Add1(), x, skip)
+    if bias is not None:
+        shape = [-1] if channels_last else [-1, *[1] * (rank - 2)]
+        column = ctx.emit(movement.Reshape1(special_zero=False), bias, ctx.constant(shape))
+        total = ctx.emit(elementwise.Add1(), total, column)
+    made = group_norm(
+        ctx, total, gamma, beta, activation=activation, channels_last=channels_last, epsilon=epsilon, groups=groups
+    )
+    return made, total

@@ -19,7 +19,7 @@ from ir_runtime.shapes import normalize_axis
 
 from .activation import leaky_relu
 from .microsoft_attention import self_attention, thirds
-from .microsoft_fused import MICROSOFT, needed
+from .microsoft_fused import MICROSOFT, moved, needed
 from .pooling import average_pool_10
 from .quantization import dequantize_axis, dequantize_tensor, dynamic_quantize, quantize_axis, quantize_tensor
 from .recurrent import lstm
@@ -125,18 +125,29 @@ def qlinear_concat(ctx: Context, y_scale: Output, y_zero_point: Output, *inputs:
     return quantize_tensor(ctx, ctx.emit(movement.Concat1(axis=at), *parts), y_scale, y_zero_point)
 
 
+@onnx_op("QLinearWhere", domain=MICROSOFT, versions=(1,))
+def qlinear_where(
+    ctx: Context,
+    condition: Output,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    y: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    z_scale: Output,
+    z_zero_point: Output,
+) -> Output:
+    """x where the condition holds, y elsewhere."""
+    left, right = dequantize_tensor(ctx, x, x_scale, x_zero_point), dequantize_tensor(ctx, y, y_scale, y_zero_point)
+    return quantize_tensor(ctx, ctx.emit(elementwise.Select1(), condition, left, right), z_scale, z_zero_point)
+
+
 # --- pooling ---
 
 
-def _moved(ctx: Context, x: Output, source: int, target: int) -> Output:
-    rank = ctx.rank(x, "the data")
-    order = list(range(rank))
-    order.insert(target % rank, order.pop(source % rank))
-    return ctx.emit(movement.Transpose1(), x, ctx.constant(order))
-
-
 def _pooled(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output], Output]) -> Output:
-    return _moved(ctx, pool(_moved(ctx, x, -1, 1)), 1, -1) if channels_last else pool(x)
+    return moved(ctx, pool(moved(ctx, x, -1, 1)), 1, -1) if channels_last else pool(x)
 
 
 @onnx_op("QLinearAveragePool", domain=MICROSOFT, versions=(1,))
@@ -191,6 +202,25 @@ def qlinear_global_average_pool(
     axes = ctx.constant(list(range(first, first + rank - 2)))
     wide = dequantize_tensor(ctx, x, x_scale, x_zero_point)
     return quantize_tensor(ctx, ctx.emit(reduction.ReduceMean1(keep_dims=True), wide, axes), y_scale, y_zero_point)
+
+
+@onnx_op("QLinearReduceMean", domain=MICROSOFT, versions=(1,))
+def qlinear_reduce_mean(
+    ctx: Context,
+    data: Output,
+    data_scale: Output,
+    data_zero_point: Output | None = None,
+    reduced_scale: Output | None = None,
+    reduced_zero_point: Output | None = None,
+    *,
+    axes: Sequence[int],
+    keepdims: int,
+) -> Output:
+    """The mean over ``axes``."""
+    over = [normalize_axis(axis, ctx.rank(data, "the data")) for axis in axes]
+    wide = dequantize_tensor(ctx, data, data_scale, data_zero_point)
+    mean = ctx.emit(reduction.ReduceMean1(keep_dims=bool(keepdims)), wide, ctx.constant(over))
+    return _put_on(ctx, mean, needed(ctx, reduced_scale, "reduced_scale"), reduced_zero_point, data)
 
 
 # --- products ---

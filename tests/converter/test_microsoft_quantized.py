@@ -61,6 +61,18 @@ ROWS = [
             "zc": z(1, np.int8),
         },
     ),
+    row(
+        "QLinearWhere",
+        "u8",
+        {"c": A % 2 == 0, "x": A, "sx": n(0.0131), "zx": z(120), "y": B, "sy": n(0.0217), "zy": z(9)}
+        | {"sz": n(0.0411), "zz": z(131)},
+    ),
+    row(
+        "QLinearWhere",
+        "i8",
+        {"c": np.array([True, False]), "x": s(3, 2), "sx": n(0.0131), "zx": z(12, np.int8), "y": s(2), "sy": n(0.0217)}
+        | {"zy": z(-9, np.int8), "sz": n(0.0111), "zz": z(-3, np.int8)},
+    ),
     row("QLinearMul", "u8", {"a": A, **SCALED}, shapes={"a": ["n", None, 4]}),
     row("QLinearSigmoid", "u8", {"x": A, "sx": n(0.05), "zx": z(128), "sy": n(1 / 256), "zy": z(0)}),
     row(
