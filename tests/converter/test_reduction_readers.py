@@ -1,0 +1,71 @@
+"""What follows a reduction of three dimensions, which OpenVINO's CPU plug-in fuses into it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from tests.engines import check_node
+
+RNG = np.random.default_rng(3)
+
+
+def reduced_and(
+    op_type: str, axis: int, keepdims: int, after: str, shape: list[Any], opset: int = 17
+) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A reduction, and a constant for each place along the middle dimension after it."""
+    data = (RNG.random((5, 3, 8)) + 0.1).astype(np.float32)
+    lasting = {0: (3, 1), 2: (3,)}[axis % 3]
+    constant = (RNG.random((1, *lasting, *((1,) if axis % 3 == 2 else ())) if keepdims else lasting) + 0.5).astype("f4")
+    node = helper.make_node(op_type, ["x"], ["r"], name="reduce", axes=[axis], keepdims=keepdims)
+    nodes, steps = [node], after.split("-")
+    value = "r"
+    for index, step in enumerate(steps):
+        result = "y" if index == len(steps) - 1 else f"t{index}"
+        inputs = {"Half": [value, "half"], "RSub": ["k", value], "Relu": [value]}.get(step, [value, "k"])
+        nodes.append(helper.make_node({"Half": "Mul", "RSub": "Sub"}.get(step, step), inputs, [result]))
+        value = result
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(constant, "k"), numpy_helper.from_array(np.float32(0.5), "half")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), data
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceMax", "ReduceL1", "ReduceL2", "ReduceProd"])
+@pytest.mark.parametrize("axis", [0, 2, -1])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("after", ["Add", "Mul", "RSub", "Half-RSub", "Relu-Half-Add"])
+@pytest.mark.parametrize("shape", [[5, 3, 8], ["n", "c", "w"]], ids=["static", "dynamic"])
+def test_constants_after_a_reduction_meet_their_rows(
+    op_type: str, axis: int, keepdims: int, after: str, shape: list[Any]
+) -> None:
+    model, data = reduced_and(op_type, axis, keepdims, after, shape)
+    check_node(model, {"x": data})
+
+
+def test_the_layer_keeps_its_names_and_the_tensor_its_shape() -> None:
+    model, _ = reduced_and("ReduceMean", 2, 1, "Add", [5, 3, 8])
+    made = converter.convert_model(model, output=["r", "y"])
+    (reduction,) = [node for node in made.nodes() if node.op.type == "ReduceMean"]
+    assert reduction.name == "reduce"
+    (tensor,) = [out for node in made.nodes() for out in node.outputs if "r" in out.names]
+    assert str(tensor.shape) == "[5,3,1]"
+    names = [node.name for node in made.nodes()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("axis", "after"), [(2, "Half"), (0, "Relu"), (2, "Half-Relu")], ids=["number", "none", "numbers"]
+)
+def test_other_reductions_stay_one_layer(axis: int, after: str) -> None:
+    model, _ = reduced_and("ReduceMean", axis, 0, after, [5, 3, 8])
+    assert all(node.op.type != "Unsqueeze" for node in converter.convert_model(model).nodes())
