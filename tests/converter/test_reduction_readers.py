@@ -1,4 +1,4 @@
-"""What follows a reduction of three dimensions, which OpenVINO's CPU plug-in fuses into it."""
+"""What follows a reduction, which OpenVINO's CPU plug-in fuses with it or leaves out."""
 
 from __future__ import annotations
 
@@ -69,3 +69,37 @@ def test_the_layer_keeps_its_names_and_the_tensor_its_shape() -> None:
 def test_other_reductions_stay_one_layer(axis: int, after: str) -> None:
     model, _ = reduced_and("ReduceMean", axis, 0, after, [5, 3, 8])
     assert all(node.op.type != "Unsqueeze" for node in converter.convert_model(model).nodes())
+
+
+RESHAPED = [
+    ((4, 2, 3), [0], [1, 6]),
+    ((4, 2, 3), [1], [12, 1]),
+    ((4, 2, 3), [-3], [1, -1]),
+    ((2, 4, 3, 5), [0, 1], [15, 1]),
+    ((2, 4, 3, 5), [0, 2], [1, 20]),
+    ((2, 3, 2, 2, 3), [0, 1], [1, 1, 12]),
+    ((2, 3, 2, 2, 3), [0, 1, 3], [6, 1]),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes", "target"), RESHAPED)
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceSum", "ReduceMax", "ReduceL1"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_reshape_after_a_reduction_is_not_lost(
+    shape: tuple[int, ...], axes: list[int], target: list[int], op_type: str, dynamic: bool
+) -> None:
+    nodes = [
+        helper.make_node(op_type, ["x", "axes"], ["r"], keepdims=0),
+        helper.make_node("Reshape", ["r", "target"], ["y"]),
+        helper.make_node("Exp", ["r"], ["z"]),
+    ]
+    known = [None] * len(shape) if dynamic else shape
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, known)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"],
+        [numpy_helper.from_array(np.array(axes), "axes"), numpy_helper.from_array(np.array(target), "target")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    check_node(model, {"x": RNG.random(shape).astype(np.float32)})
