@@ -145,6 +145,7 @@ def make_geometry(
         raise ctx.invalid("kernel_shape must have at least one entry")
     if x.shape.has_rank and x.shape.rank != rank + 2:
         raise ctx.invalid(f"kernel_shape {list(kernel_shape)} needs an input of rank {rank + 2}, but got {x.shape}")
+    auto_pad = auto_pad or "NOTSET"  # some exporters leave it empty
     if auto_pad not in _AUTO_PADS:
         raise ctx.invalid(f"auto_pad must be one of {', '.join(_AUTO_PADS)}, but is {auto_pad!r}")
     lists = [list(kernel_shape), list(strides or [1] * rank), list(dilations or [1] * rank)]

@@ -59,6 +59,7 @@ def _geometry(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> _Geometry:
+    auto_pad = auto_pad or "NOTSET"  # some exporters leave it empty
     if auto_pad not in _AUTO_PADS:
         raise ctx.invalid(f"auto_pad must be one of {', '.join(_AUTO_PADS)}, but is '{auto_pad}'")
     shape = w.shape if w.shape.has_rank else x.shape

@@ -56,7 +56,7 @@ def range_27(ctx: Context, start: Output, limit: Output, delta: Output, *, stash
 @onnx_op("EyeLike", versions=(9, 22))
 def eye_like(ctx: Context, data: Output, *, dtype: int | None = None, k: int = 0) -> Output:
     """Ones on the k-th diagonal of a matrix shaped like the input."""
-    if ctx.rank(data, "the input") != 2:
+    if data.shape.has_rank and data.shape.rank != 2:
         raise ctx.invalid(f"the input must be a matrix, but has the shape {data.shape}")
     kind = data.element_type if dtype is None else element_type_of(dtype)
     # A plain type that every engine can fill; the values 0 and 1 are exact in all others.

@@ -45,6 +45,7 @@ def conv(
         ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
         ((1, 3, 8, 9), (4, 3, 1, 1), {"auto_pad": "SAME_UPPER", "strides": [3, 3]}),
         ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "VALID", "strides": [2, 1]}),
+        ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "", "pads": [1, 0, 2, 1]}),
     ],
 )
 @pytest.mark.parametrize("extents", ["known", "unknown"])

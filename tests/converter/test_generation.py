@@ -62,6 +62,12 @@ def test_eye_like(opset: int, k: int, shapes: Any, dtype: int | None) -> None:
     check_node(model, {"x": X}, [np.eye(3, 4, k, dtype=kind)])
 
 
+def test_eye_like_of_unknown_rank() -> None:
+    """It can be a matrix only. The CPU plug-in takes no inputs of unknown rank."""
+    model = node_model("EyeLike", {"x": X}, attributes={"k": 1}, opset=9, shapes={"x": None})
+    check_node(model, {"x": X}, engines=["numpy"])
+
+
 @pytest.mark.parametrize("opset", [11, 14])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("exclusive", [0, 1])

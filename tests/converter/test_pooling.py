@@ -41,6 +41,7 @@ def image(*extents: int, dtype: object = np.float32) -> np.ndarray:
         {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
         {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_LOWER", "count_include_pad": 1},
         {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "VALID", "ceil_mode": 1},
+        {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "auto_pad": ""},
     ],
     ids=str,
 )
