@@ -60,7 +60,8 @@ def split_heads(ctx: Context, x: Output, count: int, name: str) -> Output:
     width = x.shape[2]
     if count < 1 or (width.is_static and width.value % count):
         raise ctx.invalid(f"{name} of the shape {x.shape} cannot be split into {count} heads")
-    return swap(ctx, reshape(ctx, x, [0, 0, count, -1]))
+    # -1 would be ambiguous where there is nothing to split.
+    return swap(ctx, reshape(ctx, x, [0, 0, count, width.value // count if width.is_static else -1]))
 
 
 def merge_heads(ctx: Context, x: Output) -> Output:

@@ -34,6 +34,7 @@ from .heads import (
     unsqueeze,
 )
 from .matmul import product_of
+from .microsoft_cache import Cache
 from .microsoft_fused import MICROSOFT, needed, simplified_layer_normalization
 from .rotary import angles, half_of, rotated
 from .shapes import counted, extent, joined
@@ -292,9 +293,7 @@ def group_query_attention(
     step, which is where ``total_sequence_length`` is the number of queries. They are written into the
     cache at their places, which is given back and grows where it has to.
     """
-    _only(ctx, sliding_window_cache=sliding_window_cache, qk_output=qk_output, k_scale=k_scale, v_scale=v_scale)
-    if (k_quant_type, v_quant_type) != ("NONE", "NONE"):
-        raise ctx.unsupported("a quantised cache is not supported")
+    _only(ctx, sliding_window_cache=sliding_window_cache, qk_output=qk_output)
     if kv_num_heads < 1 or num_heads % kv_num_heads:
         raise ctx.invalid(f"num_heads must be a multiple of kv_num_heads, but they are {num_heads} and {kv_num_heads}")
     q, k, v = _grouped_parts(ctx, query, key, value, num_heads, kv_num_heads)
@@ -303,16 +302,26 @@ def group_query_attention(
         k = simplified_layer_normalization(ctx, k, k_norm_weight, epsilon=qk_norm_epsilon)[0]
     steps = _Steps.of(ctx, q, needed(ctx, seqlens_k, "seqlens_k"), needed(ctx, total_sequence_length, "total"))
     if do_rotary:
-        caches = needed(ctx, cos_cache, "cos_cache"), needed(ctx, sin_cache, "sin_cache")
+        waves = needed(ctx, cos_cache, "cos_cache"), needed(ctx, sin_cache, "sin_cache")
         places = steps.places if position_ids is None else position_ids
-        cos, sin = (angles(ctx, cache, places, 1) for cache in caches)
-        q, k = (rotated(ctx, part, cos, sin, half_of(ctx, caches[0]), bool(rotary_interleaved)) for part in (q, k))
+        cos, sin = (angles(ctx, cache, places, 1) for cache in waves)
+        q, k = (rotated(ctx, part, cos, sin, half_of(ctx, waves[0]), bool(rotary_interleaved)) for part in (q, k))
+    caches = [
+        Cache.of(ctx, past, by, mode, kv_cache_bit_width, kv_num_heads, name)
+        for past, by, mode, name in ((past_key, k_scale, k_quant_type, "k"), (past_value, v_scale, v_quant_type, "v"))
+    ]
+    present = [cache.stored(ctx, new) for cache, new in zip(caches, (k, v))]
     if past_key is not None and past_value is not None:
-        index = steps.sources(ctx, past_key)
-        k, v = (
-            ctx.emit(indexing.Gather8(batch_dims=1), concat(ctx, 2, past, new), index, ctx.constant(2))
-            for past, new in ((past_key, k), (past_value, v))
-        )
+        if k.shape[2].high == 0:
+            # Another layer has put this step's keys there already.
+            present = [past_key, past_value]
+        else:
+            index = steps.sources(ctx, past_key)
+            present = [
+                ctx.emit(indexing.Gather8(batch_dims=1), concat(ctx, 2, past, new), index, ctx.constant(2))
+                for past, new in zip((past_key, past_value), present)
+            ]
+    k, v = (cache.real(ctx, held, q) for cache, held in zip(caches, present))
     added = [steps.forbidden(ctx, k, bool(causal), local_window_size)]
     if attention_bias is not None:
         added.append(_as_wide(ctx, attention_bias, k))
@@ -322,7 +331,7 @@ def group_query_attention(
     group = num_heads // kv_num_heads
     keys, values = (repeat_heads(ctx, part, kv_num_heads, group) for part in (k, v))
     made = _attended(ctx, q, keys, values, scale, added, softcap or 0.0, sink)
-    return made, k, v
+    return made, *present
 
 
 def _as_wide(ctx: Context, bias: Output, keys: Output) -> Output:

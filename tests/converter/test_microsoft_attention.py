@@ -251,7 +251,7 @@ def test_heads_may_be_normalised_first() -> None:
             {"num_heads": 3, "kv_num_heads": 2},
             "must be a multiple of kv_num_heads",
         ),
-        ("GroupQueryAttention", grouped(1, 2), {**FOUR, "k_quant_type": "PER_TENSOR"}, "a quantised cache"),
+        ("GroupQueryAttention", grouped(1, 2), {**FOUR, "qk_output": 1}, "'qk_output' is not supported"),
         ("RotaryEmbedding", {"x": f(4, 4), "p": np.array([1]), "c": f(4, 2), "s": f(4, 2)}, {}, "must have 3 or 4 dim"),
     ],
 )

@@ -1,0 +1,114 @@
+"""Caches of keys and values in 8 and 4 bits, and those that another layer fills, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import converter
+from tests.engines import check_node, node_model, run_onnxruntime
+
+RNG = np.random.default_rng(67)
+HEADS, SHARED, WIDTH = 4, 2, 8
+
+
+def f(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model(
+    feeds: dict[str, Any], scales: dict[str, Any], *, packed: bool, shapes: Any = None, **given: Any
+) -> onnx.ModelProto:
+    parts = ["q", "", ""] if packed else ["q", "k", "v"]
+    order = [*parts, "pk", "pv", "lengths", "total", *([""] * 5 + list(scales) if scales else [])]
+    return node_model(
+        "GroupQueryAttention",
+        feeds,
+        constants=scales,
+        order=order,
+        attributes={"num_heads": HEADS, "kv_num_heads": SHARED, **given},
+        opset=1,
+        outputs=3,
+        domain="com.microsoft",
+        shapes=shapes,
+    )
+
+
+def step(steps: int, past: int, bits: int, room: int = 0) -> dict[str, Any]:
+    """Queries with their keys and values, and a cache of ``past`` keys with some room behind them."""
+    kind = np.int8 if bits == 8 else np.uint8
+    shape = (1, SHARED, past + room, WIDTH * bits // 8)
+    info = np.iinfo(kind)
+    held = [RNG.integers(info.min, info.max + 1, shape).astype(kind) for _ in range(2)]
+    return {
+        "q": f(1, steps, (HEADS + 2 * SHARED) * WIDTH),
+        "pk": held[0],
+        "pv": held[1],
+        "lengths": np.array([past + steps - 1], np.int32),
+        "total": np.array(past + steps, np.int32),
+    }
+
+
+def scales_of(mode: str) -> dict[str, np.ndarray]:
+    shape = (1,) if mode == "PER_TENSOR" else (SHARED * WIDTH,)
+    return {name: RNG.uniform(0.02, 0.3, shape).astype(np.float32) for name in ("ks", "vs")}
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("mode", ["PER_TENSOR", "PER_CHANNEL"])
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_quantised(bits: int, mode: str, steps: int, dynamic: bool) -> None:
+    feeds, width = step(steps, 5, bits), WIDTH * bits // 8
+    whole = (HEADS + 2 * SHARED) * WIDTH
+    shapes = {"q": [1, "s", whole], "pk": [1, SHARED, "p", width], "pv": [1, SHARED, "p", width]} if dynamic else None
+    given = {"k_quant_type": mode, "v_quant_type": mode, "kv_cache_bit_width": bits}
+    check_node(model(feeds, scales_of(mode), packed=True, shapes=shapes, **given), feeds)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_quantised_with_room(bits: int) -> None:
+    """What stands behind the keys is not defined."""
+    feeds = step(1, 3, bits, room=4)
+    given = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": bits}
+    made = model(feeds, scales_of("PER_TENSOR"), packed=True, local_window_size=2, **given)
+    check_node(made, feeds, run_onnxruntime(made, feeds)[:1])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_keys_of_another_layer(dynamic: bool) -> None:
+    """No keys come with the queries: they stand in the cache already."""
+    feeds = {
+        "q": f(1, 1, HEADS * WIDTH),
+        "k": f(1, 0, SHARED * WIDTH),
+        "v": f(1, 0, SHARED * WIDTH),
+        "pk": f(1, SHARED, 4, WIDTH),
+        "pv": f(1, SHARED, 4, WIDTH),
+        "lengths": np.array([3], np.int32),
+        "total": np.array(4, np.int32),
+    }
+    shapes = {"q": [1, "s", HEADS * WIDTH], "pk": [1, SHARED, "p", WIDTH], "pv": [1, SHARED, "p", WIDTH]}
+    check_node(model(feeds, {}, packed=False, shapes=shapes if dynamic else None), feeds)
+
+
+@pytest.mark.parametrize(
+    ("bits", "given", "with_scales", "message"),
+    [
+        (8, {"k_quant_type": "PER_ROW"}, True, "k_quant_type must be one of"),
+        (8, {}, True, "k_scale is given"),
+        (8, {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}, False, "needs both"),
+        (
+            4,
+            {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8},
+            True,
+            "u8 with 8 bits",
+        ),
+    ],
+)
+def test_contradictions(bits: int, given: dict[str, Any], with_scales: bool, message: str) -> None:
+    scales = scales_of("PER_TENSOR") if with_scales else {}
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model(step(1, 3, bits), scales, packed=True, **given))
