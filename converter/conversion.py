@@ -13,7 +13,7 @@ from .extensions import load_extension
 from .onnx_file import ModelSource, open_model
 from .options import InputShapes, make_options
 from .passes.compression import compress_weights_to_fp16
-from .passes.reductions import separate_reductions
+from .passes.fusion_guards import guard_fusions
 from .translate import translate_model
 
 
@@ -42,7 +42,7 @@ def convert_model(
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
-    return separate_reductions(translate_model(open_model(model), options))
+    return guard_fusions(translate_model(open_model(model), options))
 
 
 def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What follows a reduction, which OpenVINO's CPU plug-in fuses with it or leaves out."""
+"""What follows reductions and products, which OpenVINO's CPU plug-in fuses with them or leaves out."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def reduced_and(
     for index, step in enumerate(steps):
         result = "y" if index == len(steps) - 1 else f"t{index}"
         inputs = {"Half": [value, "half"], "RSub": ["k", value], "Relu": [value]}.get(step, [value, "k"])
+        if step == "Norm":
+            nodes.append(helper.make_node("BatchNormalization", [value, "k1", "k1", "k1", "k1"], [result]))
+            continue
         nodes.append(helper.make_node({"Half": "Mul", "RSub": "Sub"}.get(step, step), inputs, [result]))
         value = result
     graph = helper.make_graph(
@@ -35,7 +38,11 @@ def reduced_and(
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(constant, "k"), numpy_helper.from_array(np.float32(0.5), "half")],
+        [
+            numpy_helper.from_array(constant, "k"),
+            numpy_helper.from_array(constant.reshape(-1), "k1"),
+            numpy_helper.from_array(np.float32(0.5), "half"),
+        ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), data
 
@@ -49,6 +56,13 @@ def test_constants_after_a_reduction_meet_their_rows(
     op_type: str, axis: int, keepdims: int, after: str, shape: list[Any]
 ) -> None:
     model, data = reduced_and(op_type, axis, keepdims, after, shape)
+    check_node(model, {"x": data})
+
+
+@pytest.mark.parametrize(("axis", "keepdims"), [(0, 1), (2, 0), (2, 1)])
+@pytest.mark.parametrize("shape", [[5, 3, 8], ["n", "c", "w"]], ids=["static", "dynamic"])
+def test_a_normalisation_of_channels_after_a_reduction(axis: int, keepdims: int, shape: list[Any]) -> None:
+    model, data = reduced_and("ReduceMax", axis, keepdims, "Norm", shape)
     check_node(model, {"x": data})
 
 
@@ -68,7 +82,7 @@ def test_the_layer_keeps_its_names_and_the_tensor_its_shape() -> None:
 )
 def test_other_reductions_stay_one_layer(axis: int, after: str) -> None:
     model, _ = reduced_and("ReduceMean", axis, 0, after, [5, 3, 8])
-    assert all(node.op.type != "Unsqueeze" for node in converter.convert_model(model).nodes())
+    assert all(node.op.type != "Maximum" for node in converter.convert_model(model).nodes())
 
 
 RESHAPED = [
@@ -103,3 +117,46 @@ def test_a_reshape_after_a_reduction_is_not_lost(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     check_node(model, {"x": RNG.random(shape).astype(np.float32)})
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 6, 5), (2, 3, 2, 4, 5), (1, 3, 4, 2)])
+@pytest.mark.parametrize("columns", [3, 8], ids=["as-many-columns-as-channels", "others"])
+@pytest.mark.parametrize("after", ["Add", "Mul", "Norm", "PRelu", "Half-Add"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_channels_after_a_product(shape: tuple[int, ...], columns: int, after: str, dynamic: bool) -> None:
+    weights = RNG.standard_normal((shape[-1], columns)).astype(np.float32)
+    by_channel = (RNG.random((3, *([1] * (len(shape) - 2)))) + 0.5).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"])]
+    if after == "Norm":
+        nodes.append(helper.make_node("BatchNormalization", ["m", "c", "c", "c", "c"], ["y"]))
+    elif after == "Half-Add":
+        nodes += [helper.make_node("Mul", ["m", "half"], ["h"]), helper.make_node("Add", ["h", "k"], ["y"])]
+    else:
+        nodes.append(helper.make_node(after, ["m", "k"], ["y"]))
+    stored = {"w": weights, "k": by_channel, "c": by_channel.reshape(-1), "half": np.float32(0.5)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * len(shape) if dynamic else shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    check_node(model, {"x": RNG.standard_normal(shape).astype(np.float32)})
+
+
+def test_columns_of_an_unknown_number_after_a_product() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "t"], ["m"]),
+        helper.make_node("Add", ["m", "k"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "s", 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([1, 2, 3], np.float32), "k")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    check_node(model, {"x": RNG.standard_normal((4, 3, 6)).astype(np.float32)})
