@@ -60,10 +60,81 @@ def test_constant_errors() -> None:
     for attributes in ({}, {"value_int": 1, "value_float": 2.0}):
         with pytest.raises(converter.ConversionError, match="exactly one attribute"):
             converter.convert_model(node_model("Constant", {}, opset=13, attributes=attributes))
-    values = numpy_helper.from_array(np.array([1.0], np.float32))
-    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1])), [3])
-    with pytest.raises(converter.ConversionError, match="no sparse tensors"):
-        converter.convert_model(node_model("Constant", {}, opset=13, attributes={"sparse_value": sparse}))
+
+
+def sparse_tensor(values: Any, places: Any, shape: list[int]) -> onnx.SparseTensorProto:
+    return helper.make_sparse_tensor(
+        numpy_helper.from_array(np.asarray(values), "s"), numpy_helper.from_array(np.asarray(places)), shape
+    )
+
+
+SPARSE = [
+    ([1.0, 8.0, 3.0], [[0, 0], [0, 3], [2, 2]], [3, 4]),
+    ([1.0, 8.0, 3.0], [0, 3, 10], [3, 4]),
+    ([5.0], [7], [2, 2, 2]),
+    (np.empty(0), np.empty((0, 2), np.int64), [2, 3]),
+    (np.empty(0), np.empty(0, np.int64), [2, 0]),
+    (np.arange(5000.0), np.arange(5000) * 2, [10000]),
+]
+
+
+def dense(values: Any, places: Any, shape: list[int]) -> np.ndarray:
+    made, at = np.zeros(shape, np.asarray(values).dtype), np.asarray(places)
+    for value, place in zip(values, at):
+        made[tuple(np.atleast_1d(np.unravel_index(place, shape) if at.ndim == 1 else place))] = value
+    return made
+
+
+@pytest.mark.parametrize("opset", [11, 13, 25])
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(("values", "places", "shape"), SPARSE, ids=range(len(SPARSE)))
+def test_sparse_constant(opset: int, kind: str, values: Any, places: Any, shape: list[int]) -> None:
+    typed = np.asarray(values).astype(kind)
+    stored = sparse_tensor(typed, places, shape)
+    model = node_model("Constant", {}, opset=opset, attributes={"sparse_value": stored})
+    engines = ("numpy",) if 0 in shape else ("numpy", "openvino")  # the reader refuses a bin of no bytes
+    check_node(model, {}, [dense(typed, places, shape)], engines=engines)
+
+
+@pytest.mark.parametrize(("values", "places", "shape"), SPARSE[:3], ids=range(3))
+@pytest.mark.parametrize("inside", [False, True])
+def test_sparse_initializer(values: Any, places: Any, shape: list[int], inside: bool) -> None:
+    typed = np.asarray(values, np.float32)
+    x = np.ones(shape, np.float32)
+    model = node_model("Add", {"x": x}, opset=13, order=["x", "s"])
+    graph = model.graph
+    if inside:
+        branches = [onnx.GraphProto(name=name, node=[graph.node[0]], output=graph.output) for name in ("a", "b")]
+        for branch in branches:
+            branch.sparse_initializer.append(sparse_tensor(typed, places, shape))
+        chosen = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+        graph.node[0].CopyFrom(chosen)
+        graph.output[0].name = "y"
+        graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    else:
+        graph.sparse_initializer.append(sparse_tensor(typed, places, shape))
+    feeds = {"x": x, "c": np.array(True)} if inside else {"x": x}
+    check_node(model, feeds, [x + dense(typed, places, shape)])
+
+
+@pytest.mark.parametrize(
+    ("values", "places", "shape", "message"),
+    [
+        ([1.0], [3], [3], "places outside its shape"),
+        ([1.0], [-1], [3], "places outside its shape"),
+        ([1.0], [[0, 3]], [2, 3], "places outside its shape"),
+        ([1.0, 2.0], [1], [3], "has 2 values, but places"),
+        ([1.0], [[0, 0, 0]], [2, 3], "has 1 values, but places"),
+        ([[1.0]], [[0, 0]], [2, 3], "must be a list"),
+        ([1.0], np.array([1], np.int32), [3], "has 1 values, but places"),
+        ([1.0], [1], [-3], "has the shape"),
+        ([1.0], [1], [1 << 20, 1 << 20], "too large"),
+    ],
+)
+def test_sparse_contradictions(values: Any, places: Any, shape: list[int], message: str) -> None:
+    stored = sparse_tensor(values, places, shape)
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(node_model("Constant", {}, opset=13, attributes={"sparse_value": stored}))
 
 
 # --- ConstantOfShape ---
