@@ -29,6 +29,7 @@ def read_names(node: NodeProto) -> set[str]:
     while pending:
         graph = pending.pop()
         own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+        own |= {sparse.values.name for sparse in graph.sparse_initializer}
         for inner in graph.node:
             names.update(name for name in inner.input if name and name not in own)
             own.update(inner.output)

@@ -12,15 +12,18 @@ from typing import IO, Union
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.tensor import Tensor
 
-from .errors import ConversionError, InvalidModelError
+from .errors import ConversionError, InvalidModelError, UnsupportedModelError
 from .onnx_types import element_type_of
 from .wire_format import EMBEDDED, skeleton
+
+_LARGEST_DENSE = 1 << 31
+"""Bytes that a sparse tensor may have with all its zeros."""
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], ModelProto]
 
@@ -33,6 +36,36 @@ class OnnxFile:
     path: Path | None = None
     _embedded: Array | None = None
     _mapped: dict[Path, Array] = field(default_factory=dict)
+
+    def dense(self, proto: SparseTensorProto) -> Tensor:
+        """The constant that a sparse tensor stands for: its values at their places, and 0 everywhere else.
+
+        The places are positions in the flattened tensor, or a row of indices each. Raises
+        :class:`InvalidModelError` where values, places and shape contradict each other.
+        """
+        name = proto.values.name or "(unnamed)"
+        values, places = self.tensor(proto.values), self.tensor(proto.indices)
+        shape, count = tuple(proto.dims), proto.values.dims[0] if proto.values.dims else 0
+        if len(values.shape) != 1:
+            raise InvalidModelError(f"the values of the sparse tensor '{name}' must be a list, but are {values.shape}")
+        if values.element_type.is_packed or values.element_type is element_types.string:
+            raise UnsupportedModelError(f"the sparse tensor '{name}' of {values.element_type} is not supported")
+        if min(shape, default=-1) < 0:
+            raise InvalidModelError(f"the sparse tensor '{name}' has the shape {list(shape)}")
+        if math.prod(shape) * values.element_type.bits // 8 > _LARGEST_DENSE:
+            raise UnsupportedModelError(f"the sparse tensor '{name}' is too large with its zeros: {list(shape)}")
+        if places.element_type is not element_types.i64 or places.shape not in ((count,), (count, len(shape))):
+            raise InvalidModelError(f"the sparse tensor '{name}' has {count} values, but places {places.shape}")
+        at = places.array()
+        limits = np.array(shape if at.ndim == 2 else [math.prod(shape)], np.int64)
+        if at.size and (at.min() < 0 or (at.reshape(count, -1) >= limits).any()):
+            raise InvalidModelError(f"the sparse tensor '{name}' has places outside its shape {list(shape)}")
+        made = np.zeros(shape, values.element_type.dtype)
+        if at.ndim == 2:
+            made[tuple(at.T)] = values.array()
+        else:
+            made.reshape(-1)[at] = values.array()
+        return Tensor.from_array(made, values.element_type)
 
     def tensor(self, proto: TensorProto) -> Tensor:
         """The constant that ``proto`` describes, as a view wherever its encoding allows one.
@@ -144,6 +177,7 @@ def _check_text(model: ModelProto) -> None:
             graph = graphs.pop()
             values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
             texts += [graph.name, *(value.name for value in values)]
+            texts += [sparse.values.name for sparse in graph.sparse_initializer]
             node_lists.append(graph.node)
             continue
         for node in node_lists.pop():

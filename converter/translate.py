@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
 
 from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output
@@ -90,7 +90,7 @@ class GraphTranslation:
         self._is_body = is_body
         self._prefix = prefix
         self._values: dict[str, Value] = {}
-        self._initializers: dict[str, TensorProto] = {}
+        self._initializers: dict[str, TensorProto | SparseTensorProto] = {}
         self._declared: dict[str, ValueInfoProto] = {}
         self._failed: set[str] = set()
         self._returned: set[Output] = set()
@@ -130,6 +130,7 @@ class GraphTranslation:
         """The nodes that the named tensors depend on, in the file's order."""
         writers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
         known = {*writers, *(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
+        known |= {sparse.values.name for sparse in graph.sparse_initializer}
         for name in names:
             if name not in known:
                 raise OptionError(f"the model has no tensor '{name}'{suggestions(name, known)}")
@@ -247,12 +248,11 @@ class GraphTranslation:
 
     def _open(self, graph: GraphProto, nodes: Sequence[NodeProto] | None = None) -> None:
         """Take in initializers and declarations; look at all names and operators before the first node."""
-        if graph.sparse_initializer:
-            raise UnsupportedModelError("sparse initializers are not supported")
-        for tensor in graph.initializer:
-            if tensor.name in self._initializers:
-                raise InvalidModelError(f"two initializers are called '{tensor.name}'")
-            self._initializers[tensor.name] = tensor
+        named = [(tensor.name, tensor) for tensor in graph.initializer]
+        for name, tensor in [*named, *((sparse.values.name, sparse) for sparse in graph.sparse_initializer)]:
+            if name in self._initializers:
+                raise InvalidModelError(f"two initializers are called '{name}'")
+            self._initializers[name] = tensor
         self._declared = {value.name: value for value in [*graph.value_info, *graph.output]}
         self._check_operators(graph.node if nodes is None else nodes)
         if self._parent is not None:
@@ -318,7 +318,9 @@ class GraphTranslation:
         found = self._values.get(name)
         if found is None and name in self._initializers:
             try:
-                tensor = self._shared.file.tensor(self._initializers[name])
+                stored = self._initializers[name]
+                file = self._shared.file
+                tensor = file.dense(stored) if isinstance(stored, SparseTensorProto) else file.tensor(stored)
             except (UnsupportedModelError, InvalidModelError) as error:
                 raise type(error)(f"initializer '{name}': {error}") from error
             found = self._constant(name, tensor)

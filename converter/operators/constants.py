@@ -53,7 +53,7 @@ def constant(
     value_string: str | None = None,
     value_strings: Sequence[str] | None = None,
 ) -> Output:
-    """Exactly one of the attributes: a tensor, or a number or text, or a list of them."""
+    """Exactly one of the attributes: a tensor, which may be stored sparsely, or a number or text, or a list of them."""
     plain = {
         "value_float": (value_float, element_types.f32),
         "value_floats": (value_floats, element_types.f32),
@@ -67,7 +67,7 @@ def constant(
     if len(given) != 1:
         raise ctx.invalid(f"needs exactly one attribute, but has {', '.join(given) or 'none'}")
     if sparse_value is not None:
-        raise ctx.unsupported("the IR has no sparse tensors")
+        return ctx.tensor(ctx.file.dense(sparse_value))
     if value is not None:
         return ctx.stored(value)
     found, kind = plain[given[0]]
