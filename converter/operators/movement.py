@@ -302,19 +302,18 @@ def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
 
 
 def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
-    if repeats.type.constant is not None or not data.shape.has_rank:
+    known = repeats.type.constant
+    if not data.shape.has_rank or (known is not None and (data.shape.is_static or np.sum(known != 1) < 2)):
         return ctx.emit(movement.Tile1(), data, repeats)
-    # The CPU plug-in's Tile returns garbage where repeats come at execution, its Broadcast does not:
-    # [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
+    # The CPU plug-in's Tile returns garbage where repeats come at execution, or extents come then and several
+    # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
     rank = data.shape.rank
     shape = extents(ctx, data)
     ones = ctx.constant(np.ones((rank, 1), np.int64))
     columns = [ctx.emit(movement.Unsqueeze1(), part, ctx.constant([1])) for part in (shape, repeats)]
-    single, repeated = (
-        as_list(ctx, ctx.emit(movement.Concat1(axis=1), front, columns[0])) for front in (ones, columns[1])
-    )
+    single, wide = (as_list(ctx, ctx.emit(movement.Concat1(axis=1), front, columns[0])) for front in (ones, columns[1]))
     spread = ctx.emit(movement.Reshape1(special_zero=False), data, single)
-    spread = ctx.emit(movement.Broadcast3(mode="numpy"), spread, repeated)
+    spread = ctx.emit(movement.Broadcast3(mode="numpy"), spread, wide)
     final = ctx.emit(elementwise.Multiply1(), repeats, shape)
     return ctx.emit(movement.Reshape1(special_zero=False), spread, final)
 

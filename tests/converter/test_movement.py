@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,16 @@ def test_expand(opset: int, extents: tuple[int, ...], shape: list[int]) -> None:
     # Where a 0 meets a 1 the CPU plug-in takes the greater extent; known shapes are worked out before.
     engines = ["numpy"] if 0 in shape else ["numpy", "openvino"]
     check_node(node_model("Expand", feeds, opset=opset, shapes=names), feeds, [expected], engines=engines)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4, 3), (3, 1, 1, 2, 2), (1, 2, 3)])
+@pytest.mark.parametrize("unknown", [0b1, 0b100, 0b1001, 0b11111])
+def test_tile_of_extents_that_are_partly_known(shape: tuple[int, ...], unknown: int) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    declared = [None if unknown >> axis & 1 else extent for axis, extent in enumerate(shape)]
+    for repeats in itertools.product((1, 2), repeat=len(shape)):
+        model = node_model("Tile", {"x": x}, constants={"r": ints(*repeats)}, opset=13, shapes={"x": declared})
+        check_node(model, {"x": x}, [np.tile(x, repeats)])
 
 
 @pytest.mark.parametrize("dtype", schema_types("Expand", 13), ids=str)
