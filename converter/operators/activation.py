@@ -127,7 +127,7 @@ def selu(ctx: Context, x: Output, *, alpha: float = 1.6732631921768188, gamma: f
     return ctx.emit(ir.Selu1(), x, ctx.like(alpha, x), ctx.like(gamma, x))
 
 
-@onnx_op("ThresholdedRelu", versions=(10, 22))
+@onnx_op("ThresholdedRelu", versions=(1, 10, 22))  # 1 while ONNX had it on trial
 def thresholded_relu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
     """x where it is above alpha, 0 elsewhere."""
     above = ctx.emit(elementwise.Greater1(), x, ctx.like(alpha, x))

@@ -363,6 +363,21 @@ def rms_normalization(
     return _multiply(ctx, made, _fitting(ctx, x, scale, "scale"))
 
 
+@onnx_op("MeanVarianceNormalization", versions=(1,))
+def mean_variance_normalization_1(
+    ctx: Context, x: Output, *, across_channels: int = 0, normalize_variance: int = 1
+) -> Output:
+    """Mean 0, and variance 1 if asked for, of each channel or of all, over the whole batch.
+
+    ONNX had this version on trial and did not say over what; onnxruntime's way is that of version 9.
+    """
+    rank = _rank(ctx, x, 3)
+    axes = ctx.constant([axis for axis in range(rank) if across_channels or axis != 1])
+    if not normalize_variance:
+        return ctx.emit(elementwise.Subtract1(), x, _mean(ctx, x, axes))
+    return _standardized(ctx, x, axes, 1e-9, "OUTSIDE_SQRT")
+
+
 @onnx_op("MeanVarianceNormalization", versions=(9, 13))
 def mean_variance_normalization(ctx: Context, x: Output, *, axes: Sequence[int] = (0, 2, 3)) -> Output:
     """Mean 0 and variance 1 over the axes; 1e-9 is added to the deviation."""

@@ -39,6 +39,8 @@ def test_claim_has_the_schema_that_onnxruntime_has(op_type: str) -> None:
     ("op_type", "attributes"),
     [
         ("Affine", {}),
+        ("ThresholdedRelu", {}),
+        ("ThresholdedRelu", {"alpha": 0.5}),
         ("Affine", {"alpha": 2.5, "beta": -1.0}),
         ("Scale", {"scale": 0.5}),
         ("ScaledTanh", {"alpha": 1.5, "beta": 0.25}),
@@ -51,7 +53,20 @@ def test_claim_has_the_schema_that_onnxruntime_has(op_type: str) -> None:
     ids=str,
 )
 def test_against_onnxruntime(op_type: str, attributes: dict[str, Any], shapes: dict[str, Any] | None) -> None:
-    check_node(node_model(op_type, {"x": X}, opset=9, attributes=attributes, shapes=shapes), {"x": X})
+    check_node(node_model(op_type, {"x": X}, opset=8, attributes=attributes, shapes=shapes), {"x": X})
+
+
+@pytest.mark.parametrize("across", [0, 1])
+@pytest.mark.parametrize("variance", [0, 1])
+@pytest.mark.parametrize("shapes", [None, FREE], ids=["static", "dynamic"])
+def test_mean_variance_normalization(across: int, variance: int, shapes: dict[str, Any] | None) -> None:
+    attributes = {"across_channels": across, "normalize_variance": variance}
+    model = node_model("MeanVarianceNormalization", {"x": X}, opset=8, attributes=attributes, shapes=shapes)
+    over = (0, 1, 2, 3) if across else (0, 2, 3)
+    centred = X - X.mean(over, keepdims=True, dtype=np.float64)
+    scale = np.sqrt((centred**2).mean(over, keepdims=True)) if variance else 1
+    check_node(model, {"x": X}, [(centred / scale).astype(np.float32)])
+    check_node(model, {"x": X})
 
 
 @pytest.mark.parametrize("axes", [None, [1, -1]], ids=str)
