@@ -62,17 +62,16 @@ def _keep_apart(node: Node, readers: Iterable[Node], taken: set[str]) -> None:
 
 
 def _goes_wrong(node: Node, reader: Node, readers: Readers) -> bool:
-    if isinstance(node.op, Reduction):
-        if _looks_like_keeping(node, reader):
-            return True
-        return _is_outer(node) and any(_varies(after) for after in _fused(reader, readers))
+    after = list(_fused(reader, readers))
     shape = node.outputs[0].shape
-    if not shape.has_rank or shape.rank < 2:
-        return False
-    from_right = [] if shape.rank < 4 else [shape.rank - 1]
-    if not shape[-1].is_static:
-        from_right.append(1)
-    return any(_varies(after, place) for after in _fused(reader, readers) for place in from_right)
+    # An extent that is not known may be 1, which a constant of several values widens.
+    unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
+    if any(_varies(one, place) for one in after for place in unknown):
+        return True
+    if isinstance(node.op, Reduction):
+        return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(one) for one in after))
+    channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
+    return channels is not None and any(_varies(one, channels) for one in after)
 
 
 def _fused(reader: Node, readers: Readers) -> Iterator[Node]:
@@ -89,6 +88,9 @@ def _fused(reader: Node, readers: Readers) -> Iterator[Node]:
 def _varies(node: Node, from_right: int | None = None) -> bool:
     """Whether a constant has several values, along the dimension that is so many from the right if that is given."""
     constants = [source.shape for source in node.inputs if source.type.constant is not None]
+    data = node.inputs[0].shape
+    if isinstance(node.op, _BY_CHANNEL) and data.has_rank and from_right not in (None, data.rank - 1):
+        return False
     if from_right is None or isinstance(node.op, _BY_CHANNEL):
         return any(not shape.element_count().contains(1) for shape in constants)
     return any(_extent(shape, from_right) != 1 for shape in constants)

@@ -160,3 +160,52 @@ def test_columns_of_an_unknown_number_after_a_product() -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     check_node(model, {"x": RNG.standard_normal((4, 3, 6)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("extent", [1, 3])
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceMax", "MatMul"])
+def test_constants_that_widen_what_came_before(extent: int, rank: int, op_type: str) -> None:
+    shape = (4, extent, 2, 5)[:rank]
+    second = ["w"] if op_type == "MatMul" else []
+    attributes = {} if second else {"axes": [rank - 1], "keepdims": 0}
+    nodes = [
+        helper.make_node(op_type, ["x", *second], ["r"], **attributes),
+        helper.make_node("Mul", ["r", "k"], ["p"]),
+        helper.make_node("Transpose", ["p"], ["y"]),
+    ]
+    behind = rank - 2 if second else rank - 3
+    stored = {"w": RNG.random((shape[-1], 6)).astype("f4"), "k": RNG.random((3, *[1] * behind)).astype("f4")}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * rank)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    check_node(model, {"x": RNG.standard_normal(shape).astype(np.float32)})
+
+
+@pytest.mark.parametrize("after", ["Norm", "Add"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_usual_layers_stay_as_they_are(after: str, rank: int) -> None:
+    """A product, columns of a known number, and a bias or a normalisation, for any number of rows."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"])]
+    if after == "Norm":
+        nodes.append(helper.make_node("BatchNormalization", ["m", "b", "b", "b", "b"], ["y"]))
+    else:
+        nodes.append(helper.make_node("Add", ["m", "b"], ["y"]))
+    width = 6 if rank == 2 or after == "Add" else 4
+    stored = {"w": RNG.random((5, 6)).astype("f4"), "b": RNG.random(width).astype("f4")}
+    shape = [None, 5] if rank == 2 else [None, 4, 5]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert all(node.op.type != "Maximum" for node in converter.convert_model(model).nodes())
+    check_node(model, {"x": RNG.standard_normal((3, 4, 5)[3 - rank :]).astype(np.float32)})
