@@ -1,0 +1,272 @@
+"""Models that are random chains of operators, for finding what goes wrong between layers and not in them.
+
+Operators that round or choose (Cast, Floor, ArgMax) are left out: where two numbers are all but equal,
+every engine may choose differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.random import Generator
+from onnx import TensorProto, helper, numpy_helper
+
+EXTENTS = (1, 2, 3, 4, 5, 7, 8, 16)
+LARGEST = 20_000
+"""The number of elements beyond which a chain ends."""
+
+
+class Chain:
+    """A graph that grows at its end; ``shape`` is that of the last tensor."""
+
+    def __init__(self, random: Generator) -> None:
+        self.random = random
+        self.shape: list[int] = [int(extent) for extent in random.choice(EXTENTS, int(random.integers(2, 6)))]
+        self.start = (random.standard_normal(self.shape) * 0.8).astype(np.float32)
+        self.nodes: list[onnx.NodeProto] = []
+        self.stored: list[onnx.TensorProto] = []
+        self.last = "x"
+        self.before = {"x": list(self.shape)}
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.stored)}"
+        self.stored.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def weights(self, *shape: int) -> str:
+        return self.constant((self.random.standard_normal(shape) * 0.5).astype(np.float32))
+
+    def positive(self, *shape: int) -> str:
+        return self.constant((self.random.random(shape) + 0.4).astype(np.float32))
+
+    def below(self, limit: int) -> int:
+        return int(self.random.integers(0, limit))
+
+    def add(self, op_type: str, *inputs: str, shape: list[int] | None = None, **attributes: Any) -> None:
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, list(inputs), [name], **attributes))
+        self.last, self.shape = name, self.shape if shape is None else shape
+        self.before[name] = list(self.shape)
+
+    def model(self) -> onnx.ModelProto:
+        """The model, whose input may have dimensions without extents."""
+        dynamic = self.random.random() < 0.4
+        declared = [
+            f"d{axis}" if dynamic and self.random.random() < 0.6 else extent
+            for axis, extent in enumerate(self.start.shape)
+        ]
+        graph = helper.make_graph(
+            self.nodes,
+            "chain",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, declared)],
+            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
+            self.stored,
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+# --- steps; each takes a chain of at least one dimension ---
+
+
+def unary(chain: Chain) -> None:
+    names = (
+        "Relu",
+        "Sigmoid",
+        "Tanh",
+        "Abs",
+        "Neg",
+        "Softplus",
+        "Elu",
+        "HardSwish",
+        "Erf",
+        "Gelu",
+        "LeakyRelu",
+        "Mish",
+    )
+    chain.add(str(chain.random.choice(names)), chain.last)
+
+
+def with_constant(chain: Chain) -> None:
+    shape = [extent if chain.random.random() < 0.6 else 1 for extent in chain.shape]
+    if chain.random.random() < 0.4:
+        shape = shape[chain.below(chain.rank) :]
+    constant = chain.positive(*([] if chain.random.random() < 0.25 else shape))
+    op_type = str(chain.random.choice(("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu")))
+    if op_type == "Sub" and chain.random.random() < 0.5:
+        chain.add(op_type, constant, chain.last)
+    else:
+        chain.add(op_type, chain.last, constant)
+
+
+def with_something_before(chain: Chain) -> None:
+    fitting = [
+        name
+        for name, shape in chain.before.items()
+        if len(shape) <= chain.rank and all(a in (b, 1) for a, b in zip(shape[::-1], chain.shape[::-1]))
+    ]
+    if fitting:
+        other = str(chain.random.choice(fitting))
+        chain.add(str(chain.random.choice(("Add", "Mul", "Sub"))), chain.last, other)
+
+
+def reduction(chain: Chain) -> None:
+    names = (
+        "ReduceMean",
+        "ReduceSum",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSumExp",
+        "ReduceProd",
+    )
+    count = int(chain.random.integers(1, chain.rank + 1))
+    axes = sorted(int(axis) for axis in chain.random.choice(chain.rank, count, replace=False))
+    keep = chain.below(2)
+    given = [axis - chain.rank if chain.random.random() < 0.3 else axis for axis in axes]
+    left = [1 if i in axes else extent for i, extent in enumerate(chain.shape) if keep or i not in axes]
+    op_type = str(chain.random.choice(names))
+    chain.add(op_type, chain.last, chain.constant(np.array(given)), shape=left, keepdims=keep)
+
+
+def softmax(chain: Chain) -> None:
+    axis = chain.below(2 * chain.rank) - chain.rank
+    chain.add(str(chain.random.choice(("Softmax", "LogSoftmax"))), chain.last, axis=axis)
+
+
+def transpose(chain: Chain) -> None:
+    order = [int(axis) for axis in chain.random.permutation(chain.rank)]
+    chain.add("Transpose", chain.last, shape=[chain.shape[axis] for axis in order], perm=order)
+
+
+def product(chain: Chain) -> None:
+    columns = int(chain.random.integers(1, 9))
+    weights = chain.weights(chain.shape[-1], columns)
+    chain.add("MatMul", chain.last, weights, shape=[*chain.shape[:-1], columns])
+
+
+def layer_norm(chain: Chain) -> None:
+    axis = chain.below(chain.rank)
+    scale, shift = chain.positive(*chain.shape[axis:]), chain.positive(*chain.shape[axis:])
+    chain.add("LayerNormalization", chain.last, scale, shift, axis=axis, epsilon=1e-2)
+
+
+def reshape(chain: Chain) -> None:
+    target = list(chain.shape)
+    if len(target) > 1:
+        at = chain.below(len(target) - 1)
+        target[at : at + 2] = [target[at] * target[at + 1]]
+    if chain.random.random() < 0.4:
+        target.insert(chain.below(len(target) + 1), 1)
+    chain.add("Reshape", chain.last, chain.constant(np.array(target)), shape=target)
+
+
+def part(chain: Chain) -> None:
+    axis = chain.below(chain.rank)
+    start = chain.below(chain.shape[axis])
+    bounds = [chain.constant(np.array([value])) for value in (start, chain.shape[axis], axis)]
+    shape = [*chain.shape[:axis], chain.shape[axis] - start, *chain.shape[axis + 1 :]]
+    chain.add("Slice", chain.last, *bounds, shape=shape)
+
+
+def pad(chain: Chain) -> None:
+    pads = [chain.below(2) for _ in range(2 * chain.rank)]
+    shape = [extent + pads[i] + pads[i + chain.rank] for i, extent in enumerate(chain.shape)]
+    chain.add("Pad", chain.last, chain.constant(np.array(pads)), chain.constant(np.float32(0.3)), shape=shape)
+
+
+def gather(chain: Chain) -> None:
+    axis = chain.below(chain.rank)
+    extent = chain.shape[axis]
+    one = chain.random.random() < 0.5
+    indices = np.array(chain.below(extent)) if one else chain.random.integers(-extent, extent, 2)
+    shape = [*chain.shape[:axis], *indices.shape, *chain.shape[axis + 1 :]]
+    chain.add("Gather", chain.last, chain.constant(indices), shape=shape, axis=axis)
+
+
+def doubled(chain: Chain) -> None:
+    axis = chain.below(chain.rank)
+    shape = [2 * extent if i == axis else extent for i, extent in enumerate(chain.shape)]
+    chain.add("Concat", chain.last, chain.last, shape=shape, axis=axis)
+
+
+def tile(chain: Chain) -> None:
+    repeats = [1 + chain.below(2) for _ in chain.shape]
+    shape = [extent * times for extent, times in zip(chain.shape, repeats)]
+    chain.add("Tile", chain.last, chain.constant(np.array(repeats)), shape=shape)
+
+
+def cumulated(chain: Chain) -> None:
+    axis = chain.constant(np.array(chain.below(chain.rank)))
+    chain.add("CumSum", chain.last, axis, exclusive=chain.below(2), reverse=chain.below(2))
+
+
+def clip(chain: Chain) -> None:
+    chain.add("Clip", chain.last, chain.constant(np.float32(-0.5)), chain.constant(np.float32(0.8)))
+
+
+# --- steps for images, of three to five dimensions ---
+
+
+def pool(chain: Chain) -> None:
+    kernel = [min(extent, 1 + chain.below(3)) for extent in chain.shape[2:]]
+    strides = [1 + chain.below(2) for _ in kernel]
+    pads = [chain.below(size) for size in kernel]
+    op_type = str(chain.random.choice(("AveragePool", "AveragePool", "MaxPool")))
+    more = {"count_include_pad": chain.below(2)} if op_type == "AveragePool" else {}
+    shape = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(chain.shape[2:], kernel, strides, pads)]
+    shape = chain.shape[:2] + shape
+    chain.add(op_type, chain.last, shape=shape, kernel_shape=kernel, strides=strides, pads=pads * 2, **more)
+
+
+def global_pool(chain: Chain) -> None:
+    op_type = str(chain.random.choice(("GlobalAveragePool", "GlobalMaxPool")))
+    chain.add(op_type, chain.last, shape=chain.shape[:2] + [1] * (chain.rank - 2))
+
+
+def convolution(chain: Chain) -> None:
+    channels = int(chain.random.choice((1, 3, 4, 8)))
+    kernel = [min(extent, 1 + chain.below(3)) for extent in chain.shape[2:]]
+    inputs = [chain.weights(channels, chain.shape[1], *kernel)]
+    if chain.random.random() < 0.6:
+        inputs.append(chain.weights(channels))
+    shape = [chain.shape[0], channels, *(n - k + 1 for n, k in zip(chain.shape[2:], kernel))]
+    chain.add("Conv", chain.last, *inputs, shape=shape, kernel_shape=kernel)
+
+
+def batch_norm(chain: Chain) -> None:
+    chain.add("BatchNormalization", chain.last, *(chain.positive(chain.shape[1]) for _ in range(4)))
+
+
+def instance_norm(chain: Chain) -> None:
+    parameters = (chain.positive(chain.shape[1]) for _ in range(2))
+    chain.add("InstanceNormalization", chain.last, *parameters, epsilon=1e-2)
+
+
+ANY: tuple[Callable[[Chain], None], ...] = (
+    *(unary, unary, with_constant, with_constant, with_constant, with_something_before, reduction, reduction),
+    *(softmax, transpose, product, layer_norm, reshape, part, pad, gather, doubled, tile, cumulated, clip),
+)
+IMAGES = (pool, pool, global_pool, convolution, batch_norm, instance_norm)
+
+
+def random_chain(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A model and an input for it."""
+    random = np.random.default_rng(seed)
+    chain = Chain(random)
+    for _ in range(int(random.integers(2, 6))):
+        steps = [*ANY, *(IMAGES if 3 <= chain.rank <= 5 else ())] if chain.rank else [unary]
+        step: Callable[[Chain], None] = steps[chain.below(len(steps))]
+        step(chain)
+        if np.prod(chain.shape) > LARGEST:
+            break
+    if not chain.nodes:
+        unary(chain)
+    return chain.model(), chain.start
