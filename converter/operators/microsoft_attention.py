@@ -34,7 +34,7 @@ from .heads import (
     unsqueeze,
 )
 from .matmul import product_of
-from .microsoft_cache import Cache
+from .microsoft_cache import Cache, Window
 from .microsoft_fused import MICROSOFT, needed, simplified_layer_normalization
 from .rotary import angles, half_of, rotated
 from .shapes import counted, extent, joined
@@ -293,7 +293,9 @@ def group_query_attention(
     step, which is where ``total_sequence_length`` is the number of queries. They are written into the
     cache at their places, which is given back and grows where it has to.
     """
-    _only(ctx, sliding_window_cache=sliding_window_cache, qk_output=qk_output)
+    _only(ctx, qk_output=qk_output)
+    if sliding_window_cache and (attention_bias is not None or past_key is None or past_value is None):
+        raise ctx.unsupported("a cache of a window needs its past, and goes without a bias")
     if kv_num_heads < 1 or num_heads % kv_num_heads:
         raise ctx.invalid(f"num_heads must be a multiple of kv_num_heads, but they are {num_heads} and {kv_num_heads}")
     q, k, v = _grouped_parts(ctx, query, key, value, num_heads, kv_num_heads)
@@ -311,8 +313,15 @@ def group_query_attention(
         for past, by, mode, name in ((past_key, k_scale, k_quant_type, "k"), (past_value, v_scale, v_quant_type, "v"))
     ]
     present = [cache.stored(ctx, new) for cache, new in zip(caches, (k, v))]
+    window: Window | None = None
+    held = present
     if past_key is not None and past_value is not None:
-        if k.shape[2].high == 0:
+        if sliding_window_cache:
+            window = Window.of(ctx, past_key, steps.past, steps.length, local_window_size)
+            held = [concat(ctx, 2, past, new) for past, new in zip((past_key, past_value), present)]
+            index = window.kept(ctx, held[0])
+            present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in held]
+        elif k.shape[2].high == 0:
             # Another layer has put this step's keys there already.
             present = [past_key, past_value]
         else:
@@ -321,8 +330,8 @@ def group_query_attention(
                 ctx.emit(indexing.Gather8(batch_dims=1), concat(ctx, 2, past, new), index, ctx.constant(2))
                 for past, new in zip((past_key, past_value), present)
             ]
-    k, v = (cache.real(ctx, held, q) for cache, held in zip(caches, present))
-    added = [steps.forbidden(ctx, k, bool(causal), local_window_size)]
+    k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, present if window is None else held))
+    added = [steps.forbidden(ctx, k, bool(causal), local_window_size, window)]
     if attention_bias is not None:
         added.append(_as_wide(ctx, attention_bias, k))
     sink = head_sink
@@ -364,6 +373,8 @@ class _Steps:
     past: Output
     count: Output
     total: Output
+    length: Output
+    """How many keys there are after this step, ``[b, 1]``."""
     places: Output
     """``[b, s]``"""
 
@@ -372,10 +383,11 @@ class _Steps:
         count = extent(ctx, q, 2)
         whole = reshape(ctx, in_type(ctx, total, element_types.i64), [])
         ends = reshape(ctx, in_type(ctx, lengths, element_types.i64), [-1, 1])
-        before = subtract(ctx, add(ctx, ends, ctx.constant(1)), count)
+        length = add(ctx, ends, ctx.constant(1))
+        before = subtract(ctx, length, count)
         first = ctx.emit(elementwise.Equal1(), whole, count)
         past = ctx.emit(elementwise.Select1(), first, ctx.constant(0), before)
-        return cls(past, count, whole, add(ctx, past, counted(ctx, count)))
+        return cls(past, count, whole, length, add(ctx, past, counted(ctx, count)))
 
     def sources(self, ctx: Context, cache: Output) -> Output:
         """For each place of the new cache its place in the old one, followed by the new keys; ``[b, t]``."""
@@ -390,13 +402,17 @@ class _Steps:
         chosen = ctx.emit(elementwise.Select1(), is_new, add(ctx, room, new), behind)
         return ctx.emit(elementwise.Select1(), is_old, places, chosen)
 
-    def forbidden(self, ctx: Context, keys: Output, causal: bool, window: int) -> Output:
+    def forbidden(self, ctx: Context, keys: Output, causal: bool, window: int, cache: Window | None = None) -> Output:
         """What is added to the scores ``[b, n, s, t]``."""
-        numbers = counted(ctx, extent(ctx, keys, 2))
+        numbers, held = counted(ctx, extent(ctx, keys, 2)), None
+        if cache is not None:
+            numbers, held = (unsqueeze(ctx, part, 1) for part in cache.places(ctx, keys))
         places = unsqueeze(ctx, self.places, 2)
         last = places if causal else unsqueeze(ctx, add(ctx, self.past, subtract(ctx, self.count, ctx.constant(1))), 2)
         allowed = ctx.emit(elementwise.LessEqual1(), numbers, last)
         if window > 0:
             start = subtract(ctx, places, ctx.constant(window))
             allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, ctx.emit(elementwise.Greater1(), numbers, start))
+        if held is not None:
+            allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, held)
         return _forbidden(ctx, unsqueeze(ctx, allowed, 1), keys, _lowest(keys))

@@ -1,4 +1,4 @@
-"""Keys and values that onnxruntime's attention keeps in 8 or 4 bits from step to step.
+"""Keys and values that onnxruntime's attention keeps from step to step in 8 or 4 bits, or of a window alone.
 
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupQueryAttention
 """
@@ -12,6 +12,9 @@ from converter.exact_integers import in_type
 from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation, elementwise, matmul, movement
+
+from .heads import add, multiply, subtract, unsqueeze
+from .shapes import counted, extent
 
 _MODES = ("NONE", "PER_TENSOR", "PER_CHANNEL")
 
@@ -82,3 +85,61 @@ class Cache:
     @staticmethod
     def _reshaped(ctx: Context, value: Output, shape: list[int]) -> Output:
         return ctx.emit(movement.Reshape1(special_zero=True), value, ctx.constant(shape))
+
+
+@dataclass(frozen=True)
+class Window:
+    """A cache with room for ``capacity`` keys, of which the newest stand in front, in order.
+
+    After ``T`` keys there are ``L(T)`` of them: all while there is room, and then what is left when as many
+    as have to go leave ``capacity - size + 1`` at a time. Every number is ``[b, 1]`` or a scalar.
+    """
+
+    size: int
+    capacity: Output
+    behind: Output
+    """How many keys came before this step's."""
+    old: Output
+    """How many of those are in the cache."""
+    total: Output
+    left: Output
+    """How many keys the cache has after this step."""
+
+    @classmethod
+    def of(cls, ctx: Context, past: Output, behind: Output, total: Output, size: int) -> Window:
+        if size < 1 or past.shape[2].high < size:
+            raise ctx.invalid(
+                f"a window of {size} keys needs a cache with room for them, but its shape is {past.shape}"
+            )
+        capacity = extent(ctx, past, 2)
+        return cls(
+            size, capacity, behind, cls._left(ctx, behind, capacity, size), total, cls._left(ctx, total, capacity, size)
+        )
+
+    @staticmethod
+    def _left(ctx: Context, total: Output, capacity: Output, size: int) -> Output:
+        """``T - G ceil((T - C) / G)`` with ``G = C - W + 1`` where the keys do not fit."""
+        group = subtract(ctx, capacity, ctx.constant(size - 1))
+        surplus = ctx.emit(elementwise.Maximum1(), subtract(ctx, total, capacity), ctx.constant(0))
+        up = subtract(ctx, add(ctx, surplus, group), ctx.constant(1))
+        groups = ctx.emit(elementwise.Divide1(m_pythondiv=False), up, group)
+        return subtract(ctx, total, multiply(ctx, groups, group))
+
+    def places(self, ctx: Context, keys: Output) -> tuple[Output, Output]:
+        """Of the cache followed by the new keys, the place of each in the whole text, and whether it is one."""
+        row = unsqueeze(ctx, counted(ctx, extent(ctx, keys, 2)), 0)
+        is_new = ctx.emit(elementwise.GreaterEqual1(), row, self.capacity)
+        shift = subtract(ctx, self.behind, ctx.emit(elementwise.Select1(), is_new, self.capacity, self.old))
+        held = ctx.emit(elementwise.LogicalOr1(), is_new, ctx.emit(elementwise.Less1(), row, self.old))
+        return add(ctx, row, shift), held
+
+    def kept(self, ctx: Context, keys: Output) -> Output:
+        """For each place of the new cache its place in the old one that is followed by the new keys."""
+        row = unsqueeze(ctx, counted(ctx, self.capacity), 0)
+        place = add(ctx, row, subtract(ctx, self.total, self.left))
+        is_new = ctx.emit(elementwise.GreaterEqual1(), place, self.behind)
+        start = ctx.emit(elementwise.Select1(), is_new, self.capacity, self.old)
+        index = add(ctx, subtract(ctx, place, self.behind), start)
+        # What stands behind the keys is nobody's.
+        last = subtract(ctx, extent(ctx, keys, 2), ctx.constant(1))
+        return ctx.emit(elementwise.Maximum1(), ctx.emit(elementwise.Minimum1(), index, last), ctx.constant(0))

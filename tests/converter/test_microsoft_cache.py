@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, run_onnxruntime
+from tests.engines import ENGINES, assert_close, check_node, converted, node_model, run, run_onnxruntime
 
 RNG = np.random.default_rng(67)
 HEADS, SHARED, WIDTH = 4, 2, 8
@@ -112,3 +112,83 @@ def test_contradictions(bits: int, given: dict[str, Any], with_scales: bool, mes
     scales = scales_of("PER_TENSOR") if with_scales else {}
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model(step(1, 3, bits), scales, packed=True, **given))
+
+
+def kept(total: int, capacity: int, window: int) -> int:
+    """How many keys the cache of a window has after ``total`` of them."""
+    group = capacity - window + 1
+    return total if total <= capacity else total - group * -(-(total - capacity) // group)
+
+
+WINDOWS = [
+    *((4, 4, total, 1) for total in (1, 3, 4, 5, 9)),
+    *((6, 4, total, 1) for total in (5, 6, 7, 8, 9, 10)),
+    (4, 2, 3, 3),
+    (4, 2, 6, 6),
+    (5, 3, 9, 3),
+    (8, 3, 12, 5),
+    (1, 1, 4, 1),
+]
+
+
+@pytest.mark.parametrize(("capacity", "window", "total", "steps"), WINDOWS)
+@pytest.mark.parametrize("form", ["plain", "dynamic", "rotary", "quantised"])
+def test_cache_of_a_window(capacity: int, window: int, total: int, steps: int, form: str) -> None:
+    """The keys of the cache are compared as far as there are any."""
+    width, bits = 16 if form in ("rotary", "quantised") else WIDTH, 8
+    whole = (HEADS + 2 * SHARED) * width
+    given: dict[str, Any] = {"local_window_size": window, "sliding_window_cache": 1}
+    cache = (1, SHARED, capacity, width)
+    feeds: dict[str, Any] = {"q": f(1, steps, whole), "pk": f(*cache), "pv": f(*cache)}
+    scales: dict[str, Any] = {}
+    if form == "quantised":
+        feeds |= {name: RNG.integers(-128, 128, cache).astype(np.int8) for name in ("pk", "pv")}
+        scales = scales_of("PER_TENSOR")
+        given |= {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": bits}
+    feeds |= {"lengths": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    shapes = {"q": [1, "s", whole], "pk": [1, SHARED, "c", width], "pv": [1, SHARED, "c", width]}
+    if form == "rotary":
+        feeds |= {"cos": f(32, 8), "sin": f(32, 8)}
+        given["do_rotary"] = 1
+    made = model(feeds, scales, packed=True, shapes=shapes if form == "dynamic" else None, **given)
+    if form == "rotary":
+        made.graph.node[0].input.extend(["cos", "sin"])
+    wanted, left = run_onnxruntime(made, feeds), kept(total, capacity, window)
+    ir = converted(made)
+    for engine in ENGINES:
+        y, *present = run(engine, ir, feeds)
+        assert_close(y, wanted[0])
+        for mine, theirs in zip(present, wanted[1:]):
+            assert mine.shape == theirs.shape
+            assert_close(mine[:, :, :left], theirs[:, :, :left])
+
+
+def test_window_of_a_batch() -> None:
+    """Rows of their own lengths, one key each; those of the cache are compared as far as there are any."""
+    totals, capacity, window = [3, 5, 8], 4, 3
+    cache = (3, SHARED, capacity, WIDTH)
+    feeds = {
+        "q": f(3, 1, (HEADS + 2 * SHARED) * WIDTH),
+        "pk": f(*cache),
+        "pv": f(*cache),
+        "lengths": np.array(totals, np.int32) - 1,
+        "total": np.array(max(totals), np.int32),
+    }
+    made = model(feeds, {}, packed=True, local_window_size=window, sliding_window_cache=1)
+    wanted, ir = run_onnxruntime(made, feeds), converted(made)
+    for engine in ENGINES:
+        y, *present = run(engine, ir, feeds)
+        assert_close(y, wanted[0])
+        for mine, theirs in zip(present, wanted[1:]):
+            for row, total in enumerate(totals):
+                left = kept(total, capacity, window)
+                assert_close(mine[row, :, :left], theirs[row, :, :left])
+
+
+@pytest.mark.parametrize("window", [-1, 0, 5])
+def test_window_that_the_cache_has_no_room_for(window: int) -> None:
+    feeds = step(1, 4, 8)
+    feeds |= {name: f(1, SHARED, 4, WIDTH) for name in ("pk", "pv")}
+    made = model(feeds, {}, packed=True, local_window_size=window, sliding_window_cache=1)
+    with pytest.raises(converter.ConversionError, match="a cache with room"):
+        converter.convert_model(made)
