@@ -17,6 +17,10 @@ WHEELS = {
     "rapidocr-onnxruntime": "1.4.4",
     "magika": "1.0.3",
     "silero-vad": "6.2.3",
+    "onnx-asr": "0.12.0",
+    "swift-f0": "0.3.0",
+    "basic-pitch": "0.4.0",
+    "nudenet": "3.4.2",
 }
 
 
