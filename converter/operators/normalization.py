@@ -60,6 +60,17 @@ def _rank(ctx: Context, x: Output, least: int) -> int:
     return rank
 
 
+def _flat(ctx: Context, x: Output) -> Output:
+    """``x`` of an unknown rank with everything behind the channels in one dimension."""
+    return ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0, 0, -1]))
+
+
+def _unflattened(ctx: Context, made: Output, x: Output) -> Output:
+    """A result of :func:`_flat` in the shape of ``x`` again."""
+    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    return ctx.emit(movement.Reshape1(special_zero=False), made, shape)
+
+
 def _from_axis(ctx: Context, x: Output, axis: int) -> Output:
     """The dimensions from ``axis`` on."""
     rank = ctx.rank(x, "the input")
@@ -100,6 +111,9 @@ def _training(
     ctx: Context, x: Output, parameters: Sequence[Output], epsilon: float, momentum: float
 ) -> tuple[Output, Output, Output]:
     """By the batch's own mean and variance, which the running ones are moved towards."""
+    if not x.shape.has_rank:
+        made, *moved_on = _training(ctx, _flat(ctx, x), parameters, epsilon, momentum)
+        return _unflattened(ctx, made, x), moved_on[0], moved_on[1]
     rank = _rank(ctx, x, 2)
     wide, (scale, bias, running_mean, running_variance) = _in_one_type(ctx, x, parameters)
     kind = _wide(wide.element_type)
@@ -246,6 +260,8 @@ def instance_normalization_1(
 @onnx_op("InstanceNormalization", versions=(6, 22))
 def instance_normalization(ctx: Context, x: Output, scale: Output, bias: Output, *, epsilon: float = 1e-5) -> Output:
     """Each channel of each image by itself."""
+    if not x.shape.has_rank:
+        return _unflattened(ctx, instance_normalization(ctx, _flat(ctx, x), scale, bias, epsilon=epsilon), x)
     rank = _rank(ctx, x, 3)
     for name, values in (("scale", scale), ("B", bias)):
         if values.shape.has_rank and (values.shape.rank != 1 or x.shape[1].merge(values.shape[0]) is None):

@@ -349,3 +349,18 @@ def test_common_forms_are_single_layers() -> None:
     assert batch[0].count(b"<layer ") == 7
     window = converted(node_model("LRN", {"x": normal(2, 7, 3, 4)}, opset=13, attributes={"size": 5}))
     assert window[0].count(b"<layer ") == 4
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5)], ids=str)
+@pytest.mark.parametrize(
+    ("op_type", "parameters", "attributes"),
+    [("BatchNormalization", 4, {"training_mode": 1}), ("InstanceNormalization", 2, {"epsilon": 0.01})],
+)
+def test_unknown_rank(op_type: str, parameters: int, attributes: dict[str, Any], shape: tuple[int, ...]) -> None:
+    """The CPU plug-in takes no inputs of unknown rank."""
+    rng = np.random.default_rng(8)
+    feeds = {"x": rng.uniform(0.1, 1, shape).astype(np.float32)}
+    feeds |= {f"p{index}": rng.uniform(0.1, 1, 3).astype(np.float32) for index in range(parameters)}
+    outputs = 3 if parameters == 4 else 1
+    model = node_model(op_type, feeds, opset=15, attributes=attributes, outputs=outputs, shapes={"x": None})
+    check_node(model, feeds, engines=["numpy"])
