@@ -30,6 +30,8 @@ class Translator:
     function: Translate
     least_inputs: int
     most_inputs: int | None
+    """None where there may be any number; none of those may be left out then."""
+    named_inputs: int
     attributes: dict[str, Any]
     """Attribute name -> default, :data:`REQUIRED` where there is none."""
     takes_values: bool = False
@@ -47,6 +49,7 @@ def _make(op_type: str, domain: str, versions: Sequence[int], function: Translat
         function,
         sum(1 for p in inputs if p.default is p.empty),
         None if variadic else len(inputs),
+        len(inputs),
         {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
         takes_values,
     )

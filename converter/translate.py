@@ -35,6 +35,11 @@ _logger = logging.getLogger("converter")
 
 _DEEPEST = 60
 
+_UNFORESEEN = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
+    *(MemoryError, RecursionError),
+)
+
 
 def translate_model(file: OnnxFile, options: Options | None = None) -> Model:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
@@ -389,7 +394,7 @@ class GraphTranslation:
         except (ConversionError, ModelError) as error:
             unsupported = isinstance(error, UnsupportedModelError)
             self.problems.append(_problem(node, opset, str(error), unsupported))
-        except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError) as error:
+        except _UNFORESEEN as error:
             # A contradiction that no check foresaw: it is named like any other, with its cause chained.
             _logger.info("while translating node '%s'", node_name(node), exc_info=error)
             reason = f"cannot be translated ({type(error).__name__}: {error})"
@@ -495,7 +500,8 @@ def _call(
             arguments.pop()
         if len(arguments) > translator.most_inputs:
             raise InvalidModelError(f"takes at most {translator.most_inputs} inputs, but got {len(arguments)}")
-    for index in range(translator.least_inputs):
+    required = [*range(translator.least_inputs), *range(translator.named_inputs, len(arguments))]
+    for index in required:
         if index >= len(arguments) or arguments[index] is None:
             raise InvalidModelError(f"input {index} is required, but missing")
     if not translator.takes_values:

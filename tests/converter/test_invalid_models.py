@@ -89,6 +89,7 @@ def test_only_root_causes_are_listed() -> None:
         (lambda: graph_model([node("Relu", ["x", "x"], ["y"])]), "takes 1 inputs, but got 2"),
         (lambda: graph_model([node("Add", ["x"], ["y"])]), "takes 2 inputs, but got 1"),
         (lambda: graph_model([node("Add", ["x", ""], ["y"])]), "input 1 is required, but missing"),
+        (lambda: graph_model([node("Concat", ["x", ""], ["y"], axis=0)]), "input 1 is required, but missing"),
         (lambda: graph_model([node("Add", ["x", "w"], ["y"])], initializers={"w": np.zeros((4, 4), np.float32)}), "node 'n' (Add, opset 17)"),
         (lambda: graph_model([node("Add", ["x", "w"], ["y"])], initializers={"w": np.zeros(3)}), "must have the same type, but are f32 and f64"),
         (lambda: graph_model([node("Relu", ["x"], ["y"], beta=1.0)]), "has no attribute 'beta'"),
