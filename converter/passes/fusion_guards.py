@@ -16,7 +16,7 @@ from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, LogicalOr1, Maximum1, Unary
 from ir_runtime.operations.matmul import MatMul1
-from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
@@ -45,13 +45,14 @@ def guard_fusions(model: Model) -> Model:
         for node in guarded:
             wrong = [reader for reader in readers[node.outputs[0]] if _goes_wrong(node, reader, readers)]
             if wrong:
-                _keep_apart(node, wrong, taken)
+                _keep_apart(node.outputs[0], wrong, taken)
+            if _is_pulled_through(node):
+                _keep_apart(node.inputs[0], [node], taken)
     return model
 
 
-def _keep_apart(node: Node, readers: Iterable[Node], taken: set[str]) -> None:
-    source = node.outputs[0]
-    name = f"{node.name}/as_it_is"
+def _keep_apart(source: Output, readers: Iterable[Node], taken: set[str]) -> None:
+    name = f"{source.node.name}/as_it_is"
     while name in taken:
         name += "_"
     taken.add(name)
@@ -59,6 +60,26 @@ def _keep_apart(node: Node, readers: Iterable[Node], taken: set[str]) -> None:
     between = make_node(same, [source, source], name).outputs[0]
     for reader in readers:
         reader.inputs = [between if value is source else value for value in reader.inputs]
+
+
+def _is_pulled_through(node: Node) -> bool:
+    """Whether the plug-in would move a change of the shape behind the reduction, and put extents of 1 elsewhere."""
+    before = node.inputs[0].node
+    if not isinstance(node.op, Reduction) or not node.inputs[0].shape.is_static or not before.inputs:
+        return False
+    if node.op.keep_dims:
+        return isinstance(before.op, Unsqueeze1)
+    return _moves_only_ones(before)
+
+
+def _moves_only_ones(node: Node) -> bool:
+    """Whether a Transpose does what a Reshape could do as well."""
+    order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
+    shape = node.inputs[0].shape if node.inputs else PartialShape.dynamic()
+    if order is None or not shape.is_static:
+        return False
+    others = [int(axis) for axis in order if shape[int(axis)].value != 1]
+    return others == sorted(others) and len(others) < len(order)
 
 
 def _goes_wrong(node: Node, reader: Node, readers: Readers) -> bool:
@@ -109,13 +130,15 @@ def _is_outer(node: Node) -> bool:
 
 
 def _looks_like_keeping(node: Node, reader: Node) -> bool:
-    """Whether a Reshape might be taken for one that brings reduced dimensions back.
+    """Whether a Reshape, or a Transpose that becomes one, might be taken for one that brings dimensions back.
 
     That is where the wanted shape has as many dimensions as the reduction left, and a 1 where one was
     reduced; the plug-in does not look at the other extents.
     """
-    if not isinstance(reader.op, Reshape1) or (isinstance(node.op, Reduction) and node.op.keep_dims):
+    if isinstance(node.op, Reduction) and node.op.keep_dims:
         return False
+    if not isinstance(reader.op, Reshape1):
+        return _moves_only_ones(reader)
     axes, target, shape = node.inputs[1].type.constant, reader.inputs[1].type.constant, node.inputs[0].shape
     if axes is None or target is None or not shape.has_rank or target.size != shape.rank - axes.size:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,24 @@ def test_the_layer_keeps_its_names_and_the_tensor_its_shape() -> None:
 def test_other_reductions_stay_one_layer(axis: int, after: str) -> None:
     model, _ = reduced_and("ReduceMean", axis, 0, after, [5, 3, 8])
     assert all(node.op.type != "Maximum" for node in converter.convert_model(model).nodes())
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 1), (1, 4, 3), (2, 3, 1, 4)])
+def test_a_transpose_after_a_reduction_is_not_lost(shape: tuple[int, ...]) -> None:
+    for axis in range(len(shape)):
+        for order in itertools.permutations(range(len(shape) - 1)):
+            nodes = [
+                helper.make_node("ReduceMax", ["x"], ["r"], axes=[axis], keepdims=0),
+                helper.make_node("Transpose", ["r"], ["y"], perm=order),
+            ]
+            graph = helper.make_graph(
+                nodes,
+                "g",
+                [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            )
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+            check_node(model, {"x": RNG.standard_normal(shape).astype(np.float32)})
 
 
 RESHAPED = [
@@ -209,3 +228,38 @@ def test_usual_layers_stay_as_they_are(after: str, rank: int) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     assert all(node.op.type != "Maximum" for node in converter.convert_model(model).nodes())
     check_node(model, {"x": RNG.standard_normal((3, 4, 5)[3 - rank :]).astype(np.float32)})
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "before", "argument"),
+    [
+        ((3, 2, 1, 1), "Transpose", [0, 2, 3, 1]),
+        ((3, 2, 1, 1), "Transpose", [2, 0, 1, 3]),
+        ((1, 3, 2), "Transpose", [1, 0, 2]),
+        ((1, 3, 2), "Transpose", [1, 2, 0]),
+        ((1, 3, 2), "Unsqueeze", [2]),
+        ((3, 2, 1, 1), "Unsqueeze", [3]),
+        ((3, 1, 2), "Unsqueeze", [0]),
+    ],
+)
+def test_extents_of_1_stay_where_they_are(
+    shape: tuple[int, ...], before: str, argument: list[int], keepdims: int
+) -> None:
+    rank = len(shape) + (before == "Unsqueeze")
+    for axes in (list(found) for count in range(1, rank) for found in itertools.combinations(range(rank), count)):
+        nodes = [
+            helper.make_node("Transpose", ["x"], ["t"], perm=argument)
+            if before == "Transpose"
+            else helper.make_node("Unsqueeze", ["x", "places"], ["t"]),
+            helper.make_node("ReduceMean", ["t"], ["y"], axes=axes, keepdims=keepdims),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(np.array(argument), "places")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        check_node(model, {"x": RNG.standard_normal(shape).astype(np.float32)})
