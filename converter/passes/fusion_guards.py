@@ -9,7 +9,7 @@ that computes, the greater of a value and itself, keeps the two apart and change
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ir_runtime import element_types
 from ir_runtime.graph import Model, Node, Output
@@ -69,17 +69,21 @@ def _is_pulled_through(node: Node) -> bool:
         return False
     if node.op.keep_dims:
         return isinstance(before.op, Unsqueeze1)
-    return _moves_only_ones(before)
+    axes = node.inputs[1].type.constant
+    rank = node.inputs[0].shape.rank
+    reduced = () if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    return _moves_only_ones(before) or _moves_only_ones(before, reduced)
 
 
-def _moves_only_ones(node: Node) -> bool:
-    """Whether a Transpose does what a Reshape could do as well."""
+def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
+    """Whether a Transpose does what a Reshape could do as well, at least where nothing is reduced after it."""
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     shape = node.inputs[0].shape if node.inputs else PartialShape.dynamic()
     if order is None or not shape.is_static:
         return False
-    others = [int(axis) for axis in order if shape[int(axis)].value != 1]
-    return others == sorted(others) and len(others) < len(order)
+    left = [int(axis) for place, axis in enumerate(order) if place not in reduced]
+    others = [axis for axis in left if shape[axis].value != 1]
+    return others == sorted(others) and len(others) < len(left)
 
 
 def _goes_wrong(node: Node, reader: Node, readers: Readers) -> bool:

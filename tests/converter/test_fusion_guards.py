@@ -237,6 +237,8 @@ def test_usual_layers_stay_as_they_are(after: str, rank: int) -> None:
         ((3, 2, 1, 1), "Transpose", [0, 2, 3, 1]),
         ((3, 2, 1, 1), "Transpose", [2, 0, 1, 3]),
         ((1, 3, 2), "Transpose", [1, 0, 2]),
+        ((3, 4, 1, 2), "Transpose", [3, 2, 1, 0]),
+        ((3, 4, 5, 1), "Transpose", [1, 3, 0, 2]),
         ((1, 3, 2), "Transpose", [1, 2, 0]),
         ((1, 3, 2), "Unsqueeze", [2]),
         ((3, 2, 1, 1), "Unsqueeze", [3]),
