@@ -127,6 +127,12 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
     return claimed[version], version
 
 
+def only_version(domain: str) -> int | None:
+    """The version of a domain that has just one, as far as its operators are translated."""
+    found = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
+    return found.pop() if len(found) == 1 else None
+
+
 def refused_operators() -> dict[tuple[str, str], str]:
     """(domain, operator) -> the reason, for operators that are known not to be translatable."""
     return dict(sorted(_REFUSED.items()))

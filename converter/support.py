@@ -17,7 +17,7 @@ from .functions import has_schema_function, model_functions
 from .model_info import model_opsets
 from .node_order import subgraphs
 from .onnx_file import ModelSource, open_model
-from .registry import all_translators, find_schema, find_translator, normalize_domain, refused_operators
+from .registry import all_translators, find_schema, find_translator, normalize_domain, only_version, refused_operators
 
 assert _operators  # importing it registers the translators
 
@@ -135,11 +135,12 @@ def needed_operators(source: ModelSource) -> list[NeededOperator]:
         for entry in function.opset_import:
             opsets = {normalize_domain(entry.domain): entry.version, **opsets}
     counts = Counter((normalize_domain(node.domain), node.op_type) for node in nodes)
-    return [
-        NeededOperator(op_type, domain, opsets.get(domain, 0), count, _problem(op_type, domain, opsets.get(domain, 0)))
-        for (domain, op_type), count in sorted(counts.items())
-        if (domain, op_type) not in functions
-    ]
+    needed = []
+    for (domain, op_type), count in sorted(counts.items()):
+        if (domain, op_type) not in functions:
+            opset = opsets.get(domain) or only_version(domain) or 0
+            needed.append(NeededOperator(op_type, domain, opset, count, _problem(op_type, domain, opset)))
+    return needed
 
 
 def _problem(op_type: str, domain: str, opset: int) -> str:

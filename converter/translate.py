@@ -25,7 +25,7 @@ from .node_order import in_order, node_name, read_names
 from .onnx_file import OnnxFile
 from .onnx_types import element_type_of
 from .options import OptionError, Options, suggestions
-from .registry import Translator, find_schema, find_translator, normalize_domain
+from .registry import Translator, find_schema, find_translator, normalize_domain, only_version
 from .schema_check import attribute_value, check_node, check_types
 from .sequence_values import Value, tensor_of
 
@@ -270,6 +270,11 @@ class GraphTranslation:
             domain = normalize_domain(node.domain)
             if (domain, node.op_type) in self._shared.functions:
                 continue
+            if domain not in self._opsets and (only := only_version(domain)) is not None:
+                _logger.warning(
+                    "the model does not import the domain '%s'; its only version, %d, is taken", domain, only
+                )
+                self._opsets = {**self._opsets, domain: only}
             if domain not in self._opsets:
                 reason = f"the model does not import the domain '{domain or 'ai.onnx'}'"
                 self.problems.append(_problem(node, 0, reason, unsupported=False))

@@ -93,3 +93,12 @@ def test_a_scale_without_its_zero_point_is_an_error() -> None:
     model = node_model("QGemm", inputs, order=[*A, *B, "", "sy"], opset=1, domain="com.microsoft")
     with pytest.raises(converter.ConversionError, match=r"'node' \(com.microsoft.QGemm.*must be given together"):
         converter.convert_model(model)
+
+
+def test_a_domain_of_one_version_need_not_be_imported(caplog: pytest.LogCaptureFixture) -> None:
+    inputs = {"a": f(3, 4), "b": f(4, 5)}
+    model = node_model("TransposeMatMul", inputs, opset=1, domain="com.microsoft")
+    del model.opset_import[1]
+    check_node(model, inputs, [inputs["a"] @ inputs["b"]])
+    assert "does not import the domain 'com.microsoft'; its only version, 1, is taken" in caplog.text
+    assert [(entry.opset, entry.problem) for entry in needed_operators(model)] == [(1, "")]
