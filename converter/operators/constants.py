@@ -15,7 +15,7 @@ from converter.sequence_values import Value
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
-from ir_runtime.operations import activation, generation, movement
+from ir_runtime.operations import activation, movement
 from ir_runtime.operations import elementwise as ir
 
 from .carriers import PACKED, carrying
@@ -231,64 +231,3 @@ def cast_like_19(ctx: Context, x: Output, target_type: Output, *, saturate: int 
 def cast_like(ctx: Context, x: Output, target_type: Output, *, saturate: int = 1, round_mode: str = "up") -> Output:
     """As Cast of that version."""
     return _cast(ctx, x, target_type.element_type, bool(saturate), round_mode)
-
-
-# --- Dropout ---
-
-
-def _undropped(ctx: Context, x: Output, mask_type: ElementType) -> tuple[Output, Output | None]:
-    """The input, and a mask that says that all of it was kept."""
-    if not ctx.wants(1):
-        return x, None
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
-    return x, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, mask_type), shape)
-
-
-@onnx_op("Dropout", versions=(1,))
-def dropout_1(
-    ctx: Context,
-    x: Output,
-    *,
-    consumed_inputs: Sequence[int] | None = None,
-    is_test: int = 0,
-    ratio: float = 0.5,
-) -> tuple[Output, Output | None]:
-    """Inference is what ``is_test`` asks for."""
-    return dropout_6(ctx, x, is_test=is_test, ratio=ratio)
-
-
-@onnx_op("Dropout", versions=(6,))
-def dropout_6(ctx: Context, x: Output, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Output, Output | None]:
-    """Inference is what ``is_test`` asks for."""
-    if not is_test and ratio != 0:
-        raise ctx.unsupported("is_test=0 asks for training, whose result is random")
-    return _undropped(ctx, x, x.element_type)
-
-
-@onnx_op("Dropout", versions=(7,))
-def dropout_7(ctx: Context, x: Output, *, ratio: float = 0.5) -> tuple[Output, Output | None]:
-    """Always inference; the mask has the type of the input."""
-    return _undropped(ctx, x, x.element_type)
-
-
-@onnx_op("Dropout", versions=(10,))
-def dropout_10(ctx: Context, x: Output, *, ratio: float = 0.5) -> tuple[Output, Output | None]:
-    """Always inference; the mask is boolean."""
-    return _undropped(ctx, x, element_types.boolean)
-
-
-@onnx_op("Dropout", versions=(12, 13, 22))
-def dropout(
-    ctx: Context,
-    x: Output,
-    ratio: Output | None = None,
-    training_mode: Output | None = None,
-    *,
-    seed: int | None = None,
-) -> tuple[Output, Output | None]:
-    """Inference unless ``training_mode`` says otherwise and ``ratio`` drops anything."""
-    if training_mode is not None and ctx.known(training_mode, "training_mode").any():
-        dropped = 0.5 if ratio is None else float(ctx.known(ratio, "the ratio").reshape(-1)[0])
-        if dropped != 0:
-            raise ctx.unsupported("training_mode=true asks for a random result")
-    return _undropped(ctx, x, element_types.boolean)

@@ -30,7 +30,7 @@ def _seed(seed: float | None) -> int:
     return bits + 1
 
 
-def _unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Output:
+def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Output:
     """Evenly distributed f32 numbers from 0 to 1 (exclusive)."""
     number = _seed(seed)
     op = randomness.RandomUniform8(
@@ -47,14 +47,14 @@ def _scaled(ctx: Context, values: Output, factor: float, offset: float, kind: El
 
 
 def _uniform(ctx: Context, shape: Output, low: float, high: float, seed: float | None, kind: ElementType) -> Output:
-    return _scaled(ctx, _unit(ctx, shape, seed), high - low, low, kind)
+    return _scaled(ctx, unit(ctx, shape, seed), high - low, low, kind)
 
 
 def _normal(ctx: Context, shape: Output, mean: float, scale: float, seed: float | None, kind: ElementType) -> Output:
     """Box and Muller: sqrt(-2 ln u) cos(2 pi v) of two even numbers, u not 0, is normally distributed."""
     one = ctx.constant(1, "f32")
-    u = ctx.emit(elementwise.Subtract1(), one, _unit(ctx, shape, seed, 1))
-    v = _unit(ctx, shape, seed, 2)
+    u = ctx.emit(elementwise.Subtract1(), one, unit(ctx, shape, seed, 1))
+    v = unit(ctx, shape, seed, 2)
     squared = ctx.emit(elementwise.Multiply1(), ctx.emit(elementwise.Log1(), u), ctx.constant(-2, "f32"))
     turn = ctx.emit(elementwise.Multiply1(), v, ctx.constant(2 * math.pi, "f32"))
     radius = ctx.emit(elementwise.Sqrt1(), squared)
@@ -130,7 +130,7 @@ def random_normal_like(
 def bernoulli(ctx: Context, data: Output, *, dtype: int | None = None, seed: float | None = None) -> Output:
     """1 with the probability that the input holds, otherwise 0."""
     chance = in_type(ctx, data, element_types.f32)
-    hit = ctx.emit(elementwise.Less1(), _unit(ctx, extents(ctx, data), seed), chance)
+    hit = ctx.emit(elementwise.Less1(), unit(ctx, extents(ctx, data), seed), chance)
     return in_type(ctx, hit, _kind(dtype, data))
 
 

@@ -1,4 +1,4 @@
-"""Constant, ConstantOfShape, Identity, Cast, CastLike and Dropout through both engines."""
+"""Constant, ConstantOfShape, Identity, Cast and CastLike through both engines."""
 
 from __future__ import annotations
 
@@ -332,45 +332,3 @@ def test_cast_of_constant_texts() -> None:
 def test_cast_errors(x: np.ndarray, opset: int, attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(converter.ConversionError, match=reason):
         converter.convert_model(node_model("Cast", {"x": x}, opset=opset, attributes=attributes))
-
-
-# --- Dropout ---
-
-
-@pytest.mark.parametrize(
-    ("opset", "attributes"),
-    [
-        (1, {"is_test": 1, "consumed_inputs": [0]}),
-        (6, {"is_test": 1, "ratio": 0.3}),
-        (6, {"ratio": 0.0}),
-        (7, {"ratio": 0.3}),
-        (10, {}),
-        (12, {"seed": 1}),
-        (13, {}),
-        (22, {}),
-    ],
-)
-def test_dropout_passes_everything(opset: int, attributes: dict[str, Any]) -> None:
-    mask_type = np.float32 if opset < 10 else np.bool_
-    for shapes in (None, {"x": ["n", None]}):
-        model = node_model("Dropout", {"x": FLOATS}, opset=opset, attributes=attributes, outputs=2, shapes=shapes)
-        check_node(model, {"x": FLOATS}, [FLOATS, np.ones_like(FLOATS, mask_type)])
-    check_node(node_model("Dropout", {"x": FLOATS}, opset=opset, attributes=attributes), {"x": FLOATS}, [FLOATS])
-
-
-def test_dropout_told_not_to_train() -> None:
-    constants = {"ratio": np.array(0.5, np.float32), "training": np.array(False)}
-    check_node(node_model("Dropout", {"x": FLOATS}, opset=13, constants=constants), {"x": FLOATS})
-    constants = {"ratio": np.array(0, np.float32), "training": np.array(True)}
-    check_node(node_model("Dropout", {"x": FLOATS}, opset=13, constants=constants, outputs=2), {"x": FLOATS})
-
-
-def test_dropout_that_trains_is_refused() -> None:
-    constants = {"ratio": np.array(0.5, np.float32), "training": np.array(True)}
-    with pytest.raises(converter.ConversionError, match="random result"):
-        converter.convert_model(node_model("Dropout", {"x": FLOATS}, opset=13, constants=constants))
-    with pytest.raises(converter.ConversionError, match="asks for training"):
-        converter.convert_model(node_model("Dropout", {"x": FLOATS}, opset=6))
-    feeds = {"x": FLOATS, "ratio": np.array(0.5, np.float32), "training": np.array(True)}
-    with pytest.raises(converter.ConversionError, match="training_mode must be known"):
-        converter.convert_model(node_model("Dropout", feeds, opset=13))
