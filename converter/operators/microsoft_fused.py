@@ -5,7 +5,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -283,6 +283,11 @@ def moved(ctx: Context, x: Output, source: int, target: int) -> Output:
     order = list(range(rank))
     order.insert(target % rank, order.pop(source % rank))
     return ctx.emit(movement.Transpose1(), x, ctx.constant(order))
+
+
+def channels_first(ctx: Context, x: Output, translate: Callable[[Output], Output]) -> Output:
+    """What ``translate`` makes of ``[n, c, ...]``, for and as ``[n, ..., c]``."""
+    return moved(ctx, translate(moved(ctx, x, -1, 1)), 1, -1)
 
 
 # --- products with packed weights ---

@@ -5,7 +5,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from converter.context import Context
 from converter.exact_integers import in_type
@@ -14,7 +14,7 @@ from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, matmul, movement
 
 from .matmul import product_of
-from .microsoft_fused import MICROSOFT
+from .microsoft_fused import MICROSOFT, channels_first
 from .normalization import layer_normalization
 from .pooling import max_pool
 from .quantization import less_zero, qlinear_conv, requantized
@@ -87,13 +87,6 @@ def _rows(ctx: Context, value: Output) -> Output:
 # --- images with their channels last ---
 
 
-def _channels_first(ctx: Context, x: Output, translate: Callable[[Output], Output]) -> Output:
-    """What ``translate`` makes of ``[n, c, ...]``, for and as ``[n, ..., c]``."""
-    rank = ctx.rank(x, "the data")
-    y = translate(ctx.emit(movement.Transpose1(), x, ctx.constant([0, rank - 1, *range(1, rank - 1)])))
-    return ctx.emit(movement.Transpose1(), y, ctx.constant([0, *range(2, rank), 1]))
-
-
 @onnx_op("NhwcMaxPool", domain=MICROSOFT, versions=(1,))
 def nhwc_max_pool(
     ctx: Context,
@@ -121,7 +114,7 @@ def nhwc_max_pool(
         )
         return made if isinstance(made, Output) else made[0]
 
-    return _channels_first(ctx, x, pool)
+    return channels_first(ctx, x, pool)
 
 
 @onnx_op("QLinearConv", domain=MICROSOFT, versions=(1,))
@@ -167,4 +160,4 @@ def qlinear_conv_of_layout(
             strides=strides,
         )
 
-    return _channels_first(ctx, x, convolve) if channels_last else convolve(x)
+    return channels_first(ctx, x, convolve) if channels_last else convolve(x)

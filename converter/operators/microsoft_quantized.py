@@ -19,7 +19,7 @@ from ir_runtime.shapes import normalize_axis
 
 from .activation import leaky_relu
 from .microsoft_attention import self_attention, thirds
-from .microsoft_fused import MICROSOFT, moved, needed
+from .microsoft_fused import MICROSOFT, channels_first, needed
 from .pooling import average_pool_10
 from .quantization import dequantize_axis, dequantize_tensor, dynamic_quantize, quantize_axis, quantize_tensor
 from .recurrent import lstm
@@ -147,7 +147,7 @@ def qlinear_where(
 
 
 def _pooled(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output], Output]) -> Output:
-    return moved(ctx, pool(moved(ctx, x, -1, 1)), 1, -1) if channels_last else pool(x)
+    return channels_first(ctx, x, pool) if channels_last else pool(x)
 
 
 @onnx_op("QLinearAveragePool", domain=MICROSOFT, versions=(1,))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,7 +65,28 @@ def rounded(values: Array) -> Array:
     return np.sign(values) * np.floor(np.abs(values) + np.float32(0.5))
 
 
-class _ROIAlign(Operation):
+class _AlignedPooling(Operation):
+    """Bins of regions, and points in each: what both kinds have in common."""
+
+    inputs = (3, 3)
+    pooled_h: int = integer(0)
+    pooled_w: int = integer(0)
+    sampling_ratio: int = integer(0)
+    spatial_scale: float = real(0.0)
+    numbers: ClassVar[int] = 4
+    """How many describe a region."""
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
+        batches = ranked("the list of batches", inputs[2].shape, 1)
+        if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
+            raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
+        count = same_extent("the number of regions and of their batches", regions[0], batches[0])
+        same_extent("the number of a region's values", regions[1], Dimension(self.numbers, self.numbers))
+        return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
+
+
+class _ROIAlign(_AlignedPooling):
     """Averages (or maxima) over regular points of each region's bins, interpolated between elements.
 
     Inputs: data ``[N, C, H, W]``, regions ``[R, 4]`` as x1, y1, x2, y2, and each region's batch
@@ -73,25 +95,11 @@ class _ROIAlign(Operation):
     interpolated values and 0.
     """
 
-    inputs = (3, 3)
-    pooled_h: int = integer(0)
-    pooled_w: int = integer(0)
-    sampling_ratio: int = integer(0)
-    spatial_scale: float = real(0.0)
     mode: str = enum("avg", "max", "avg")
 
     def shifts(self) -> tuple[float, float, float]:
         """What is added before scaling and after, and the least extent of a region."""
         return 0.0, 0.0, 1.0
-
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
-        batches = ranked("the list of batches", inputs[2].shape, 1)
-        if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
-            raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
-        count = same_extent("the number of regions and of their batches", regions[0], batches[0])
-        same_extent("the number of a region's coordinates", regions[1], Dimension(4, 4))
-        return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, regions, batches = inputs
@@ -145,7 +153,7 @@ class ROIAlign9(_ROIAlign):
 
 
 @operation("ROIAlignRotated", opset=15)
-class ROIAlignRotated15(Operation):
+class ROIAlignRotated15(_AlignedPooling):
     """Averages over regular points of each region's bins, of regions turned by an angle.
 
     Inputs: data ``[N, C, H, W]``, regions ``[R, 5]`` as centre x, y, width, height and angle in radians,
@@ -154,21 +162,8 @@ class ROIAlignRotated15(Operation):
     element. A region without points comes out as 0.
     """
 
-    inputs = (3, 3)
-    pooled_h: int = integer(0)
-    pooled_w: int = integer(0)
-    sampling_ratio: int = integer(0)
-    spatial_scale: float = real(0.0)
+    numbers = 5
     clockwise_mode: bool = boolean(False)
-
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
-        batches = ranked("the list of batches", inputs[2].shape, 1)
-        if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
-            raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
-        count = same_extent("the number of regions and of their batches", regions[0], batches[0])
-        same_extent("the number of a region's values", regions[1], Dimension(5, 5))
-        return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, regions, batches = inputs
