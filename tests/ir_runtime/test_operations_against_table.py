@@ -83,3 +83,8 @@ def test_input_counts(cls: type[Operation]) -> None:
     # The table was read off one set of attributes; modes such as Broadcast's explicit take more.
     assert low <= min(accepted)
     assert high is None or high >= max(accepted)
+
+
+def test_every_revision_of_the_table_is_there() -> None:
+    listed = {(name, opset) for name, revisions in TABLE.items() for opset in revisions}
+    assert listed == {(cls.type, f"opset{cls.opset}") for cls in all_operations()}
