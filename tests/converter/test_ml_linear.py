@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import converter
+import ir_runtime
 from tests.engines import check_node, node_model
 
 R = np.random.default_rng(31)
@@ -127,3 +129,22 @@ def test_contradictions_are_named(op_type: str, x: Any, attributes: Mapping[str,
     model = node_model(op_type, {"x": x}, attributes=attributes, outputs=outputs, domain="ai.onnx.ml", opset=1)
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model)
+
+
+def test_a_map_at_the_end_can_be_cut_off() -> None:
+    """How scikit-learn's converter ends its classifiers."""
+    scores = helper.make_node("Normalizer", ["x"], ["p"], domain="ai.onnx.ml", norm="L1")
+    names = helper.make_node("ZipMap", ["p"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2], name="zip")
+    graph = helper.make_graph(
+        [scores, names],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])],
+        [onnx.ValueInfoProto(name="maps")],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=imports)
+    with pytest.raises(converter.ConversionError, match=r"'zip' \(ai.onnx.ml.ZipMap.*the option 'output' can ask"):
+        converter.convert_model(model)
+    kept = converter.convert_model(model, output=["p"])
+    x = np.array([[1, 2, 5], [3, 0, 1]], np.float32)
+    np.testing.assert_allclose(ir_runtime.compile_model(kept)({"x": x})[0], x / x.sum(axis=1, keepdims=True))
