@@ -82,7 +82,7 @@ class _AlignedPooling(Operation):
         if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
             raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
         count = same_extent("the number of regions and of their batches", regions[0], batches[0])
-        same_extent("the number of a region's values", regions[1], Dimension(self.numbers, self.numbers))
+        same_extent("the number of a region's coordinates", regions[1], Dimension(self.numbers, self.numbers))
         return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
 
 
@@ -219,7 +219,7 @@ class ROIPooling2(Operation):
         data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
         if len(self.output_roi) != 2 or min(self.output_roi) < 1:
             raise InferenceError(f"output_roi must be two positive numbers, but is {list(self.output_roi)}")
-        same_extent("the number of a region's values", regions[1], Dimension(5, 5))
+        same_extent("the number of a region's coordinates", regions[1], Dimension(5, 5))
         return [TensorType(inputs[0].element_type, PartialShape([regions[0], data[1], *self.output_roi]))]
 
     def evaluate(self, *inputs: Array) -> Array:
