@@ -111,7 +111,7 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
     metavar="TEXT",
     help='Shapes and frozen values: "a[1,3,224,224],b[?,16],c[1..8]", "sr=16000", "mask=mask.npy".',
 )
-@click.option("--output", "outputs", multiple=True, metavar="TENSOR", help="Return this tensor; can be repeated.")
+@click.option("--output", "outputs", multiple=True, metavar="NAMES", help='Tensors to return: "a,b"; can be repeated.')
 @click.option("--batch", type=click.IntRange(min=1), help="The first dimension of every input.")
 @click.option("--extension", "extensions", multiple=True, type=_INPUT_FILE, help="Python file with operators.")
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
@@ -153,7 +153,7 @@ def convert(
         raise click.UsageError(f"the folder {target.parent} does not exist")
     state.say(f"Converting {model}")
     shapes, frozen = parse_inputs(input_text)
-    kept = list(outputs) or None
+    kept = [name.strip() for names in outputs for name in names.split(",")] or None
     converted = convert_model(model, input=shapes, freeze=frozen, output=kept, batch=batch, extensions=extensions)
     save_model(converted, target, compress_to_fp16=compress_to_fp16)
     report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept) if check else None

@@ -151,10 +151,10 @@ def onnx2ir(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_on_the_command_line_with_verification(tmp_path: Path) -> None:
     onnx.save(model(), tmp_path / "m.onnx")
     np.save(tmp_path / "s.npy", np.float32(3))
-    for freeze in ("s=3", f"s={tmp_path / 's.npy'}"):
-        done = onnx2ir(
-            "convert", tmp_path / "m.onnx", "--input", f"x[2,4],{freeze}", "--output", "z", "--output", "shifted", "--verify", "--json",
-        )  # fmt: skip
+    repeated, listed = ("--output", "z", "--output", "shifted"), ("--output", "z, shifted")
+    for freeze, names in (("s=3", repeated), (f"s={tmp_path / 's.npy'}", listed)):
+        shapes = ("--input", f"x[2,4],{freeze}")
+        done = onnx2ir("convert", tmp_path / "m.onnx", *shapes, *names, "--verify", "--json")
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
         assert [port["name"] for port in result["outputs"]] == ["z", "shifted"]
