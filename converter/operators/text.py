@@ -52,6 +52,10 @@ def _pool(ctx: Context, pool: Sequence[int], starts: Sequence[int], kind: elemen
     return found
 
 
+_FARTHEST = 1000
+"""How far tokens may stand apart where a row may have any length: each distance takes layers of its own."""
+
+
 def _part(ctx: Context, data: Output, start: int, before_end: int) -> Output:
     """``data[:, start:extent - before_end]``; nothing where that runs backwards."""
     if start == before_end == 0:
@@ -73,7 +77,11 @@ def _counts(ctx: Context, tokens: Output, grams: _Grams, distances: Sequence[int
     for distance in distances:
         reach = (grams.length - 1) * distance
         if tokens.shape[1].high <= reach:
-            continue
+            break
+        if distance > _FARTHEST:
+            raise ctx.unsupported(
+                f"max_skip_count of more than {_FARTHEST - 1} needs rows of a known length, but they are {tokens.shape}"
+            )
         stands = _part(ctx, equal[0], 0, reach)
         for i, further in enumerate(equal[1:], 1):
             stands = ctx.emit(

@@ -115,3 +115,16 @@ def test_errors(attributes: dict[str, Any], said: str) -> None:
 def test_other_ranks(shape: tuple[int, ...]) -> None:
     with pytest.raises(converter.ConversionError, match=r"rank 1 or 2|a sequence or a batch"):
         converter.convert_model(vectorizer(np.zeros(shape, np.int32), {}))
+
+
+def test_skips_beyond_the_row_cost_nothing() -> None:
+    x = np.array([1, 2, 1], np.int64)
+    attributes = {
+        "mode": "TF", "min_gram_length": 2, "max_gram_length": 2, "max_skip_count": 2**62,
+        "ngram_counts": [0, 0], "ngram_indexes": [0], "pool_int64s": [1, 1],
+    }  # fmt: skip
+    made = node_model("TfIdfVectorizer", {"x": x}, opset=9, attributes=attributes)
+    check_node(made, {"x": x}, [np.array([1], np.float32)])
+    unknown = node_model("TfIdfVectorizer", {"x": x}, opset=9, attributes=attributes, shapes={"x": [None]})
+    with pytest.raises(converter.ConversionError, match=r"'node' \(TfIdfVectorizer.*rows of a known length"):
+        converter.convert_model(unknown)
