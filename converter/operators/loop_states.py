@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnx import ValueInfoProto
 
+from converter.barrier import barrier
 from converter.context import Body, Context, Doorway
 from converter.model_info import declared_shape
 from ir_runtime import element_types
@@ -74,16 +75,14 @@ def moved_on(ctx: Context, value: Output, own: Node | None) -> Output:
     """The next value of the state whose parameter is ``own``, in memory of its own.
 
     What another parameter hands on lies in that parameter's memory, and the CPU plug-in fills it for the
-    next iteration before it reads the state there. It keeps a layer that computes, though, and the
-    greatest of a value and itself is that value.
+    next iteration before it reads the state there.
     """
     source = value.node
     while isinstance(source.op, _VIEWS):
         source = source.inputs[0].node
     if source.op.role != "parameter" or source is own or value.element_type is element_types.string:
         return value
-    same = elementwise.LogicalOr1 if value.element_type is element_types.boolean else elementwise.Maximum1
-    return ctx.emit(same(), value, value)
+    return ctx.emit(barrier(value.element_type), value, value)
 
 
 def settled(

@@ -13,8 +13,7 @@ from converter.registry import onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, matmul, movement
 
-from .matmul import product_of
-from .microsoft_fused import MICROSOFT, channels_first
+from .microsoft_fused import MICROSOFT, channels_first, fused_mat_mul
 from .normalization import layer_normalization
 from .pooling import max_pool
 from .quantization import less_zero, qlinear_conv, requantized
@@ -37,8 +36,7 @@ def transpose_mat_mul(
     transB: int = 0,  # noqa: N803
 ) -> Output:
     """``alpha * A * B``, either one transposed: what FusedMatMul was called before."""
-    y = product_of(ctx, a, b, bool(transA), bool(transB))
-    return y if alpha == 1 else ctx.emit(elementwise.Multiply1(), y, ctx.like(alpha, y))
+    return fused_mat_mul(ctx, a, b, alpha=alpha, transA=transA, transB=transB)
 
 
 @onnx_op("QGemm", domain=MICROSOFT, versions=(1,))

@@ -17,7 +17,7 @@ from ir_runtime.operations.activation import Swish4
 from .convolution import convolved
 from .generation import range_11
 from .indexing import gather_nd_11, trilu
-from .microsoft_fused import MICROSOFT, moved
+from .microsoft_fused import MICROSOFT, channels_first, moved
 from .padding import pad_11
 
 onnx_op("Trilu", domain=MICROSOFT, versions=(1,))(trilu)
@@ -88,12 +88,12 @@ def nhwc_conv(
     strides: Sequence[int] | None = None,
 ) -> Output:
     """A convolution of ``[n, ..., c]`` with weights ``[o, ..., c / group]``."""
-    rank = ctx.rank(w, "the weights")
-    front = ctx.constant([0, rank - 1, *range(1, rank - 1)])
-    back = ctx.constant([0, *range(2, rank), 1])
-    data, weights = (ctx.emit(movement.Transpose1(), value, front) for value in (x, w))
-    y = convolved(ctx, data, weights, b, auto_pad, dilations, group, kernel_shape, pads, strides)
-    return ctx.emit(movement.Transpose1(), y, back)
+    weights = moved(ctx, w, -1, 1)
+
+    def convolve(data: Output) -> Output:
+        return convolved(ctx, data, weights, b, auto_pad, dilations, group, kernel_shape, pads, strides)
+
+    return channels_first(ctx, x, convolve)
 
 
 # --- group normalisations of images whose channels may come last ---

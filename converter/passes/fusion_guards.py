@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
-from ir_runtime import element_types
+from converter.barrier import barrier
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.activation import Clamp1, PReLU1
-from ir_runtime.operations.elementwise import Binary, LogicalOr1, Maximum1, Unary
+from ir_runtime.operations.elementwise import Binary, Unary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
@@ -56,8 +56,7 @@ def _keep_apart(source: Output, readers: Iterable[Node], taken: set[str]) -> Non
     while name in taken:
         name += "_"
     taken.add(name)
-    same = LogicalOr1() if source.element_type is element_types.boolean else Maximum1()
-    between = make_node(same, [source, source], name).outputs[0]
+    between = make_node(barrier(source.element_type), [source, source], name).outputs[0]
     for reader in readers:
         reader.inputs = [between if value is source else value for value in reader.inputs]
 
@@ -100,14 +99,18 @@ def _goes_wrong(node: Node, reader: Node, readers: Readers) -> bool:
 
 
 def _fused(reader: Node, readers: Readers) -> Iterator[Node]:
-    """What works element by element, from ``reader`` on."""
+    """What works element by element, with constants if with anything else, from ``reader`` on."""
     pending, seen = [reader], set()
     while pending:
         node = pending.pop()
-        if node not in seen and isinstance(node.op, _FUSED):
+        if node not in seen and isinstance(node.op, _FUSED) and _computed_inputs(node) <= 1:
             seen.add(node)
             yield node
             pending += readers[node.outputs[0]]
+
+
+def _computed_inputs(node: Node) -> int:
+    return sum(source.type.constant is None for source in node.inputs)
 
 
 def _varies(node: Node, from_right: int | None = None) -> bool:
