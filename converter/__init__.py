@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .conversion import convert_model, save_model
-from .equivalence import Comparison, LayerDifference, Report, Tolerance, verify
-from .errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
-from .registry import onnx_op
+from converter.conversion import convert_model, save_model
+from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
+from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
+from converter.translation.registry import onnx_op
 
 __all__ = [
     "Comparison",

@@ -1,5 +1,5 @@
 """``python -m converter`` is the ``onnx2ir`` command."""
 
-from .cli import main
+from converter.cli import main
 
 main()

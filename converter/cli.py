@@ -22,15 +22,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from converter.conversion import convert_model, save_model
+from converter.equivalence import Report, verify
+from converter.equivalence.inputs import given_inputs, random_inputs
+from converter.errors import ConversionError
+from converter.options import parse_inputs
+from converter.support import SUPPORT_HEADINGS, needed_operators, support_columns, support_table, supported_operators
 from ir_runtime import Model, ModelError, Port, compile_model, read_model
 from ir_runtime.executor import ports_of
-
-from .conversion import convert_model, save_model
-from .equivalence import Report, verify
-from .equivalence.inputs import given_inputs, random_inputs
-from .errors import ConversionError
-from .options import parse_inputs
-from .support import SUPPORT_HEADINGS, needed_operators, support_columns, support_table, supported_operators
 
 _INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)

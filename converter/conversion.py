@@ -6,15 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from converter.onnx_file.reader import ModelSource, open_model
+from converter.options import InputShapes, make_options
+from converter.passes.compression import compress_weights_to_fp16
+from converter.passes.fusion_guards import guard_fusions
+from converter.translation.extensions import load_extension
+from converter.translation.translator import translate_model
 from ir_runtime.graph import Model
 from ir_runtime.xml_writer import write_model
-
-from .extensions import load_extension
-from .onnx_file import ModelSource, open_model
-from .options import InputShapes, make_options
-from .passes.compression import compress_weights_to_fp16
-from .passes.fusion_guards import guard_fusions
-from .translate import translate_model
 
 
 def convert_model(

@@ -14,12 +14,11 @@ from typing import Any, Union
 
 import numpy as np
 
+from converter.errors import ConversionError
 from ir_runtime import ModelError
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
-
-from .errors import ConversionError
 
 ShapeLike = Union[PartialShape, str, Sequence[Any]]
 InputShapes = Union[Mapping[str, ShapeLike], Iterable[tuple[str, ShapeLike]], None]

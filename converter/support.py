@@ -12,12 +12,19 @@ from typing import Any
 
 from onnx import NodeProto, defs
 
-from . import operators as _operators
-from .functions import has_schema_function, model_functions
-from .model_info import model_opsets
-from .node_order import subgraphs
-from .onnx_file import ModelSource, open_model
-from .registry import all_translators, find_schema, find_translator, normalize_domain, only_version, refused_operators
+from converter import operators as _operators
+from converter.onnx_file.functions import has_schema_function, model_functions
+from converter.onnx_file.model_info import model_opsets
+from converter.onnx_file.node_order import subgraphs
+from converter.onnx_file.reader import ModelSource, open_model
+from converter.translation.registry import (
+    all_translators,
+    find_schema,
+    find_translator,
+    normalize_domain,
+    only_version,
+    refused_operators,
+)
 
 assert _operators  # importing it registers the translators
 

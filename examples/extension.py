@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter.context import Context
+from converter.translation.context import Context
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
 from ir_runtime.operation import real

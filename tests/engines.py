@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 import converter
 import ir_runtime
-from converter.onnx_types import element_type_of
+from converter.onnx_file.types import element_type_of
 from ir_runtime import element_types
 from ir_runtime.element_types import element_type, from_dtype, pack, unpack
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from converter.errors import VerificationError
-from converter.onnx_file import ModelSource
+from converter.onnx_file.reader import ModelSource
 from ir_runtime.element_types import Array
 
 Evaluate = Callable[[Mapping[str, Array]], dict[str, Array]]

@@ -9,18 +9,17 @@ from typing import Any, Union
 
 import numpy as np
 
+from converter.equivalence.compare import Comparison, Tolerance, compare, tolerance_for
+from converter.equivalence.inputs import given_inputs, random_inputs
+from converter.equivalence.oracle import oracle
 from converter.errors import VerificationError
-from converter.onnx_file import ModelSource, open_model
-from converter.onnx_types import element_type_of
+from converter.onnx_file.reader import ModelSource, open_model
+from converter.onnx_file.types import element_type_of
 from ir_runtime import Model, ModelError, compile_model, read_model
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.shape_inference import make_node
-
-from .compare import Comparison, Tolerance, compare, tolerance_for
-from .inputs import given_inputs, random_inputs
-from .oracle import oracle
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 

@@ -1,9 +1,9 @@
-"""Translators of ONNX operators, one family a module. Importing this package registers all of them."""
+"""Translators of ONNX operators: a package a domain, a module a family. Importing it registers all of them."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from converter.onnx_types import element_type_of
+from converter.onnx_file.types import element_type_of
 from tests.engines import check_node, converted, node_model, run_numpy, schema_types
 
 FLOATS = np.array([[-2.5, -1.0, -0.0], [0.25, 1.0, 3.75]], np.float32)

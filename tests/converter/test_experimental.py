@@ -10,7 +10,7 @@ from onnx import AttributeProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 import converter
-from converter.registry import all_translators
+from converter.translation.registry import all_translators
 from tests.engines import check_node, node_model
 
 RNG = np.random.default_rng(5)

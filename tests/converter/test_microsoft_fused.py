@@ -13,7 +13,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 import converter
 import ir_runtime
-from converter.registry import REQUIRED, Translator, all_translators
+from converter.translation.registry import REQUIRED, Translator, all_translators
 from tests.engines import check_node, node_model
 
 R = np.random.default_rng(7)

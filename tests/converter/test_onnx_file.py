@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from converter.onnx_file import open_model
-from converter.wire_format import skeleton
+from converter.onnx_file.reader import open_model
+from converter.onnx_file.wire_format import skeleton
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import AttributeProto, defs, helper
 
 import converter
-from converter.registry import REQUIRED, Translator, all_translators
+from converter.translation.registry import REQUIRED, Translator, all_translators
 
 assert converter
 

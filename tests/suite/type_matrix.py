@@ -27,8 +27,8 @@ import onnx
 from onnx import TensorProto, checker, defs, helper, numpy_helper, shape_inference
 
 import converter
-from converter.onnx_types import element_type_of, onnx_number
-from converter.registry import find_translator
+from converter.onnx_file.types import element_type_of, onnx_number
+from converter.translation.registry import find_translator
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from tests.engines import ENGINES

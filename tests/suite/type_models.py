@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, checker, defs, helper, numpy_helper, shape_inference
 
-from converter.onnx_types import onnx_number
+from converter.onnx_file.types import onnx_number
 from ir_runtime.element_types import ElementType, from_dtype
 from tests.suite.type_values import Value
 

@@ -22,7 +22,7 @@ import onnxruntime
 from onnx import TensorProto, checker, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from converter.onnx_types import element_type_of
+from converter.onnx_file.types import element_type_of
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType, from_dtype
 from tests.suite.type_matrix import Sample, sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.onnx_types import onnx_number
+from converter.onnx_file.types import onnx_number
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType, from_dtype
 

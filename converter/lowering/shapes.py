@@ -1,0 +1,147 @@
+"""Computing with shapes: extents, lists, axes, dimensions dropped and inserted.
+
+Shapes are i64 lists. Every helper folds to a constant as far as the shape is known, and keeps the
+rank of what it makes known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.translation.context import Context
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, scatter, slicing, sorting
+
+from .layers import in_type
+
+
+def as_i64(ctx: Context, value: Output) -> Output:
+    """``value`` as i64."""
+    return in_type(ctx, value, element_types.i64)
+
+
+def as_list(ctx: Context, value: Output) -> Output:
+    """A scalar or a list, as a list."""
+    if value.shape.has_rank and value.shape.rank == 1:
+        return value
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1]))
+
+
+def as_scalar(ctx: Context, value: Output, what: str) -> Output:
+    """A tensor of one element, as a scalar."""
+    if value.shape.has_rank and value.shape.rank == 0:
+        return value
+    if not value.shape.element_count().contains(1):
+        raise ctx.invalid(f"{what} must be a single number, but has the shape {value.shape}")
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+
+
+def extents(ctx: Context, data: Output) -> Output:
+    """The shape of ``data``, a list."""
+    return ctx.emit(generation.ShapeOf3(output_type="i64"), data)
+
+
+def extent(ctx: Context, data: Output, axis: int) -> Output:
+    """The extent of one dimension, a scalar; ``axis`` may be negative where the rank is not known."""
+    return ctx.emit(indexing.Gather8(), extents(ctx, data), ctx.constant(axis), ctx.constant(0))
+
+
+def rank_of(ctx: Context, data: Output) -> Output:
+    """The number of dimensions, a scalar."""
+    if data.shape.has_rank:
+        return ctx.constant(data.shape.rank)
+    return ctx.emit(movement.Squeeze1(), extents(ctx, extents(ctx, data)), ctx.constant([0]))
+
+
+def joined(ctx: Context, parts: Sequence[Output]) -> Output:
+    """Scalars and lists of i64, one after another in a list."""
+    lists = [as_list(ctx, part) for part in parts]
+    return lists[0] if len(lists) == 1 else ctx.emit(movement.Concat1(axis=0), *lists)
+
+
+def part_of(ctx: Context, values: Output, start: int, stop: int) -> Output:
+    """``values[start:stop]`` of a list."""
+    return ctx.emit(slicing.Slice8(), values, ctx.constant([start]), ctx.constant([stop]), ctx.constant([1]))
+
+
+def counted(ctx: Context, count: Output) -> Output:
+    """0, 1, ... ``count`` - 1."""
+    return ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), count, ctx.constant(1))
+
+
+def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
+    """The product of some extents of ``data`` (of known rank), a scalar.
+
+    Made of single products, which an engine that reduces in float32 computes exactly, and whose
+    bounds are followed.
+    """
+    dims = [data.shape[axis] for axis in axes]
+    known = math.prod(d.value for d in dims if d.is_static)
+    if known == 0:
+        return ctx.constant(0)
+    factors = [extent(ctx, data, axis) for axis, d in zip(axes, dims) if not d.is_static]
+    if known != 1 or not factors:
+        factors.append(ctx.constant(known))
+    total = factors[0]
+    for factor in factors[1:]:
+        total = ctx.emit(elementwise.Multiply1(), total, factor)
+    return total
+
+
+def from_front(ctx: Context, positions: Output, count: Output) -> Output:
+    """Positions of which negative ones count from the end of ``count`` elements, all from the front."""
+    zero = ctx.constant(0)
+    behind = ctx.emit(elementwise.Less1(), positions, zero)
+    return ctx.emit(elementwise.Add1(), positions, ctx.emit(elementwise.Select1(), behind, count, zero))
+
+
+def membership(ctx: Context, rank: Output, axes: Output) -> Output:
+    """For each of ``rank`` dimensions 1 where it is among ``axes``, else 0; i64."""
+    column = ctx.emit(movement.Unsqueeze1(), counted(ctx, rank), ctx.constant([1]))
+    front = ctx.emit(movement.Unsqueeze1(), from_front(ctx, axes, rank), ctx.constant([0]))
+    ones = as_i64(ctx, ctx.emit(elementwise.Equal1(), column, front))
+    return ctx.emit(reduction.ReduceMax1(), ones, ctx.constant([1]))
+
+
+def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
+    """The dimensions of ``rank`` that are not among the ``count`` different ``axes``, in order."""
+    if count == rank:
+        return ctx.constant(np.empty(0, np.int64))
+    # Those left out have the smallest membership; TopK hands them back sorted by index.
+    order = sorting.TopK3(axis=0, mode="min", sort="index", index_element_type="i64")
+    member = membership(ctx, ctx.constant(rank), axes)
+    return ctx.emit_all(order, member, ctx.constant(rank - count))[1]
+
+
+def drop_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
+    """``data`` without the dimensions that ``axes`` names at execution; the rank stays known if it can."""
+    count = axes.shape.element_count()
+    if not data.shape.has_rank or not count.is_static or count.value > data.shape.rank:
+        return ctx.emit(movement.Squeeze1(), data, axes)
+    left = others(ctx, axes, data.shape.rank, count.value)
+    shape = ctx.emit(indexing.Gather8(), extents(ctx, data), left, ctx.constant(0))
+    return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
+
+
+def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
+    """``data`` with extents of 1 inserted where ``axes`` says at execution; the rank stays known if it can."""
+    count = axes.shape.element_count()
+    if not data.shape.has_rank or not count.is_static:
+        return ctx.emit(movement.Unsqueeze1(), data, axes)
+    rank = data.shape.rank + count.value
+    # Each place that is not inserted takes the next extent of the data.
+    left = others(ctx, axes, rank, count.value)
+    ones = ctx.constant(np.ones(rank, np.int64))
+    if not data.shape.rank:
+        return ctx.emit(movement.Reshape1(special_zero=False), data, ones)
+    shape = ctx.emit(scatter.ScatterUpdate3(), ones, left, extents(ctx, data), ctx.constant(0))
+    return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
+
+
+def known_axes(ctx: Context, axes: Output | None, what: str = "axes") -> list[int] | None:
+    """The values of a list of axes; None where it is left out. Unsupported where they are computed."""
+    return None if axes is None else [int(axis) for axis in ctx.known(axes, what).reshape(-1)]

@@ -1,0 +1,1 @@
+"""Reading ONNX files: wire format, tensors, element types, schemas, functions."""

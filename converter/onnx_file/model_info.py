@@ -1,0 +1,70 @@
+"""What an ONNX model says about itself: opsets, producer, metadata, declared shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import TypeProto
+
+from converter.errors import InvalidModelError
+from converter.onnx_file.reader import OnnxFile
+from converter.translation.registry import normalize_domain
+from ir_runtime.graph import RuntimeInfo
+from ir_runtime.shapes import INFINITY, Dimension, PartialShape
+
+NEWEST_OPSET = 28
+"""The newest opset of the default domain that the translators were written against."""
+
+
+def model_opsets(file: OnnxFile) -> dict[str, int]:
+    """The version of every domain that the model imports; raises :class:`InvalidModelError`."""
+    proto = file.proto
+    found: dict[str, int] = {}
+    for entry in proto.opset_import:
+        domain = normalize_domain(entry.domain)
+        if found.setdefault(domain, entry.version) != entry.version:
+            raise InvalidModelError(f"the model imports two versions of the domain '{domain}'")
+    if not found and not proto.graph.node and not proto.HasField("graph"):
+        raise InvalidModelError("the file is not an ONNX model: it has neither a graph nor an opset")
+    # Files of IR version 1 and 2 name no opset; they are written against the first one.
+    if "" not in found and (not proto.opset_import or proto.ir_version < 3):
+        found[""] = 1
+    default = found.get("", 1)
+    if not 1 <= default <= NEWEST_OPSET:
+        raise InvalidModelError(f"opset {default} is out of range: 1 to {NEWEST_OPSET} are supported")
+    return found
+
+
+def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, ...]:
+    proto = file.proto
+    entries = [
+        ("producer_name", proto.producer_name),
+        ("producer_version", proto.producer_version),
+        ("model_domain", proto.domain),
+        ("model_version", str(proto.model_version) if proto.model_version else ""),
+        ("ir_version", str(proto.ir_version)),
+    ]
+    children = [_info(name, value) for name, value in entries if value]
+    imported = [_info(domain or "ai.onnx", str(version)) for domain, version in sorted(opsets.items())]
+    children.append(RuntimeInfo("opset_import", (), tuple(imported)))
+    metadata = [_info(entry.key, entry.value) for entry in proto.metadata_props]
+    if metadata:
+        children.append(RuntimeInfo("metadata_props", (), tuple(metadata)))
+    return (RuntimeInfo("onnx", (), tuple(children)),)
+
+
+def _info(name: str, value: str) -> RuntimeInfo:
+    return RuntimeInfo("info", (("name", name), ("value", value)))
+
+
+def declared_shape(type: TypeProto) -> PartialShape:
+    """The shape that a tensor type declares; unknown rank where it declares none."""
+    tensor = type.tensor_type
+    if not tensor.HasField("shape"):
+        return PartialShape.dynamic()
+    dims = []
+    for dim in tensor.shape.dim:
+        # Exporters write -1 and, rarely, other negative numbers where they mean "unknown".
+        static = dim.HasField("dim_value") and dim.dim_value >= 0
+        dims.append(Dimension(dim.dim_value, dim.dim_value) if static else Dimension(0, INFINITY))
+    return PartialShape(dims)

@@ -1,0 +1,63 @@
+"""ONNX's element types and their counterparts in the IR."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from converter.errors import UnsupportedModelError
+from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
+
+# ONNX name -> (IR type, the spelling in ONNX's schemas)
+_COUNTERPARTS = {
+    "FLOAT": ("f32", "float"),
+    "DOUBLE": ("f64", "double"),
+    "FLOAT16": ("f16", "float16"),
+    "BFLOAT16": ("bf16", "bfloat16"),
+    "INT64": ("i64", "int64"),
+    "INT32": ("i32", "int32"),
+    "INT16": ("i16", "int16"),
+    "INT8": ("i8", "int8"),
+    "INT4": ("i4", "int4"),
+    "UINT64": ("u64", "uint64"),
+    "UINT32": ("u32", "uint32"),
+    "UINT16": ("u16", "uint16"),
+    "UINT8": ("u8", "uint8"),
+    "UINT4": ("u4", "uint4"),
+    "UINT2": ("u2", "uint2"),
+    "BOOL": ("boolean", "bool"),
+    "STRING": ("string", "string"),
+    "FLOAT8E4M3FN": ("f8e4m3", "float8e4m3fn"),
+    "FLOAT8E5M2": ("f8e5m2", "float8e5m2"),
+    "FLOAT8E8M0": ("f8e8m0", "float8e8m0"),
+    "FLOAT4E2M1": ("f4e2m1", "float4e2m1"),
+}
+
+_NUMBERS = dict(TensorProto.DataType.items())
+_BY_NUMBER = {
+    _NUMBERS[name]: element_types.element_type(ir) for name, (ir, _) in _COUNTERPARTS.items() if name in _NUMBERS
+}
+_SPELLINGS = {element_types.element_type(ir): spelled for ir, spelled in _COUNTERPARTS.values()}
+
+
+def element_type_of(number: int) -> ElementType:
+    """The IR's counterpart of ``TensorProto.DataType`` ``number``.
+
+    Raises :class:`UnsupportedModelError` where the IR has none.
+    """
+    found = _BY_NUMBER.get(number)
+    if found is None:
+        names = {value: name for name, value in _NUMBERS.items()}
+        raise UnsupportedModelError(f"the IR has no element type for ONNX's {names.get(number, number)}")
+    return found
+
+
+def onnx_number(kind: ElementType) -> int:
+    """The ``TensorProto.DataType`` of an IR type; 0 (undefined) for types ONNX does not have."""
+    return next((number for number, known in _BY_NUMBER.items() if known is kind), 0)
+
+
+def spelling(kind: ElementType) -> str | None:
+    """How ONNX's schemas call the type (``tensor(float)``); None for types ONNX does not have."""
+    spelled = _SPELLINGS.get(kind)
+    return None if spelled is None else f"tensor({spelled})"

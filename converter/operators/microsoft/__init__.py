@@ -1,0 +1,1 @@
+"""``com.microsoft``: the operators of onnxruntime, one family a module."""

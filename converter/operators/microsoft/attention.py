@@ -1,0 +1,405 @@
+"""onnxruntime's attention: Attention, MultiHeadAttention, GroupQueryAttention and RotaryEmbedding.
+
+Letters in shapes: b batches, s queries, t keys (those of the past included), n heads, h numbers a head.
+What may not be attended to is said by numbers that are added to the scores before Softmax.
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.lowering.attention_heads import merge_heads, repeat_heads, split_heads, swap
+from converter.lowering.layers import add, concat, cut, in_type, reshape, subtract, take, unsqueeze
+from converter.lowering.shapes import counted, extent, joined
+from converter.operators.microsoft.fused import MICROSOFT, needed, simplified_layer_normalization
+from converter.operators.microsoft.key_value_cache import Cache, Window
+from converter.operators.onnx.attention import Scores, attended
+from converter.operators.onnx.matmul import product_of
+from converter.operators.onnx.rotary import angles, half_of, rotated
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, indexing, padding, slicing
+
+FILTER = -10000.0
+"""What is added where a mask forbids, unless the node says otherwise."""
+_LOWEST = {element_types.f16: -65504.0}
+
+
+# --- what may be attended to ---
+
+
+def _forbidden(ctx: Context, allowed: Output, like: Output, value: float) -> Output:
+    return ctx.emit(elementwise.Select1(), allowed, ctx.like(0, like), ctx.like(value, like))
+
+
+def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Output | None:
+    """A mask or lengths as what is added to scores ``[b, n, s, t]``; ``keys`` are ``[b, n, t, h]``.
+
+    ``[b, t]`` and ``[b, s, t]`` hold 0 for what is forbidden. ``[b]`` holds the number of keys, ``[2 b]``
+    where each row's keys end, and then where they start.
+    """
+    if mask is None:
+        return None
+    rank = ctx.rank(mask, "the mask")
+    if rank in (2, 3):
+        allowed = ctx.emit(elementwise.Greater1(), mask, ctx.like(0, mask))
+        return _forbidden(ctx, unsqueeze(ctx, allowed, *([1, 2] if rank == 2 else [1])), keys, value)
+    if rank != 1:
+        raise ctx.unsupported(f"masks of the shape {mask.shape} are not supported")
+    batches, entries = keys.shape[0], mask.shape[0]
+    if not batches.is_static or not entries.is_static:
+        raise ctx.unsupported("lengths as a mask need a known number of batches, to tell their two layouts apart")
+    numbers = in_type(ctx, counted(ctx, extent(ctx, keys, 2)), mask.element_type)
+    count = batches.value
+    ends = unsqueeze(ctx, cut(ctx, mask, 0, count, 0), 1)
+    allowed = ctx.emit(elementwise.Less1(), numbers, ends)
+    if entries.value == 2 * count:
+        starts = unsqueeze(ctx, cut(ctx, mask, count, None, 0), 1)
+        allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, ctx.emit(elementwise.GreaterEqual1(), numbers, starts))
+    elif entries.value != count:
+        raise ctx.unsupported(f"a mask of {entries.value} lengths for {count} batches is not supported")
+    return _forbidden(ctx, unsqueeze(ctx, allowed, 1, 2), keys, value)
+
+
+def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
+    """For ``[s, t]`` what forbids keys behind the query, of which the last stands at the last key."""
+    count, total = extent(ctx, queries, 2), extent(ctx, keys, 2)
+    places = add(ctx, counted(ctx, count), subtract(ctx, total, count))
+    allowed = ctx.emit(elementwise.LessEqual1(), counted(ctx, total), unsqueeze(ctx, places, 1))
+    return _forbidden(ctx, allowed, keys, _lowest(keys))
+
+
+def _lowest(like: Output) -> float:
+    return _LOWEST.get(like.element_type, -3.3e38)
+
+
+# --- attention itself ---
+
+
+def _attended(
+    ctx: Context,
+    q: Output,
+    k: Output,
+    v: Output,
+    scale: float | None,
+    added: Sequence[Output | None] = (),
+    softcap: float = 0.0,
+    sink: Output | None = None,
+) -> Output:
+    """``[b, n, s, h]`` of queries, ``[b, n, t, h]`` of keys and values to ``[b, s, n h]``."""
+    mask: Output | None = None
+    for part in added:
+        if part is not None:
+            mask = add(ctx, part, mask)
+    return merge_heads(ctx, attended(ctx, q, k, v, Scores(scale, softcap, mask, sink=sink)))
+
+
+def self_attention(
+    ctx: Context,
+    projected: Sequence[Output],
+    num_heads: int,
+    mask: Output | None,
+    past: Output | None,
+    bias: Output | None,
+    scale: float | None,
+    filter_value: float | None,
+    unidirectional: int,
+) -> tuple[Output, Output]:
+    """Attention of queries, keys and values ``[b, s, n h]`` with a past ``[2, b, n, p, h]``, and the new past."""
+    q, k, v = (split_heads(ctx, part, num_heads, name) for part, name in zip(projected, ("query", "key", "value")))
+    if past is not None:
+        k = concat(ctx, 2, take(ctx, past, 0, 0), k)
+        v = concat(ctx, 2, take(ctx, past, 1, 0), v)
+    added = [_mask(ctx, mask, k, FILTER if filter_value is None else filter_value), bias]
+    if unidirectional:
+        added.append(_causal(ctx, q, k))
+    made = _attended(ctx, q, k, v, scale, added)
+    if k.shape[3].merge(v.shape[3]) is None:
+        return made, k
+    return made, concat(ctx, 0, unsqueeze(ctx, k, 0), unsqueeze(ctx, v, 0))
+
+
+def _only(ctx: Context, **given: object) -> None:
+    """Refuses what only processors other than a CPU do."""
+    for name, value in given.items():
+        if value:
+            raise ctx.unsupported(f"'{name}' is not supported")
+
+
+@onnx_op("Attention", domain=MICROSOFT, versions=(1,))
+def attention(
+    ctx: Context,
+    x: Output,
+    weights: Output,
+    bias: Output | None = None,
+    mask_index: Output | None = None,
+    past: Output | None = None,
+    attention_bias: Output | None = None,
+    past_sequence_length: Output | None = None,
+    *,
+    do_rotary: int | None = None,
+    mask_filter_value: float | None = None,
+    num_heads: int,
+    past_present_share_buffer: int | None = None,
+    qkv_hidden_sizes: Sequence[int] | None = None,
+    rotary_embedding_dim: int | None = None,
+    scale: float | None = None,
+    unidirectional: int = 0,
+) -> tuple[Output, ...]:
+    """Attention of ``x``, which is projected to queries, keys and values by ``[i, 3 n h]`` weights."""
+    _only(ctx, do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
+    _only(ctx, past_sequence_length=past_sequence_length)
+    whole = add(ctx, product_of(ctx, x, weights), bias)
+    if qkv_hidden_sizes:
+        if len(qkv_hidden_sizes) != 3:
+            raise ctx.invalid(f"qkv_hidden_sizes must be 3 numbers, but is {list(qkv_hidden_sizes)}")
+        lengths = ctx.constant(list(qkv_hidden_sizes))
+        parts = ctx.emit_all(slicing.VariadicSplit1(), whole, ctx.constant(2), lengths)
+    else:
+        parts = thirds(ctx, whole)
+    return self_attention(
+        ctx, parts, num_heads, mask_index, past, attention_bias, scale, mask_filter_value, unidirectional
+    )
+
+
+def thirds(ctx: Context, whole: Output) -> list[Output]:
+    """Queries, keys and values of ``[b, s, 3 n h]``."""
+    return ctx.emit_all(slicing.Split1(num_splits=3), whole, ctx.constant(2))
+
+
+@onnx_op("MultiHeadAttention", domain=MICROSOFT, versions=(1,))
+def multi_head_attention(
+    ctx: Context,
+    query: Output,
+    key: Output | None = None,
+    value: Output | None = None,
+    bias: Output | None = None,
+    key_padding_mask: Output | None = None,
+    attention_bias: Output | None = None,
+    past_key: Output | None = None,
+    past_value: Output | None = None,
+    past_sequence_length: Output | None = None,
+    cache_indirection: Output | None = None,
+    *,
+    mask_filter_value: float | None = None,
+    num_heads: int,
+    scale: float | None = None,
+    unidirectional: int = 0,
+) -> tuple[Output, ...]:
+    """Attention of projected queries, keys and values, to which a bias and a past may be added."""
+    _only(ctx, past_sequence_length=past_sequence_length, cache_indirection=cache_indirection)
+    q, k, v = _queries_keys_values(ctx, query, key, value, bias, num_heads)
+    if (past_key is None) != (past_value is None):
+        raise ctx.invalid("past_key and past_value must be given together")
+    if past_key is not None and past_value is not None:
+        k, v = concat(ctx, 2, past_key, k), concat(ctx, 2, past_value, v)
+    added = [_mask(ctx, key_padding_mask, k, FILTER if mask_filter_value is None else mask_filter_value)]
+    added.append(attention_bias)
+    if unidirectional:
+        added.append(_causal(ctx, q, k))
+    made = _attended(ctx, q, k, v, scale, added)
+    return made, k, v
+
+
+def _queries_keys_values(
+    ctx: Context, query: Output, key: Output | None, value: Output | None, bias: Output | None, heads: int
+) -> Sequence[Output]:
+    """``[b, n, s, h]`` of each, whichever way they are packed."""
+    rank = ctx.rank(query, "query")
+    if rank == 5 or (key is not None and ctx.rank(key, "key") == 5):
+        if bias is not None:
+            raise ctx.unsupported("a bias of packed keys is not supported")
+        if rank == 5:
+            return [swap(ctx, take(ctx, query, index, 3)) for index in range(3)]
+        packed = needed(ctx, key, "key")
+        return [split_heads(ctx, query, heads, "query"), *(swap(ctx, take(ctx, packed, i, 3)) for i in range(2))]
+    key, value = needed(ctx, key, "key"), needed(ctx, value, "value")
+    ready = ctx.rank(key, "key") == 4
+    parts = [query, key, value]
+    if bias is not None:
+        widths = [query.shape[2], query.shape[2]]
+        if not all(width.is_static for width in widths):
+            raise ctx.unsupported("a bias needs a known extent of the queries, to be split")
+        lengths = ctx.constant([widths[0].value, widths[0].value, -1])
+        biases = ctx.emit_all(slicing.VariadicSplit1(), bias, ctx.constant(0), lengths)
+        # Keys that are ready have their bias already.
+        parts = [part if ready and i else add(ctx, part, biases[i]) for i, part in enumerate(parts)]
+    if ready:
+        return [split_heads(ctx, parts[0], heads, "query"), key, value]
+    return [split_heads(ctx, part, heads, name) for part, name in zip(parts, ("query", "key", "value"))]
+
+
+# --- grouped queries with a cache ---
+
+
+@onnx_op("GroupQueryAttention", domain=MICROSOFT, versions=(1,))
+def group_query_attention(
+    ctx: Context,
+    query: Output,
+    key: Output | None = None,
+    value: Output | None = None,
+    past_key: Output | None = None,
+    past_value: Output | None = None,
+    seqlens_k: Output | None = None,
+    total_sequence_length: Output | None = None,
+    cos_cache: Output | None = None,
+    sin_cache: Output | None = None,
+    position_ids: Output | None = None,
+    attention_bias: Output | None = None,
+    head_sink: Output | None = None,
+    k_scale: Output | None = None,
+    v_scale: Output | None = None,
+    q_norm_weight: Output | None = None,
+    k_norm_weight: Output | None = None,
+    *,
+    causal: int = 1,
+    do_rotary: int | None = None,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int | None = None,
+    kv_num_heads: int,
+    local_window_size: int = -1,
+    num_heads: int,
+    qk_norm_epsilon: float = 9.999999974752427e-07,
+    qk_output: int = 0,
+    rotary_interleaved: int | None = None,
+    scale: float | None = None,
+    sliding_window_cache: int = 0,
+    smooth_softmax: int = -1,
+    softcap: float | None = None,
+    v_quant_type: str = "NONE",
+) -> tuple[Output, ...]:
+    """Attention in which several heads of the queries share one of the keys, with a cache of the past.
+
+    A row of the batch has ``seqlens_k + 1`` keys; the new ones are the last of those, or all in the first
+    step, which is where ``total_sequence_length`` is the number of queries. They are written into the
+    cache at their places, which is given back and grows where it has to.
+    """
+    _only(ctx, qk_output=qk_output)
+    if sliding_window_cache and (attention_bias is not None or past_key is None or past_value is None):
+        raise ctx.unsupported("a cache of a window needs its past, and goes without a bias")
+    if kv_num_heads < 1 or num_heads % kv_num_heads:
+        raise ctx.invalid(f"num_heads must be a multiple of kv_num_heads, but they are {num_heads} and {kv_num_heads}")
+    q, k, v = _grouped_parts(ctx, query, key, value, num_heads, kv_num_heads)
+    if q_norm_weight is not None and k_norm_weight is not None:
+        q = simplified_layer_normalization(ctx, q, q_norm_weight, epsilon=qk_norm_epsilon)[0]
+        k = simplified_layer_normalization(ctx, k, k_norm_weight, epsilon=qk_norm_epsilon)[0]
+    steps = _Steps.of(ctx, q, needed(ctx, seqlens_k, "seqlens_k"), needed(ctx, total_sequence_length, "total"))
+    if do_rotary:
+        waves = needed(ctx, cos_cache, "cos_cache"), needed(ctx, sin_cache, "sin_cache")
+        places = steps.places if position_ids is None else position_ids
+        cos, sin = (angles(ctx, cache, places, 1) for cache in waves)
+        q, k = (rotated(ctx, part, cos, sin, half_of(ctx, waves[0]), bool(rotary_interleaved)) for part in (q, k))
+    caches = [
+        Cache.of(ctx, past, by, mode, kv_cache_bit_width, kv_num_heads, name)
+        for past, by, mode, name in ((past_key, k_scale, k_quant_type, "k"), (past_value, v_scale, v_quant_type, "v"))
+    ]
+    present = [cache.stored(ctx, new) for cache, new in zip(caches, (k, v))]
+    window: Window | None = None
+    held = present
+    if past_key is not None and past_value is not None:
+        if sliding_window_cache:
+            window = Window.of(ctx, past_key, steps.past, steps.length, local_window_size)
+            held = [concat(ctx, 2, past, new) for past, new in zip((past_key, past_value), present)]
+            index = window.kept(ctx, held[0])
+            present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in held]
+        elif k.shape[2].high == 0:
+            # Another layer has put this step's keys there already.
+            present = [past_key, past_value]
+        else:
+            index = steps.sources(ctx, past_key)
+            present = [
+                ctx.emit(indexing.Gather8(batch_dims=1), concat(ctx, 2, past, new), index, ctx.constant(2))
+                for past, new in zip((past_key, past_value), present)
+            ]
+    k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, present if window is None else held))
+    added = [steps.forbidden(ctx, k, bool(causal), local_window_size, window)]
+    if attention_bias is not None:
+        added.append(_as_wide(ctx, attention_bias, k))
+    sink = head_sink
+    if sink is None and smooth_softmax == 1:
+        sink = ctx.constant(np.zeros(num_heads), q.element_type)
+    group = num_heads // kv_num_heads
+    keys, values = (repeat_heads(ctx, part, kv_num_heads, group) for part in (k, v))
+    made = _attended(ctx, q, keys, values, scale, added, softcap or 0.0, sink)
+    return made, *present
+
+
+def _as_wide(ctx: Context, bias: Output, keys: Output) -> Output:
+    """A bias for the present keys, for a cache that has room for more: 0 is added there."""
+    if bias.shape.has_rank and bias.shape[3].is_static and bias.shape[3] == keys.shape[2]:
+        return bias
+    missing = subtract(ctx, extent(ctx, keys, 2), extent(ctx, bias, 3))
+    none = ctx.constant([0, 0, 0])
+    op = padding.Pad12(pad_mode="constant")
+    return ctx.emit(op, bias, ctx.constant([0] * 4), joined(ctx, [none, missing]), ctx.like(0, bias))
+
+
+def _grouped_parts(
+    ctx: Context, query: Output, key: Output | None, value: Output | None, heads: int, shared: int
+) -> Sequence[Output]:
+    """``[b, n, s, h]`` of queries, keys and values, which may be packed into one."""
+    if key is not None:
+        value = needed(ctx, value, "value")
+        parts = ((query, heads, "query"), (key, shared, "key"), (value, shared, "value"))
+        return [split_heads(ctx, part, count, name) for part, count, name in parts]
+    whole = split_heads(ctx, query, heads + 2 * shared, "query")
+    lengths = ctx.constant([heads, shared, shared])
+    return ctx.emit_all(slicing.VariadicSplit1(), whole, ctx.constant(1), lengths)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Where this step's ``count`` queries stand: ``past`` ``[b, 1]`` keys are in front of them."""
+
+    past: Output
+    count: Output
+    total: Output
+    length: Output
+    """How many keys there are after this step, ``[b, 1]``."""
+    places: Output
+    """``[b, s]``"""
+
+    @classmethod
+    def of(cls, ctx: Context, q: Output, lengths: Output, total: Output) -> _Steps:
+        count = extent(ctx, q, 2)
+        whole = reshape(ctx, in_type(ctx, total, element_types.i64), [])
+        ends = reshape(ctx, in_type(ctx, lengths, element_types.i64), [-1, 1])
+        length = add(ctx, ends, ctx.constant(1))
+        before = subtract(ctx, length, count)
+        first = ctx.emit(elementwise.Equal1(), whole, count)
+        past = ctx.emit(elementwise.Select1(), first, ctx.constant(0), before)
+        return cls(past, count, whole, length, add(ctx, past, counted(ctx, count)))
+
+    def sources(self, ctx: Context, cache: Output) -> Output:
+        """For each place of the new cache its place in the old one, followed by the new keys; ``[b, t]``."""
+        room = extent(ctx, cache, 2)
+        places = unsqueeze(ctx, counted(ctx, ctx.emit(elementwise.Maximum1(), room, self.total)), 0)
+        new = subtract(ctx, places, self.past)
+        is_old = ctx.emit(elementwise.Less1(), new, ctx.constant(0))
+        is_new = ctx.emit(elementwise.Less1(), new, self.count)
+        # What lies behind the new keys is nobody's: it is as it was, or anything.
+        last = subtract(ctx, add(ctx, room, self.count), ctx.constant(1))
+        behind = ctx.emit(elementwise.Minimum1(), places, last)
+        chosen = ctx.emit(elementwise.Select1(), is_new, add(ctx, room, new), behind)
+        return ctx.emit(elementwise.Select1(), is_old, places, chosen)
+
+    def forbidden(self, ctx: Context, keys: Output, causal: bool, window: int, cache: Window | None = None) -> Output:
+        """What is added to the scores ``[b, n, s, t]``."""
+        numbers, held = counted(ctx, extent(ctx, keys, 2)), None
+        if cache is not None:
+            numbers, held = (unsqueeze(ctx, part, 1) for part in cache.places(ctx, keys))
+        places = unsqueeze(ctx, self.places, 2)
+        last = places if causal else unsqueeze(ctx, add(ctx, self.past, subtract(ctx, self.count, ctx.constant(1))), 2)
+        allowed = ctx.emit(elementwise.LessEqual1(), numbers, last)
+        if window > 0:
+            start = subtract(ctx, places, ctx.constant(window))
+            allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, ctx.emit(elementwise.Greater1(), numbers, start))
+        if held is not None:
+            allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, held)
+        return _forbidden(ctx, unsqueeze(ctx, allowed, 1), keys, _lowest(keys))

@@ -1,0 +1,1 @@
+"""``ai.onnx.ml`` on numbers, one family a module."""

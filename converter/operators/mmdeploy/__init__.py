@@ -1,0 +1,1 @@
+"""``mmdeploy``: the operators of MMDeploy's exporter."""

@@ -1,0 +1,1 @@
+"""The default domain of ONNX, one family a module."""

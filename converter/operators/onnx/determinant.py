@@ -1,0 +1,70 @@
+"""ONNX's Det."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.lowering.layers import in_type
+from converter.lowering.shapes import extents, part_of
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, movement, reduction, slicing, sorting
+
+
+@onnx_op("Det", versions=(11, 22))
+def det(ctx: Context, x: Output) -> Output:
+    """The determinants ``[...]`` of square matrices ``[..., M, M]``, by elimination with the greatest pivots.
+
+    M must be known while converting, for the M - 1 eliminations are layers of their own.
+    """
+    rank = ctx.rank(x, "the matrices")
+    if rank < 2 or x.shape[-1].merge(x.shape[-2]) is None:
+        raise ctx.invalid(f"the matrices must be square, but the shape is {x.shape}")
+    size = x.shape[-1] if x.shape[-1].is_static else x.shape[-2]
+    if not size.is_static:
+        raise ctx.unsupported("the extent of the matrices of Det must be known while converting")
+    small = x.element_type in (element_types.f16, element_types.bf16)
+    rest = in_type(ctx, x, element_types.f32) if small else x
+    lead = part_of(ctx, extents(ctx, x), 0, rank - 2)
+    found = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, rest), lead) if rank > 2 else ctx.like(1, rest)
+    for extent in range(size.value, 0, -1):
+        pivot, rest = _eliminated(ctx, rest, extent)
+        found = ctx.emit(elementwise.Multiply1(), found, pivot)
+    return in_type(ctx, found, x.element_type) if small else found
+
+
+def _cut(ctx: Context, x: Output, axis: int, start: int, stop: int) -> Output:
+    bounds = [ctx.constant([value]) for value in (start, stop, 1, axis)]
+    return ctx.emit(slicing.Slice8(), x, *bounds)
+
+
+def _eliminated(ctx: Context, x: Output, extent: int) -> tuple[Output, Output]:
+    """The pivot of the first column with its sign ``[...]``, and what is left of the matrices."""
+    rank = x.shape.rank
+    axes = ctx.constant([rank - 2, rank - 1])
+    first = _cut(ctx, x, rank - 1, 0, 1)
+    if extent == 1:
+        return ctx.emit(movement.Squeeze1(), first, axes), x
+    greatest = sorting.TopK11(axis=rank - 2, mode="max", sort="value", index_element_type="i32", stable=True)
+    row = ctx.emit_all(greatest, ctx.emit(elementwise.Abs1(), first), ctx.constant(1))[1]
+    rows = ctx.constant(np.arange(extent)[:, None], "i32")
+    chosen = ctx.emit(elementwise.Equal1(), rows, row)
+    zero, one = ctx.like(0, x), ctx.like(1, x)
+    line = ctx.emit(elementwise.Select1(), chosen, x, zero)
+    line = ctx.emit(reduction.ReduceSum1(keep_dims=True), line, ctx.constant([rank - 2]))
+    # The first row takes the place of the chosen one, which turns the sign unless it is itself.
+    others = ctx.emit(elementwise.Select1(), chosen, _cut(ctx, x, rank - 2, 0, 1), x)
+    others = _cut(ctx, others, rank - 2, 1, extent)
+    pivot = _cut(ctx, line, rank - 1, 0, 1)
+    is_first = ctx.emit(elementwise.Equal1(), row, ctx.constant(0, "i32"))
+    sign = ctx.emit(elementwise.Select1(), is_first, one, ctx.like(-1, x))
+    signed = ctx.emit(elementwise.Multiply1(), pivot, sign)
+    # A pivot of 0 means that the column has nothing else, and the determinant is 0.
+    nothing = ctx.emit(elementwise.Equal1(), pivot, zero)
+    divisor = ctx.emit(elementwise.Select1(), nothing, one, pivot)
+    factors = ctx.emit(elementwise.Divide1(), _cut(ctx, others, rank - 1, 0, 1), divisor)
+    behind = ctx.emit(elementwise.Multiply1(), factors, _cut(ctx, line, rank - 1, 1, extent))
+    left = ctx.emit(elementwise.Subtract1(), _cut(ctx, others, rank - 1, 1, extent), behind)
+    return ctx.emit(movement.Squeeze1(), signed, axes), left

@@ -1,0 +1,387 @@
+"""ONNX's arithmetic, logic, bits and unary mathematics, and its comparisons.
+
+Where OpenVINO's CPU plug-in would compute integers in float32 or saturate 8-bit results,
+:mod:`converter.lowering.exact_integers` has the layers that give the exact numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from converter.lowering import exact_integers as exact
+from converter.lowering.layers import in_type
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operation import Operation
+from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations import movement
+
+Unary = Callable[[Context, Output], Output]
+Binary = Callable[[Context, Output, Output], Output]
+
+_BYTES = (element_types.i8, element_types.u8)
+
+
+# --- the frames: one input, two inputs, any number of inputs ---
+
+
+def _one_input(op_type: str, body: Unary, versions: Sequence[int], inplace: Sequence[int] = ()) -> None:
+    """``inplace`` are the versions that have the attribute ``consumed_inputs``, which says nothing of the result."""
+
+    def translate(ctx: Context, x: Output) -> Output:
+        return body(ctx, x)
+
+    def translate_inplace(ctx: Context, x: Output, *, consumed_inputs: Sequence[int] | None = None) -> Output:
+        return body(ctx, x)
+
+    onnx_op(op_type, versions=versions)(translate)
+    if inplace:
+        onnx_op(op_type, versions=inplace)(translate_inplace)
+
+
+def _two_inputs(
+    op_type: str, body: Binary, versions: Sequence[int], limited: Sequence[int] = (), inplace: Sequence[int] = ()
+) -> None:
+    """``limited`` and ``inplace`` versions broadcast only where asked to; the latter have ``consumed_inputs`` too."""
+
+    def translate(ctx: Context, a: Output, b: Output) -> Output:
+        return body(ctx, a, b)
+
+    def translate_limited(ctx: Context, a: Output, b: Output, *, axis: int | None = None, broadcast: int = 0) -> Output:
+        return body(ctx, a, aligned(ctx, a, b, axis, bool(broadcast)))
+
+    def translate_inplace(
+        ctx: Context,
+        a: Output,
+        b: Output,
+        *,
+        axis: int | None = None,
+        broadcast: int = 0,
+        consumed_inputs: Sequence[int] | None = None,
+    ) -> Output:
+        return body(ctx, a, aligned(ctx, a, b, axis, bool(broadcast)))
+
+    onnx_op(op_type, versions=versions)(translate)
+    if limited:
+        onnx_op(op_type, versions=limited)(translate_limited)
+    if inplace:
+        onnx_op(op_type, versions=inplace)(translate_inplace)
+
+
+def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: bool) -> Output:
+    """``b`` with dimensions added so that NumPy's broadcasting places it where opsets below 7 do.
+
+    Without ``broadcast`` the shapes must be equal. With it the dimensions of ``b`` stand at ``axis`` of
+    ``a``, by default at the end; the result has the shape of ``a``.
+    """
+    if not broadcast:
+        if a.shape.merge(b.shape) is None:
+            raise ctx.invalid(f"without 'broadcast' the inputs must have one shape, but are {a.shape} and {b.shape}")
+        return b
+    if b.shape.has_rank and b.shape.element_count().high == 1:
+        return ctx.emit(movement.Reshape1(), b, ctx.constant([], "i64")) if b.shape.rank else b
+    rank_b = ctx.rank(b, "the second input")
+    if axis is not None:
+        rank_a = ctx.rank(a, "the first input")
+        start = axis + rank_a if axis < 0 else axis
+        after = rank_a - start - rank_b
+        if start < 0 or after < 0:
+            raise ctx.invalid(f"axis {axis} does not place {b.shape} within {a.shape}")
+        if after:
+            b = ctx.emit(movement.Unsqueeze1(), b, ctx.constant(np.arange(rank_b, rank_b + after)))
+    if a.shape.has_rank:
+        for mine, other in zip(reversed(a.shape.dims), reversed(b.shape.dims)):
+            if mine.merge(other) is None and not other.contains(1):
+                raise ctx.invalid(f"the second input {b.shape} does not fit into the first, {a.shape}")
+    return b
+
+
+def _any_number(
+    op_type: str, body: Binary, versions: Sequence[int], equal_shapes: Sequence[int], inplace: Sequence[int],
+    finish: Callable[[Context, Output, int], Output] | None = None,
+) -> None:  # fmt: skip
+    """``equal_shapes`` and ``inplace`` versions do not broadcast."""
+
+    def reduce(ctx: Context, values: Sequence[Output]) -> Output:
+        if not values:
+            raise ctx.invalid("needs at least one input")
+        total = values[0]
+        for value in values[1:]:
+            total = body(ctx, total, value)
+        if finish:
+            total = finish(ctx, total, len(values))
+        return total
+
+    def translate(ctx: Context, *values: Output) -> Output:
+        return reduce(ctx, values)
+
+    def translate_equal(ctx: Context, *values: Output) -> Output:
+        for value in values[1:]:
+            aligned(ctx, values[0], value, None, broadcast=False)
+        return reduce(ctx, values)
+
+    def translate_inplace(ctx: Context, *values: Output, consumed_inputs: Sequence[int] | None = None) -> Output:
+        return translate_equal(ctx, *values)
+
+    onnx_op(op_type, versions=versions)(translate)
+    onnx_op(op_type, versions=equal_shapes)(translate_equal)
+    onnx_op(op_type, versions=inplace)(translate_inplace)
+
+
+def _layer(cls: type[Operation]) -> Callable[..., Output]:
+    def body(ctx: Context, *inputs: Output) -> Output:
+        return ctx.emit(cls(), *inputs)
+
+    return body
+
+
+# --- arithmetic ---
+
+
+def _wrapping(cls: type[Operation]) -> Callable[..., Output]:
+    """Of 8-bit integers the plug-in makes saturated results; ONNX's wrap, as a wider type's lowest bits do."""
+
+    def body(ctx: Context, *inputs: Output) -> Output:
+        kind = inputs[0].element_type
+        if kind not in _BYTES:
+            return ctx.emit(cls(), *inputs)
+        wide = [in_type(ctx, value, element_types.i32) for value in inputs]
+        return in_type(ctx, ctx.emit(cls(), *wide), kind)
+
+    return body
+
+
+def _divide(ctx: Context, a: Output, b: Output) -> Output:
+    if a.element_type.is_integral:
+        return exact.divide(ctx, a, b)
+    return ctx.emit(ir.Divide1(), a, b)
+
+
+def _maximum(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.extreme(ctx, ir.Maximum1, a, b)
+
+
+def _minimum(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.extreme(ctx, ir.Minimum1, a, b)
+
+
+def _add(ctx: Context, a: Output, b: Output) -> Output:
+    return ctx.emit(ir.Add1(), a, b)
+
+
+def _mean(ctx: Context, total: Output, count: int) -> Output:
+    return total if count == 1 else ctx.emit(ir.Divide1(), total, ctx.like(count, total))
+
+
+_two_inputs("Add", _wrapping(ir.Add1), (7, 13, 14), (6,), (1,))
+_two_inputs("Sub", _wrapping(ir.Subtract1), (7, 13, 14), (6,), (1,))
+_two_inputs("Mul", _wrapping(ir.Multiply1), (7, 13, 14), (6,), (1,))
+_two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
+_any_number("Sum", _add, (8, 13), (6,), (1,))
+_any_number("Mean", _add, (8, 13), (6,), (1,), finish=_mean)
+_any_number("Max", _maximum, (8, 12, 13), (6,), (1,))
+_any_number("Min", _minimum, (8, 12, 13), (6,), (1,))
+
+
+def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
+    return ctx.emit(ir.Power1(), base, exponent)
+
+
+def _power(ctx: Context, base: Output, exponent: Output) -> Output:
+    """The result has the type of the base, whatever the type of the exponent."""
+    kind = base.element_type
+    if not kind.is_integral:
+        return ctx.emit(ir.Power1(), base, in_type(ctx, exponent, kind))
+    if exponent.element_type.is_integral:
+        return exact.power(ctx, base, exponent)
+    raised = ctx.emit(ir.Power1(), in_type(ctx, base, element_types.f64), in_type(ctx, exponent, element_types.f64))
+    return in_type(ctx, raised, kind)
+
+
+_two_inputs("Pow", _same_type_power, (7,), (1,))
+_two_inputs("Pow", _power, (12, 13, 15))
+
+
+def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
+    """With ``fmod`` the sign of ``a``, otherwise (for integers, up to opset 27) that of ``b``."""
+    integral = a.element_type.is_integral
+    if fmod not in (0, 1):
+        raise ctx.invalid(f"fmod must be 0 or 1, but is {fmod}")
+    if fmod:
+        return exact.remainder(ctx, a, b) if integral else _remainder(ctx, a, b)
+    if integral:
+        return exact.floor_remainder(ctx, a, b)
+    if ctx.version < 28:
+        raise ctx.invalid("floating-point inputs need fmod=1 before opset 28")
+    return _floor_modulo(ctx, a, b)
+
+
+def _remainder(ctx: Context, a: Output, b: Output) -> Output:
+    """C's fmod. The plug-in computes a - trunc(a / b) b, which is NaN for an infinite ``b``, where it is ``a``."""
+    left = ctx.emit(ir.Mod1(), a, b)
+    endless = ctx.emit(ir.LogicalAnd1(), ctx.emit(ir.IsInf10(), b), ctx.emit(ir.IsFinite10(), a))
+    return ctx.emit(ir.Select1(), endless, a, left)
+
+
+def _floor_modulo(ctx: Context, a: Output, b: Output) -> Output:
+    """Python's remainder of floats: fmod, moved to the sign of ``b``, which an infinite ``b`` keeps."""
+    left = _remainder(ctx, a, b)
+    zero = ctx.like(0, a)
+    opposite = ctx.emit(ir.LogicalXor2(), ctx.emit(ir.Less1(), left, zero), ctx.emit(ir.Less1(), b, zero))
+    moved = ctx.emit(ir.LogicalAnd1(), opposite, ctx.emit(ir.NotEqual1(), left, zero))
+    return ctx.emit(ir.Select1(), moved, ctx.emit(ir.Add1(), left, b), left)
+
+
+onnx_op("Mod", versions=(10, 13, 28))(_modulo)
+
+
+# --- comparison and logic ---
+
+
+def _equal(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.equal(ctx, a, b)
+
+
+def _less(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.less(ctx, a, b)
+
+
+def _less_equal(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.less_equal(ctx, a, b)
+
+
+def _greater(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.less(ctx, b, a)
+
+
+def _greater_equal(ctx: Context, a: Output, b: Output) -> Output:
+    return exact.less_equal(ctx, b, a)
+
+
+_two_inputs("Equal", _equal, (7, 11, 13, 19), (1,))
+_two_inputs("Less", _less, (7, 9, 13), (1,))
+_two_inputs("LessOrEqual", _less_equal, (12, 16))
+_two_inputs("Greater", _greater, (7, 9, 13), (1,))
+_two_inputs("GreaterOrEqual", _greater_equal, (12, 16))
+_two_inputs("And", _layer(ir.LogicalAnd1), (7,), (1,))
+_two_inputs("Or", _layer(ir.LogicalOr1), (7,), (1,))
+_two_inputs("Xor", _layer(ir.LogicalXor2), (7,), (1,))
+_one_input("Not", _layer(ir.LogicalNot1), (1,))
+
+
+def _is_nan(ctx: Context, x: Output) -> Output:
+    return ctx.emit(ir.IsNaN10(), in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x)
+
+
+_one_input("IsNaN", _is_nan, (9, 13, 20))
+
+
+@onnx_op("IsInf", versions=(10, 20))
+def is_inf(ctx: Context, x: Output, *, detect_negative: int = 1, detect_positive: int = 1) -> Output:
+    """Where x is infinite, of the signs asked for."""
+    wide = in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x
+    return ctx.emit(ir.IsInf10(detect_negative=bool(detect_negative), detect_positive=bool(detect_positive)), wide)
+
+
+# --- bits ---
+
+
+@onnx_op("BitShift", versions=(11, 28))
+def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
+    """x moved by y bits; by as many as it has, or by a negative number, nothing but its sign is left."""
+    if direction not in ("LEFT", "RIGHT"):
+        raise ctx.invalid(f"direction must be LEFT or RIGHT, but is {direction!r}")
+    kind = x.element_type
+    most = ctx.like(kind.bits - 1, x)
+    known = exact.limits(y)
+    inside = known is not None and known[0] >= 0 and known[1] < kind.bits
+    amount = y
+    if not inside:
+        # Beyond the width, and below 0, which is beyond it as an unsigned number.
+        beyond = ctx.emit(ir.Greater1(), y, most)
+        if kind.is_signed:
+            beyond = ctx.emit(ir.LogicalOr1(), beyond, ctx.emit(ir.Less1(), y, ctx.like(0, y)))
+        amount = exact.select(ctx, beyond, most, y)
+    shifted = ctx.emit(ir.BitwiseLeftShift15(), x, amount) if direction == "LEFT" else _shifted_down(ctx, x, amount)
+    if inside or (direction == "RIGHT" and kind.is_signed):
+        return shifted
+    return exact.select(ctx, beyond, ctx.like(0, x), shifted)
+
+
+def _shifted_down(ctx: Context, x: Output, amount: Output) -> Output:
+    if x.element_type is not element_types.u32:
+        return ctx.emit(ir.BitwiseRightShift15(), x, amount)
+    # The plug-in has u32 as i32 and repeats the topmost bit, which an unsigned number must lose.
+    signed = element_types.i32
+    amount = in_type(ctx, amount, signed)
+    shifted = ctx.emit(ir.BitwiseRightShift15(), in_type(ctx, x, signed), amount)
+    top = ctx.emit(ir.BitwiseRightShift15(), ctx.constant(-(1 << 31), signed), amount)
+    repeated = ctx.emit(ir.BitwiseLeftShift15(), top, ctx.constant(1, signed))
+    kept = ctx.emit(ir.BitwiseAnd13(), shifted, ctx.emit(ir.BitwiseNot13(), repeated))
+    return in_type(ctx, kept, element_types.u32)
+
+
+_two_inputs("BitwiseAnd", _layer(ir.BitwiseAnd13), (18,))
+_two_inputs("BitwiseOr", _layer(ir.BitwiseOr13), (18,))
+_two_inputs("BitwiseXor", _layer(ir.BitwiseXor13), (18,))
+_one_input("BitwiseNot", _layer(ir.BitwiseNot13), (18,))
+
+
+# --- one input ---
+
+
+def _absolute(ctx: Context, x: Output) -> Output:
+    return _wrapping(ir.Abs1)(ctx, x) if x.element_type.is_signed else x
+
+
+def _sign(ctx: Context, x: Output) -> Output:
+    if x.element_type.is_signed:
+        return ctx.emit(ir.Sign1(), x)
+    return in_type(ctx, ctx.emit(ir.NotEqual1(), x, ctx.like(0, x)), x.element_type)
+
+
+def _reciprocal(ctx: Context, x: Output) -> Output:
+    return ctx.emit(ir.Divide1(), ctx.like(1, x), x)
+
+
+def _erf(ctx: Context, x: Output) -> Output:
+    """Of integers it is computed in float32 and rounded towards zero."""
+    if x.element_type.is_real:
+        return ctx.emit(ir.Erf1(), x)
+    return in_type(ctx, ctx.emit(ir.Erf1(), in_type(ctx, x, element_types.f32)), x.element_type)
+
+
+def _round(ctx: Context, x: Output) -> Output:
+    return ctx.emit(ir.Round5(mode="half_to_even"), x)
+
+
+_one_input("Neg", _wrapping(ir.Negative1), (6, 13), inplace=(1,))
+_one_input("Abs", _absolute, (6, 13), inplace=(1,))
+_one_input("Sign", _sign, (9, 13))
+_one_input("Ceil", _layer(ir.Ceiling1), (6, 13), inplace=(1,))
+_one_input("Floor", _layer(ir.Floor1), (6, 13), inplace=(1,))
+_one_input("Round", _round, (11, 22))
+_one_input("Sqrt", _layer(ir.Sqrt1), (6, 13), inplace=(1,))
+_one_input("Reciprocal", _reciprocal, (6, 13), inplace=(1,))
+_one_input("Exp", _layer(ir.Exp1), (6, 13), inplace=(1,))
+_one_input("Log", _layer(ir.Log1), (6, 13), inplace=(1,))
+_one_input("Tanh", _layer(ir.Tanh1), (6, 13), inplace=(1,))
+_one_input("Erf", _erf, (9, 13))
+for _name, _cls, _versions in (
+    ("Sin", ir.Sin1, (7, 22)),
+    ("Cos", ir.Cos1, (7, 22)),
+    ("Tan", ir.Tan1, (7, 22)),
+    ("Asin", ir.Asin1, (7, 22)),
+    ("Acos", ir.Acos1, (7, 22)),
+    ("Atan", ir.Atan1, (7, 22)),
+    ("Sinh", ir.Sinh1, (9, 22)),
+    ("Cosh", ir.Cosh1, (9, 22)),
+    ("Asinh", ir.Asinh4, (9, 22)),
+    ("Acosh", ir.Acosh4, (9, 22)),
+    ("Atanh", ir.Atanh4, (9, 22)),
+):
+    _one_input(_name, _layer(_cls), _versions)

@@ -1,0 +1,254 @@
+"""ONNX operators that make values: Range, EyeLike, windows, mel weights; running sums and products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from converter.lowering.layers import in_type
+from converter.lowering.shapes import as_i64, as_scalar, counted, extent, extents, from_front, joined
+from converter.onnx_file.types import element_type_of
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, generation, movement, padding, reordering, slicing
+from ir_runtime.shapes import normalize_axis
+
+
+@onnx_op("Range", versions=(11,))
+def range_11(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
+    """start, start + delta, ... without limit."""
+    parts = zip((start, limit, delta), ("start", "limit", "delta"))
+    first, last, step = (as_scalar(ctx, value, what) for value, what in parts)
+    if any(value.type.constant is None for value in (first, last, step)):
+        last = _not_before(ctx, first, last, step)
+    return ctx.emit(generation.Range4(output_type=start.element_type), first, last, step)
+
+
+def _not_before(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
+    """``limit``, or start where the range would have to run backwards: the CPU plug-in lets it."""
+    known = delta.type.constant
+    low, high = start.type.known_bounds, limit.type.known_bounds
+    if known is not None and known > 0 and low is not None and high is not None and (low.upper <= high.lower).all():
+        return limit
+    above = ctx.emit(elementwise.Maximum1(), start, limit)
+    below = ctx.emit(elementwise.Minimum1(), start, limit)
+    if known is not None:
+        return above if known > 0 else below
+    return ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Greater1(), delta, ctx.like(0, delta)), above, below)
+
+
+@onnx_op("Range", versions=(27,))
+def range_27(ctx: Context, start: Output, limit: Output, delta: Output, *, stash_type: int = 1) -> Output:
+    """As before; 16-bit floats are computed in the wider type ``stash_type``."""
+    kind = start.element_type
+    if kind not in (element_types.f16, element_types.bf16):
+        return range_11(ctx, start, limit, delta)
+    wide = element_type_of(stash_type)
+    if wide not in (element_types.f32, element_types.f64):
+        raise ctx.invalid(f"stash_type must be float or double, but is {wide}")
+    return in_type(ctx, range_11(ctx, *[in_type(ctx, value, wide) for value in (start, limit, delta)]), kind)
+
+
+@onnx_op("EyeLike", versions=(9, 22))
+def eye_like(ctx: Context, data: Output, *, dtype: int | None = None, k: int = 0) -> Output:
+    """Ones on the k-th diagonal of a matrix shaped like the input."""
+    if data.shape.has_rank and data.shape.rank != 2:
+        raise ctx.invalid(f"the input must be a matrix, but has the shape {data.shape}")
+    kind = data.element_type if dtype is None else element_type_of(dtype)
+    # A plain type that every engine can fill; the values 0 and 1 are exact in all others.
+    matrix = ctx.emit(generation.Eye9(output_type="f32"), extent(ctx, data, 0), extent(ctx, data, 1), ctx.constant(k))
+    return in_type(ctx, matrix, kind)
+
+
+# --- running sums and products ---
+
+
+@onnx_op("CumSum", versions=(11, 14))
+def cum_sum(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
+    """Running sums along ``axis``."""
+    along = as_scalar(ctx, axis, "the axis")
+    return ctx.emit(generation.CumSum3(exclusive=bool(exclusive), reverse=bool(reverse)), x, along)
+
+
+@onnx_op("CumProd", versions=(26,))
+def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
+    """Running products along ``axis``.
+
+    The IR has no such operation: products of neighbours, then of neighbouring pairs, fours and so
+    on, as many times as the extent has bits.
+    """
+    rank = ctx.rank(x, "the data")
+    longest = max((extent.high for extent in x.shape), default=1)
+    known = axis.type.constant
+    if known is not None:
+        at = normalize_axis(int(known.reshape(-1)[0]), rank)
+        return _running_product(ctx, x, at, x.shape[at].high, bool(exclusive), bool(reverse))
+    # Whatever the axis, three dimensions will do: what is in front of it, itself, what is behind it.
+    at_front = from_front(ctx, as_i64(ctx, as_scalar(ctx, axis, "the axis")), ctx.constant(rank))
+    three = joined(ctx, [_parted(ctx, x, at_front, op) for op in _SIDES])
+    rows = ctx.emit(movement.Reshape1(special_zero=False), x, three)
+    result = _running_product(ctx, rows, 1, longest, bool(exclusive), bool(reverse))
+    return ctx.emit(movement.Reshape1(special_zero=False), result, extents(ctx, x))
+
+
+_SIDES = (elementwise.Less1, elementwise.Equal1, elementwise.Greater1)
+
+
+def _parted(ctx: Context, data: Output, axis: Output, side: Callable[..., elementwise.Binary]) -> Output:
+    """The product of the extents of the dimensions on one side of ``axis``, or of itself."""
+    total, one = ctx.constant(1), ctx.constant(1)
+    for dimension in range(data.shape.rank):
+        counts = ctx.emit(side(), ctx.constant(dimension), axis)
+        factor = ctx.emit(elementwise.Select1(), counts, extent(ctx, data, dimension), one)
+        total = ctx.emit(elementwise.Multiply1(), total, factor)
+    return total
+
+
+def _running_product(ctx: Context, x: Output, at: int, length: int, exclusive: bool, reverse: bool) -> Output:
+    along = ctx.constant([at])
+    result = ctx.emit(reordering.Reverse1(mode="index"), x, along) if reverse else x
+    if exclusive:
+        result = _shifted(ctx, result, at, 1)
+    shift = 1
+    while shift < min(length, 2**31):
+        result = ctx.emit(elementwise.Multiply1(), result, _shifted(ctx, result, at, shift))
+        shift *= 2
+    if reverse:
+        return ctx.emit(reordering.Reverse1(mode="index"), result, along)
+    return ctx.emit(elementwise.Multiply1(), x, ctx.like(1, x)) if result is x else result
+
+
+def _shifted(ctx: Context, data: Output, axis: int, by: int) -> Output:
+    """The data moved ``by`` places along ``axis``, with ones coming in."""
+    length = extent(ctx, data, axis)
+    count = ctx.emit(elementwise.Minimum1(), length, ctx.constant(by))
+    stop = ctx.emit(elementwise.Subtract1(), length, count)
+    start, one, along = ctx.constant([0]), ctx.constant([1]), ctx.constant([axis])
+    end = ctx.emit(movement.Unsqueeze1(), stop, ctx.constant([0]))
+    kept = ctx.emit(slicing.Slice8(), data, start, end, one, along)
+    pads = [ctx.constant([0])] * data.shape.rank
+    pads[axis] = ctx.emit(movement.Unsqueeze1(), count, ctx.constant([0]))
+    before = ctx.emit(movement.Concat1(axis=0), *pads)
+    none = ctx.constant(np.zeros(data.shape.rank, np.int64))
+    return ctx.emit(padding.Pad12(pad_mode="constant"), kept, before, none, ctx.like(1, data))
+
+
+# --- windows ---
+
+
+def _cosine_window(name: str, whole: float, once: float, twice: float) -> None:
+    """Registers the window ``whole - once cos(2 pi n / N) + twice cos(4 pi n / N)``."""
+
+    def translate(ctx: Context, size: Output, *, output_datatype: int = 1, periodic: int = 1) -> Output:
+        count = as_i64(ctx, as_scalar(ctx, size, "the size"))
+        length = count if periodic else ctx.emit(elementwise.Subtract1(), count, ctx.constant(1))
+        kind = element_types.f64
+        numbers, period = (in_type(ctx, value, kind) for value in (counted(ctx, count), length))
+        turn = ctx.emit(elementwise.Divide1(), ctx.constant(2 * math.pi, kind), period)
+        angle = ctx.emit(elementwise.Multiply1(), numbers, turn)
+        window = ctx.constant(whole, kind)
+        # The greatest value is 1, which sums in another order miss by the last digit.
+        for weight, factor in ((twice, 2.0), (-once, 1.0)):
+            if weight:
+                cosine = ctx.emit(
+                    elementwise.Cos1(), ctx.emit(elementwise.Multiply1(), angle, ctx.constant(factor, kind))
+                )
+                scaled = ctx.emit(elementwise.Multiply1(), cosine, ctx.constant(weight, kind))
+                window = ctx.emit(elementwise.Add1(), window, scaled)
+        return in_type(ctx, window, element_type_of(output_datatype))
+
+    onnx_op(name, versions=(17,))(translate)
+
+
+_cosine_window("HannWindow", 0.5, 0.5, 0.0)
+_cosine_window("HammingWindow", 25 / 46, 21 / 46, 0.0)
+_cosine_window("BlackmanWindow", 0.42, 0.5, 0.08)
+
+
+@onnx_op("MelWeightMatrix", versions=(17,))
+def mel_weight_matrix(
+    ctx: Context,
+    num_mel_bins: Output,
+    dft_length: Output,
+    sample_rate: Output,
+    lower_edge_hertz: Output,
+    upper_edge_hertz: Output,
+    *,
+    output_datatype: int = 1,
+) -> Output:
+    """Triangles over the bins of a spectrum, evenly spaced on the mel scale; ``[dft_length // 2 + 1, mels]``.
+
+    Every triangle rises from the peak of the one before to 1 at its own and falls to the next peak.
+    """
+    real = element_types.f64
+
+    def binary(op: Callable[..., elementwise.Binary], a: Output, b: Output) -> Output:
+        return ctx.emit(op(), a, b)
+
+    def number(value: float) -> Output:
+        return ctx.constant(value, real)
+
+    mels = as_i64(ctx, as_scalar(ctx, num_mel_bins, "num_mel_bins"))
+    length = as_i64(ctx, as_scalar(ctx, dft_length, "dft_length"))
+    rate = in_type(ctx, as_scalar(ctx, sample_rate, "sample_rate"), real)
+
+    def mel(hertz: Output, what: str) -> Output:
+        ratio = binary(elementwise.Divide1, in_type(ctx, as_scalar(ctx, hertz, what), real), number(700))
+        logarithm = ctx.emit(elementwise.Log1(), binary(elementwise.Add1, ratio, number(1)))
+        return binary(elementwise.Multiply1, logarithm, number(2595 / math.log(10)))
+
+    low, high = mel(lower_edge_hertz, "lower_edge_hertz"), mel(upper_edge_hertz, "upper_edge_hertz")
+    points = binary(elementwise.Add1, mels, ctx.constant(2))
+    step = binary(elementwise.Divide1, binary(elementwise.Subtract1, high, low), in_type(ctx, points, real))
+    numbers = in_type(ctx, counted(ctx, points), real)
+    scale = binary(elementwise.Add1, binary(elementwise.Multiply1, numbers, step), low)
+    powers = ctx.emit(elementwise.Exp1(), binary(elementwise.Multiply1, scale, number(math.log(10) / 2595)))
+    hertz = binary(elementwise.Multiply1, binary(elementwise.Subtract1, powers, number(1)), number(700))
+    size = in_type(ctx, binary(elementwise.Add1, length, ctx.constant(1)), real)
+    bins = ctx.emit(elementwise.Floor1(), binary(elementwise.Divide1, binary(elementwise.Multiply1, hertz, size), rate))
+
+    def peaks(first: int) -> Output:
+        """The bins from the ``first`` on, as many as there are triangles."""
+        start = ctx.constant([first])
+        stop = binary(elementwise.Add1, ctx.emit(movement.Unsqueeze1(), mels, ctx.constant([0])), start)
+        return ctx.emit(slicing.Slice8(), bins, start, stop, ctx.constant([1]))
+
+    left, centre, right = peaks(0), peaks(1), peaks(2)
+    half = ctx.emit(elementwise.BitwiseRightShift15(), length, ctx.constant(1))
+    rows = in_type(ctx, counted(ctx, binary(elementwise.Add1, half, ctx.constant(1))), real)
+    place = ctx.emit(movement.Unsqueeze1(), rows, ctx.constant([1]))
+
+    def slope(foot: Output) -> Output:
+        """0 at the foot and 1 at the centre; meaningless where they coincide, and not used there."""
+        return binary(
+            elementwise.Divide1,
+            binary(elementwise.Subtract1, place, foot),
+            binary(elementwise.Subtract1, centre, foot),
+        )
+
+    def between(a: Output, b: Output) -> Output:
+        return binary(
+            elementwise.LogicalAnd1, binary(elementwise.GreaterEqual1, place, a), binary(elementwise.Less1, place, b)
+        )
+
+    falling = ctx.emit(elementwise.Select1(), between(centre, right), slope(right), number(0))
+    rising = ctx.emit(elementwise.Select1(), between(left, centre), slope(left), falling)
+    peak = binary(elementwise.Equal1, place, centre)
+    return in_type(ctx, ctx.emit(elementwise.Select1(), peak, number(1), rising), element_type_of(output_datatype))
+
+
+@onnx_op("ReverseSequence", versions=(10, 28))
+def reverse_sequence(
+    ctx: Context, data: Output, sequence_lens: Output, *, batch_axis: int = 1, time_axis: int = 0
+) -> Output:
+    """The first ``sequence_lens[i]`` elements along the time axis backwards, for each batch i."""
+    if {batch_axis, time_axis} != {0, 1}:
+        raise ctx.invalid(f"batch_axis and time_axis must be 0 and 1, but are {batch_axis} and {time_axis}")
+    if data.shape.has_rank and data.shape.rank < 2:
+        raise ctx.invalid(f"the data must have at least 2 dimensions, but have the shape {data.shape}")
+    op = reordering.ReverseSequence1(batch_axis=batch_axis, seq_axis=time_axis)
+    return ctx.emit(op, data, sequence_lens)

@@ -1,0 +1,253 @@
+"""Resizing spelled out in layers, for what Interpolate cannot say and extents that are not known before.
+
+Each dimension is a Gather (nearest), or a product with a matrix that the layers work out: how much
+every output position takes of every input position. What lies beside the data is the outermost
+element repeated, so the data are padded as far as the filter reaches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.translation.context import Context
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operation import Operation
+from ir_runtime.operations import (
+    activation,
+    elementwise,
+    generation,
+    indexing,
+    matmul,
+    movement,
+    padding,
+    reduction,
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for; ``scales`` or ``sizes`` (the other is None) and ``roi`` have entries for all ``axes``."""
+
+    mode: str
+    places: str
+    nearest_mode: str
+    cubic_coeff: float
+    exclude_outside: bool
+    antialias: bool
+    extrapolation: float
+    policy: str
+    axes: tuple[int, ...]
+    moving: tuple[int, ...]
+    """Indices into ``axes`` of the dimensions that may change."""
+    scales: Output | None
+    sizes: Output | None
+    roi: Output | None
+
+
+class _Layers:
+    """Short names for the layers that the arithmetic is made of; numbers become constants."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    def value(self, number: Output | float) -> Output:
+        return number if isinstance(number, Output) else self.ctx.constant(number, "f32")
+
+    def _both(self, op: Operation, a: Output | float, b: Output | float) -> Output:
+        return self.ctx.emit(op, self.value(a), self.value(b))
+
+    def add(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Add1(), a, b)
+
+    def sub(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Subtract1(), a, b)
+
+    def mul(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Multiply1(), a, b)
+
+    def div(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Divide1(), a, b)
+
+    def least(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Minimum1(), a, b)
+
+    def most(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Maximum1(), a, b)
+
+    def less(self, a: Output | float, b: Output | float) -> Output:
+        return self._both(elementwise.Less1(), a, b)
+
+    def select(self, condition: Output, a: Output | float, b: Output | float) -> Output:
+        return self.ctx.emit(elementwise.Select1(), condition, self.value(a), self.value(b))
+
+    def floor(self, a: Output) -> Output:
+        return self.ctx.emit(elementwise.Floor1(), a)
+
+    def ceil(self, a: Output) -> Output:
+        return self.ctx.emit(elementwise.Ceiling1(), a)
+
+    def real(self, a: Output) -> Output:
+        return self._converted(a, "f32")
+
+    def whole(self, a: Output) -> Output:
+        return self._converted(a, "i64")
+
+    def _converted(self, a: Output, kind: str) -> Output:
+        wanted = element_types.element_type(kind)
+        return a if a.element_type is wanted else self.ctx.emit(elementwise.Convert1(destination_type=wanted), a)
+
+    def pick(self, values: Output, index: int | list[int]) -> Output:
+        return self.ctx.emit(indexing.Gather8(), values, self.ctx.constant(index), self.ctx.constant(0))
+
+    def numbers(self, start: Output, stop: Output) -> Output:
+        """The whole numbers from start up to, but without, stop, in float32."""
+        op = generation.Range4(output_type="i64")
+        return self.real(self.ctx.emit(op, start, stop, self.ctx.constant(1)))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One dimension: its number, and float32 scalars but for ``count``."""
+
+    axis: int
+    extent: Output
+    count: Output
+    scale: Output
+    start: Output
+    end: Output
+    exact: Output
+    """The output's extent before it was rounded to a whole number."""
+
+
+def resize_at_execution(ctx: Context, x: Output, wanted: Wanted) -> Output:
+    """The layers that resize ``x`` (of a float type unless ``mode`` is nearest)."""
+    f = _Layers(ctx)
+    y = x
+    masks: list[Output] = []
+    for axis in _axes(ctx, f, x, wanted):
+        places = _places(f, axis, wanted.places)
+        if wanted.places == "tf_crop_and_resize":
+            last = f.sub(axis.extent, 1)
+            outside = ctx.emit(elementwise.LogicalOr1(), f.less(places, 0), f.less(last, places))
+            column = ctx.constant([-1 if i == axis.axis else 1 for i in range(x.shape.rank)])
+            masks.append(ctx.emit(movement.Reshape1(special_zero=False), outside, column))
+        if wanted.mode == "nearest":
+            y = _nearest(ctx, f, y, axis, places, wanted)
+        else:
+            y = _weighted(ctx, f, y, axis, places, wanted)
+    for mask in masks:
+        y = ctx.emit(elementwise.Select1(), mask, ctx.like(wanted.extrapolation, y), y)
+    return y
+
+
+def _axes(ctx: Context, f: _Layers, x: Output, wanted: Wanted) -> list[_Axis]:
+    count = len(wanted.axes)
+    extents = f.real(f.pick(ctx.emit(generation.ShapeOf3(output_type="i64"), x), list(wanted.axes)))
+    starts, ends = ctx.constant(np.zeros(count), "f32"), ctx.constant(np.ones(count), "f32")
+    if wanted.roi is not None and wanted.places == "tf_crop_and_resize":
+        region = f.real(wanted.roi)
+        starts, ends = f.pick(region, list(range(count))), f.pick(region, list(range(count, 2 * count)))
+    if wanted.scales is not None:
+        scales = f.real(wanted.scales)
+        exact = f.mul(f.mul(extents, f.sub(ends, starts)), scales)
+        counts = f.whole(f.floor(exact))
+    else:
+        assert wanted.sizes is not None
+        counts, exact = f.whole(wanted.sizes), f.real(wanted.sizes)
+        scales = f.div(exact, extents)
+        if wanted.policy != "stretch":
+            cls = reduction.ReduceMin1 if wanted.policy == "not_larger" else reduction.ReduceMax1
+            common = ctx.emit(cls(keep_dims=True), scales, ctx.constant([0]))
+            scales = f.mul(ctx.constant(np.ones(count), "f32"), common)
+            counts = f.whole(f.floor(f.add(f.mul(extents, scales), 0.5)))
+    lists = (extents, counts, scales, starts, ends, exact)
+    return [_Axis(wanted.axes[i], *[f.pick(values, i) for values in lists]) for i in wanted.moving]
+
+
+def _places(f: _Layers, axis: _Axis, mode: str) -> Output:
+    """Where each output position lies between the input's."""
+    steps = f.numbers(f.ctx.constant(0), axis.count)
+    count = f.real(axis.count)
+    if mode == "asymmetric":
+        return f.div(steps, axis.scale)
+    if mode == "align_corners":
+        return f.div(f.mul(steps, f.sub(axis.extent, 1)), f.most(f.sub(count, 1), 1))
+    if mode == "tf_crop_and_resize":
+        last = f.sub(axis.extent, 1)
+        step = f.div(f.mul(f.sub(axis.end, axis.start), last), f.most(f.sub(count, 1), 1))
+        several = f.add(f.mul(axis.start, last), f.mul(steps, step))
+        middle = f.mul(f.mul(f.add(axis.start, axis.end), 0.5), last)
+        return f.select(f.less(1, count), several, middle)
+    centres = f.div(f.add(steps, 0.5), axis.scale)
+    if mode == "tf_half_pixel_for_nn":
+        return centres
+    places = f.sub(centres, 0.5)
+    if mode == "pytorch_half_pixel":
+        return f.select(f.less(1, count), places, 0)
+    if mode == "half_pixel_symmetric":
+        lost = f.sub(1, f.div(count, axis.exact))
+        return f.add(places, f.mul(f.mul(axis.extent, 0.5), lost))
+    return places
+
+
+def _nearest(ctx: Context, f: _Layers, y: Output, axis: _Axis, places: Output, wanted: Wanted) -> Output:
+    if wanted.nearest_mode == "simple":
+        chosen = f.select(f.less(axis.scale, 1), f.ceil(places), f.floor(places))
+    elif wanted.nearest_mode == "floor":
+        chosen = f.floor(places)
+    elif wanted.nearest_mode == "ceil":
+        chosen = f.ceil(places)
+    elif wanted.nearest_mode == "round_prefer_ceil":
+        chosen = f.floor(f.add(places, 0.5))
+    else:
+        chosen = f.ceil(f.sub(places, 0.5))
+    inside = f.whole(f.least(f.most(chosen, 0), f.sub(axis.extent, 1)))
+    return ctx.emit(indexing.Gather8(), y, inside, ctx.constant(axis.axis))
+
+
+def _weighted(ctx: Context, f: _Layers, y: Output, axis: _Axis, places: Output, wanted: Wanted) -> Output:
+    shrink = f.least(axis.scale, 1) if wanted.antialias else f.value(1.0)
+    margin = ctx.constant(0)
+    if not wanted.exclude_outside:
+        margin = f.whole(f.ceil(f.div(1.0 if wanted.mode == "linear" else 2.0, shrink)))
+    below = ctx.emit(elementwise.Subtract1(), ctx.constant(0), margin)
+    above = ctx.emit(elementwise.Add1(), f.whole(axis.extent), margin)
+    column = ctx.emit(movement.Unsqueeze1(), places, ctx.constant([1]))
+    gaps = ctx.emit(elementwise.Abs1(), f.sub(column, f.numbers(below, above)))
+    weights = _kernel(ctx, f, f.mul(gaps, shrink), wanted)
+    if wanted.antialias or wanted.exclude_outside:
+        weights = f.div(weights, ctx.emit(reduction.ReduceSum1(keep_dims=True), weights, ctx.constant([1])))
+    if not wanted.exclude_outside:
+        place = ctx.constant(np.eye(y.shape.rank, dtype=np.int64)[axis.axis])
+        pads = ctx.emit(elementwise.Multiply1(), place, margin)
+        y = ctx.emit(padding.Pad12(pad_mode="edge"), y, pads, pads)
+    kind = y.element_type
+    if kind is not element_types.f32:
+        weights = ctx.emit(elementwise.Convert1(destination_type=kind), weights)
+    return multiplied(ctx, y, weights, axis.axis)
+
+
+def _kernel(ctx: Context, f: _Layers, distance: Output, wanted: Wanted) -> Output:
+    if wanted.mode == "linear":
+        return ctx.emit(activation.ReLU1(), f.sub(1, distance))
+    a = wanted.cubic_coeff
+    square = f.mul(distance, distance)
+    near = f.add(f.mul(f.sub(f.mul(distance, a + 2), a + 3), square), 1)
+    far = f.sub(f.mul(f.add(f.mul(f.sub(f.mul(distance, a), 5 * a), distance), 8 * a), distance), 4 * a)
+    return f.select(f.less(1, distance), f.select(f.less(distance, 2), far, 0), near)
+
+
+def multiplied(ctx: Context, y: Output, weights: Output, axis: int) -> Output:
+    """The matrix ``[out, in]`` applied to dimension ``axis``."""
+    rank = y.shape.rank
+    if axis == rank - 1:
+        return ctx.emit(matmul.MatMul1(transpose_b=True), y, weights)
+    if axis == rank - 2:
+        return ctx.emit(matmul.MatMul1(), weights, y)
+    order = [i for i in range(rank) if i != axis] + [axis]
+    moved = ctx.emit(movement.Transpose1(), y, ctx.constant(order))
+    product = ctx.emit(matmul.MatMul1(transpose_b=True), moved, weights)
+    return ctx.emit(movement.Transpose1(), product, ctx.constant(np.argsort(order)))

@@ -1,0 +1,110 @@
+"""Loops that carry sequences round: repeated while converting, or gathering what they append.
+
+The IR's loops carry tensors. Where the number of iterations is known, the body is translated once for
+each; where it is not, a body that does nothing but append to an empty sequence joins its tensors instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import GraphProto, ValueInfoProto
+
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.node_order import read_names
+from converter.translation.context import Context
+from converter.translation.values import SequenceValue, Value, tensor_of
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import movement
+
+_MOST_REPETITIONS = 1000
+"""Beyond which a body is not written out once for every iteration."""
+
+
+def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], body: GraphProto) -> list[Value] | None:
+    """The states after all iterations and the joined outputs; None where whether to go on is found at execution."""
+    carried, goes_on = list(states), start
+    joined: list[list[Output]] = [[] for _ in body.output[1 + len(states) :]]
+    round_number = 0
+    while goes_on and round_number < trips:
+        number = [round_number] if is_list(body.input[0]) else round_number
+        going = [True] if is_list(body.input[1]) else True
+        control = [ctx.constant(number), ctx.constant(going, element_types.boolean)]
+        prefix = f"{body.name or 'body'}[{round_number}]/"
+        results = ctx.walk.inline(body, [*control, *carried], prefix=prefix)
+        known = tensor_of(results[0], "the condition").type.constant
+        if known is None:
+            return None
+        goes_on = bool(known.all())
+        carried = results[1 : 1 + len(states)]
+        for column, value in zip(joined, results[1 + len(states) :]):
+            item = tensor_of(value, "an output of the body")
+            column.append(ctx.emit(movement.Unsqueeze1(), item, ctx.constant([0])))
+        round_number += 1
+    if joined and not round_number:
+        raise ctx.unsupported("a loop of no iterations that carries a sequence has nothing to join")
+    return [*carried, *(ctx.emit(movement.Concat1(axis=0), *column) for column in joined)]
+
+
+def is_list(declared: ValueInfoProto) -> bool:
+    """Whether a body declares the iteration's number or the condition as a list of one, and not as a scalar."""
+    shape = declared_shape(declared.type)
+    return shape.has_rank and shape.rank == 1
+
+
+def known_trips(trip_count: Output | None, cond: Output | None) -> tuple[int, bool] | None:
+    """The most iterations, and whether there is a first one; None where that is not known while converting."""
+    count = None if trip_count is None else trip_count.type.constant
+    start = np.array(True) if cond is None else cond.type.constant
+    if count is None or start is None or count.size != 1 or int(count.reshape(-1)[0]) > _MOST_REPETITIONS:
+        return None
+    return max(int(count.reshape(-1)[0]), 0), bool(start.all())
+
+
+def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[GraphProto, list[int]]:
+    """The body with what it appends as further outputs instead of sequences, and which states those are.
+
+    Raises an unsupported error where a sequence is used in another way.
+    """
+    places = [index for index, state in enumerate(states) if not isinstance(state, Output)]
+    for place in places:
+        state = states[place]
+        if not isinstance(state, SequenceValue) or state.items:
+            raise ctx.unsupported(
+                "a loop whose number of iterations is only known at execution can only append to an empty sequence, "
+                f"but state {place} is another"
+            )
+    made = GraphProto()
+    made.CopyFrom(body)
+    appended = [_appended(ctx, made, place) for place in places]
+    for place in reversed(places):
+        del made.input[2 + place]
+        del made.output[1 + place]
+    made.output.extend(ValueInfoProto(name=name) for name in appended)
+    return made, places
+
+
+def _appended(ctx: Context, body: GraphProto, place: int) -> str:
+    """The tensor that is appended to a state; the node that does so is taken out of the body."""
+    before, after = body.input[2 + place].name, body.output[1 + place].name
+    readers = [node for node in body.node if before in read_names(node)]
+    users = [node for node in body.node if after in read_names(node)]
+    results = [value.name for value in body.output]
+    append = readers[0] if len(readers) == 1 else None
+    if (
+        append is None
+        or append.op_type != "SequenceInsert"
+        or len([name for name in append.input if name]) != 2
+        or list(append.output) != [after]
+        or users
+        or before in results
+        or results.count(after) != 1
+    ):
+        raise ctx.unsupported(
+            f"the sequence '{before}' is more than appended to in a loop whose number of iterations is only known at "
+            "execution"
+        )
+    body.node.remove(append)
+    return append.input[1]

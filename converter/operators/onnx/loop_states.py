@@ -1,0 +1,121 @@
+"""What control flow has in common: conditions, and states whose types hold in every iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from onnx import ValueInfoProto
+
+from converter.lowering.barrier import barrier
+from converter.onnx_file.model_info import declared_shape
+from converter.translation.context import Body, Context, Doorway
+from ir_runtime import element_types
+from ir_runtime.graph import Node, Output
+from ir_runtime.operation import TensorType
+from ir_runtime.operations import elementwise, movement, slicing
+from ir_runtime.shapes import Dimension, PartialShape
+
+_PASSES = 4
+"""How often a loop's body is translated before a shape that still changes counts as unknown."""
+
+
+def scalar(ctx: Context, value: Output) -> Output:
+    """A single value as a scalar, whatever its rank."""
+    if value.shape.has_rank and value.shape.rank == 0:
+        return value
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+
+
+def condition(ctx: Context, value: Output) -> Output:
+    if value.element_type is not element_types.boolean:
+        value = ctx.emit(elementwise.Convert1(destination_type="boolean"), value)
+    return scalar(ctx, value)
+
+
+def declared_rank(output: ValueInfoProto) -> int | None:
+    shape = declared_shape(output.type)
+    return shape.rank if shape.has_rank else None
+
+
+def is_single(value: Output) -> bool:
+    return value.shape.element_count() == Dimension(1, 1)
+
+
+def plain(value: Output) -> TensorType:
+    return TensorType(value.element_type, value.shape)
+
+
+def joined_along(axes: Mapping[int, int]) -> Doorway:
+    """Gives results, by their number, a dimension of extent 1 along which the iterations are joined."""
+
+    def leave(ctx: Context, index: int, value: Output) -> Output:
+        if index not in axes:
+            return value
+        return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([axes[index]]))
+
+    return leave
+
+
+_VIEWS = (
+    elementwise.Convert1,
+    movement.Reshape1,
+    movement.Squeeze1,
+    movement.Unsqueeze1,
+    movement.Concat1,
+    slicing.Split1,
+    slicing.VariadicSplit1,
+    slicing.Slice8,
+    slicing.StridedSlice1,
+)
+"""Layers whose output may lie in the memory of their input."""
+
+
+def moved_on(ctx: Context, value: Output, own: Node | None) -> Output:
+    """The next value of the state whose parameter is ``own``, in memory of its own.
+
+    What another parameter hands on lies in that parameter's memory, and the CPU plug-in fills it for the
+    next iteration before it reads the state there.
+    """
+    source = value.node
+    while isinstance(source.op, _VIEWS):
+        source = source.inputs[0].node
+    if source.op.role != "parameter" or source is own or value.element_type is element_types.string:
+        return value
+    return ctx.emit(barrier(value.element_type), value, value)
+
+
+def settled(
+    ctx: Context,
+    states: Sequence[Output],
+    offset: int,
+    make: Callable[[list[TensorType]], Body],
+    free: Collection[int] = (),
+) -> Body:
+    """The body whose states have types that hold in every iteration.
+
+    ``make`` translates it for given types of the states; its results from ``offset`` on are their next
+    values. What the states in ``free`` begin with does not matter.
+    """
+    types = [plain(state) for state in states]
+    for _ in range(_PASSES):
+        body = make(types)
+        results = body.model.outputs[offset : offset + len(types)]
+        widened = [
+            plain(result) if index in free else _wider(ctx, kind, result)
+            for index, (kind, result) in enumerate(zip(types, results))
+        ]
+        if widened == types:
+            return body
+        types = widened
+    raise ctx.unsupported("the shape of a value that is carried round keeps changing")
+
+
+def _wider(ctx: Context, kind: TensorType, result: Output) -> TensorType:
+    if result.element_type is not kind.element_type:
+        raise ctx.invalid(f"a value that is carried round is {kind.element_type}, but becomes {result.element_type}")
+    if not kind.shape.has_rank or not result.shape.has_rank or result.shape.rank != kind.shape.rank:
+        return dataclasses.replace(kind, shape=PartialShape.dynamic())
+    # An extent that changes once may change in every round.
+    dims = [before if before == after else None for before, after in zip(kind.shape, result.shape)]
+    return dataclasses.replace(kind, shape=PartialShape(dims))

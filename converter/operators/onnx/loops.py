@@ -1,0 +1,266 @@
+"""Loop and Scan: graphs that run again and again, carrying states along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import GraphProto, ValueInfoProto
+
+from converter.lowering.layers import in_type
+from converter.lowering.type_promotion import carried
+from converter.onnx_file.node_order import read_names
+from converter.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
+from converter.operators.onnx.loop_states import (
+    condition,
+    declared_rank,
+    is_single,
+    joined_along,
+    moved_on,
+    scalar,
+    settled,
+)
+from converter.translation.context import Body, Context
+from converter.translation.registry import onnx_op
+from converter.translation.values import StackedSequence, Value, tensor_of
+from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.operation import TensorType
+from ir_runtime.operations import control_flow, elementwise, movement
+from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+
+
+@onnx_op("Loop", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25), takes_values=True)
+def loop(
+    ctx: Context,
+    trip_count: Value | None = None,
+    cond: Value | None = None,
+    *v_initial: Value,
+    body: GraphProto,
+) -> Sequence[Value]:
+    """Runs the body until the trip count is reached or its condition fails; either may be absent.
+
+    Sequences among the states are lowered to tensors.
+    """
+    count = len(v_initial)
+    if len(body.input) != 2 + count or len(body.output) < 1 + count:
+        raise ctx.invalid(
+            f"the body has {len(body.input)} inputs and {len(body.output)} outputs, which does not fit "
+            f"{count} loop-carried values"
+        )
+    trips = None if trip_count is None else tensor_of(trip_count, "the trip count")
+    start = None if cond is None else tensor_of(cond, "the condition")
+    tensors = [state for state in v_initial if isinstance(state, Output)]
+    if len(tensors) == count:
+        return _loop(ctx, trips, start, tensors, body)
+    known = known_trips(trips, start)
+    made = None if known is None else repeated(ctx, *known, v_initial, body)
+    if made is not None:
+        return made
+    reduced, places = appending(ctx, v_initial, body)
+    results = _loop(ctx, trips, start, tensors, reduced)
+    gathered = iter(StackedSequence(value) for value in results[len(results) - len(places) :])
+    plain = iter(results[: len(results) - len(places)])
+    return [*(next(gathered) if index in places else next(plain) for index in range(count)), *plain]
+
+
+def _loop(
+    ctx: Context, trip_count: Output | None, cond: Output | None, v_initial: Sequence[Output], body: GraphProto
+) -> list[Output]:
+    count = len(v_initial)
+    # -1 is no limit in the IR; to ONNX it is as good as 0.
+    trips = ctx.constant(-1)
+    if trip_count is not None:
+        trips = ctx.emit(elementwise.Maximum1(), scalar(ctx, trip_count), ctx.constant(0))
+    start = ctx.constant(True, "boolean") if cond is None else condition(ctx, cond)
+    fixed = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
+    join = joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
+
+    constant = {i: state.tensor for i, state in enumerate(v_initial) if state.tensor is not None and _stays(body, i)}
+    states = [state if i in constant else carried(ctx, state) for i, state in enumerate(v_initial)]
+    parameters: dict[int, Node] = {}
+    kinds: dict[int, ElementType] = {}
+
+    def enter(inner: Context, index: int, value: Output) -> Output:
+        if index < 2:
+            return (
+                inner.emit(movement.Unsqueeze1(), value, inner.constant([0])) if is_list(body.input[index]) else value
+            )
+        if index - 2 in constant:
+            return inner.tensor(constant[index - 2])
+        parameters[index - 2] = value.node
+        return in_type(inner, value, v_initial[index - 2].element_type)
+
+    def leave(inner: Context, index: int, value: Output) -> Output:
+        if index == 0:
+            return condition(inner, value)
+        kinds[index - 1] = value.element_type
+        value = carried(inner, value)
+        if index > count:
+            return join(inner, index, value)
+        if is_single(value) and is_single(states[index - 1]):
+            value = _in_rank_of(inner, value, states[index - 1], body.output[index])
+        return moved_on(inner, value, parameters.get(index - 1))
+
+    free = _unread(body, count) if _runs(trips, start) else []
+    made = settled(ctx, states, 1, lambda types: ctx.walk.body(body, [*fixed, *types], enter, leave), free)
+    for index in free:
+        states[index] = _beginning(ctx, states[index], made.model.outputs[1 + index])
+    results = _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
+    return [in_type(ctx, result, kinds[index]) for index, result in enumerate(results)]
+
+
+def _runs(trips: Output, start: Output) -> bool:
+    """Whether the body is known to run at least once."""
+    known = [value.type.constant for value in (trips, start)]
+    return all(value is not None for value in known) and bool(known[0] != 0) and bool(known[1])
+
+
+def _unread(body: GraphProto, count: int) -> list[int]:
+    """The states that the body overwrites without looking at them."""
+    read = {value.name for value in body.output}.union(*(read_names(node) for node in body.node))
+    return [index for index in range(count) if body.input[2 + index].name not in read]
+
+
+def _beginning(ctx: Context, state: Output, value: Output) -> Output:
+    """Something for a state to begin with that nobody reads; exporters leave a scalar there."""
+    if state.shape.merge(value.shape) is not None or not value.shape.has_rank:
+        return state
+    extents = [extent.value if extent.is_static else 1 for extent in value.shape]
+    return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, state), ctx.constant(extents))
+
+
+def _stays(body: GraphProto, index: int) -> bool:
+    """Whether the body hands a state on as it came."""
+    return body.output[1 + index].name == body.input[2 + index].name
+
+
+def _in_rank_of(ctx: Context, value: Output, state: Output, declared: ValueInfoProto) -> Output:
+    """One element in the rank that its state began with, if that is what the body declares."""
+    rank = state.shape.rank
+    if value.shape.rank == rank or declared_rank(declared) != rank:
+        return value
+    return ctx.emit(movement.Reshape1(), value, ctx.constant(np.ones(rank, np.int64)))
+
+
+def _emit_loop(
+    ctx: Context, made: Body, control: Sequence[Output], states: Sequence[Output], stays: Sequence[bool]
+) -> list[Output]:
+    """The layer, which carries round only what changes; what stays is an input like any other, or a constant."""
+    model, count = made.model, len(states)
+    changing = [i for i in range(count) if not stays[i]]
+    needed = [i for i in range(count) if not stays[i] or states[i].tensor is None]
+    joined = range(1 + count, len(model.results))
+    body = Model(model.name)
+    body.parameters = [
+        *model.parameters[:2],
+        *(model.parameters[2 + i] for i in needed),
+        *model.parameters[2 + count :],
+    ]
+    body.results = [model.results[0], *(model.results[1 + i] for i in changing), *(model.results[i] for i in joined)]
+    # The layer's input 0 is the trip count, which no parameter takes; the iteration's number comes from no input.
+    inputs = [InputMap(None, 0), *(InputMap(i, i) for i in range(1, len(body.parameters)))]
+    back = [(0, 1), *((1 + place, 2 + needed.index(i)) for place, i in enumerate(changing))]
+    outputs = [OutputMap(None, 0), *(OutputMap(i, 1 + i) for i in range(len(changing)))]
+    outputs += [OutputMap(i, 1 + i, axis=0) for i in range(len(changing), len(body.results) - 1)]
+    op = control_flow.Loop5(bodies=(SubGraph(body, tuple(inputs), tuple(outputs), tuple(back)),))
+    results = ctx.emit_all(op, *control, *(states[i] for i in needed), *made.captures)
+    ends = {i: results[place] for place, i in enumerate(changing)}
+    return [*(ends.get(i, states[i]) for i in range(count)), *results[len(changing) :]]
+
+
+# --- Scan ---
+
+
+@onnx_op("Scan", versions=(8,))
+def scan_8(
+    ctx: Context,
+    sequence_lens: Output | None = None,
+    *initial_state_and_scan_inputs: Output,
+    body: GraphProto,
+    num_scan_inputs: int,
+    directions: Sequence[int] = (),
+) -> list[Output]:
+    """The first version, which has a batch dimension before everything else."""
+    if sequence_lens is not None:
+        raise ctx.unsupported("sequence_lens of Scan, which lets each sequence of a batch end at its own time")
+    values = list(initial_state_and_scan_inputs)
+    if any(not value.shape.has_rank or value.shape.rank == 0 or value.shape[0] != Dimension(1, 1) for value in values):
+        raise ctx.unsupported("a batch of more than one sequence in a Scan of opset 8")
+    first = ctx.constant([0])
+    alone = [ctx.emit(movement.Squeeze1(), value, first) for value in values]
+    results = scan(ctx, *alone, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=list(directions))
+    return [ctx.emit(movement.Unsqueeze1(), result, first) for result in results]
+
+
+@onnx_op("Scan", versions=(9, 11, 16, 19, 21, 23, 24, 25))
+def scan(
+    ctx: Context,
+    *initial_state_and_scan_inputs: Output,
+    body: GraphProto,
+    num_scan_inputs: int,
+    scan_input_axes: Sequence[int] = (),
+    scan_input_directions: Sequence[int] = (),
+    scan_output_axes: Sequence[int] = (),
+    scan_output_directions: Sequence[int] = (),
+) -> list[Output]:
+    """Runs the body over slices of the scan inputs, carrying states along."""
+    values = list(initial_state_and_scan_inputs)
+    if not 1 <= num_scan_inputs <= len(values):
+        raise ctx.invalid(f"num_scan_inputs must be from 1 to {len(values)}, but is {num_scan_inputs}")
+    count = len(values) - num_scan_inputs
+    values = [carried(ctx, value) for value in initial_state_and_scan_inputs]
+    states, scanned = values[:count], values[count:]
+    if len(body.input) != len(values) or len(body.output) < count:
+        raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
+    in_axes = [
+        normalize_axis(axis, ctx.rank(x, "a scan input"), "scan_input_axes:")
+        for axis, x in zip(_filled(ctx, scan_input_axes, num_scan_inputs, "scan_input_axes"), scanned)
+    ]
+    in_back = _filled(ctx, scan_input_directions, num_scan_inputs, "scan_input_directions")
+    joined = len(body.output) - count
+    out_axes = _filled(ctx, scan_output_axes, joined, "scan_output_axes")
+    out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
+    slices = [TensorType(x.element_type, x.shape.replace(axis, 1)) for x, axis in zip(scanned, in_axes)]
+    places: dict[int, int] = {}
+    parameters: dict[int, Node] = {}
+    kinds: dict[int, ElementType] = {}
+
+    def enter(inner: Context, index: int, value: Output) -> Output:
+        parameters[index] = value.node
+        value = in_type(inner, value, initial_state_and_scan_inputs[index].element_type)
+        if index < count:
+            return value
+        return inner.emit(movement.Squeeze1(), value, inner.constant([in_axes[index - count]]))
+
+    def leave(inner: Context, index: int, value: Output) -> Output:
+        kinds[index] = value.element_type
+        value = carried(inner, value)
+        if index < count:
+            return moved_on(inner, value, parameters[index])
+        rank = inner.rank(value, "a scan output") + 1
+        places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
+        return joined_along(places)(inner, index, value)
+
+    made = settled(ctx, states, 0, lambda types: ctx.walk.body(body, [*types, *slices], enter, leave))
+    inputs = [InputMap(i, i) for i in range(count)]
+    inputs += [InputMap(i, i, axis, *_ends(back)) for i, (axis, back) in enumerate(zip(in_axes, in_back), count)]
+    inputs += [InputMap(i, i) for i in range(len(values), len(values) + len(made.captures))]
+    outputs = [OutputMap(i, i) for i in range(count)]
+    outputs += [OutputMap(i, i, places[i], *_ends(back)) for i, back in enumerate(out_back, count)]
+    back_edges = tuple((i, i) for i in range(count))
+    op = control_flow.TensorIterator1(bodies=(SubGraph(made.model, tuple(inputs), tuple(outputs), back_edges),))
+    results = ctx.emit_all(op, *values, *made.captures)
+    return [in_type(ctx, result, kinds[index]) for index, result in enumerate(results)]
+
+
+def _filled(ctx: Context, given: Sequence[int], count: int, name: str) -> list[int]:
+    if given and len(given) != count:
+        raise ctx.invalid(f"{name} must have {count} entries, but is {list(given)}")
+    return list(given) or [0] * count
+
+
+def _ends(backwards: int) -> tuple[int, int, int]:
+    """start, end and stride of slices that run forwards or backwards."""
+    return (-1, 0, -1) if backwards else (0, -1, 1)

@@ -1,0 +1,356 @@
+"""ONNX operators that arrange values anew: Reshape, Transpose, Concat, Split, Expand, Tile and others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.lowering.shapes import (
+    as_i64,
+    as_list,
+    as_scalar,
+    drop_dimensions,
+    extent,
+    extents,
+    insert_dimensions,
+    joined,
+    part_of,
+    product,
+)
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import blocks, elementwise, movement, reduction, slicing
+from ir_runtime.shapes import Dimension, PartialShape, broadcast, normalize_axis
+
+_LATEST = (21, 23, 24, 25)
+"""The versions that only widened the types of the operators without arithmetic."""
+
+
+@onnx_op("Reshape", versions=(1,))
+def reshape_1(
+    ctx: Context, data: Output, *, shape: Sequence[int] | None = None, consumed_inputs: Sequence[int] | None = None
+) -> Output:
+    """The same values under the shape of an attribute; 0 keeps an extent, one -1 takes the rest."""
+    if shape is None:
+        raise ctx.invalid("attribute 'shape' is missing")
+    return _reshaped(ctx, data, ctx.constant(np.asarray(shape, np.int64)), keep_zero=False)
+
+
+@onnx_op("Reshape", versions=(5, 13))
+def reshape_5(ctx: Context, data: Output, shape: Output) -> Output:
+    """As before, with the shape from an input."""
+    return _reshaped(ctx, data, shape, keep_zero=False)
+
+
+@onnx_op("Reshape", versions=(14, 19, *_LATEST))
+def reshape_14(ctx: Context, data: Output, shape: Output, *, allowzero: int = 0) -> Output:
+    """As before; with ``allowzero`` a 0 is an extent of 0."""
+    return _reshaped(ctx, data, shape, keep_zero=bool(allowzero))
+
+
+def _reshaped(ctx: Context, data: Output, shape: Output, keep_zero: bool) -> Output:
+    if shape.shape.has_rank and shape.shape.rank != 1:
+        raise ctx.invalid(f"the shape to bring the data into must be a list, but has the shape {shape.shape}")
+    known = shape.type.constant
+    if known is not None and keep_zero and 0 in known and -1 in known:
+        raise ctx.invalid(f"with allowzero=1 the shape {known.tolist()} must not hold both 0 and -1")
+    return ctx.emit(movement.Reshape1(special_zero=not keep_zero), data, shape)
+
+
+@onnx_op("Flatten", versions=(1, 9, 11, 13, *_LATEST))
+def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
+    """Two dimensions: the product of the extents before ``axis``, and of those from it on."""
+    if not data.shape.has_rank:
+        return _flatten_any_rank(ctx, data, axis)
+    rank = data.shape.rank
+    if not -rank <= axis <= rank:
+        raise ctx.invalid(f"axis {axis} lies outside [{-rank}, {rank}] for the data {data.shape}")
+    at = axis + rank if axis < 0 else axis
+    front, back = product(ctx, data, range(at)), product(ctx, data, range(at, rank))
+    rows, columns = front.type.constant, back.type.constant
+    first: Output | int = front if rows is None else int(rows)
+    second: Output | int = back if columns is None else int(columns)
+    keep = at == 1 and rows is None and columns != 0
+    if keep:
+        first = 0  # special_zero: the extent is kept
+    elif rows is None and columns is not None and columns > 0:
+        first = -1
+    elif columns is None and rows is not None and rows > 0:
+        second = -1
+    parts = [part if isinstance(part, Output) else ctx.constant([part]) for part in (first, second)]
+    return ctx.emit(movement.Reshape1(special_zero=keep), data, joined(ctx, parts))
+
+
+def _flatten_any_rank(ctx: Context, data: Output, axis: int) -> Output:
+    shape = extents(ctx, data)
+    zero = ctx.constant([0])
+    ends = np.iinfo(np.int64)
+    parts = [
+        ctx.emit(reduction.ReduceProd1(keep_dims=True), part, zero)
+        for part in (part_of(ctx, shape, 0, axis), part_of(ctx, shape, axis, ends.max))
+    ]
+    return ctx.emit(movement.Reshape1(special_zero=False), data, joined(ctx, parts))
+
+
+@onnx_op("Transpose", versions=(1, 13, *_LATEST))
+def transpose(ctx: Context, data: Output, *, perm: Sequence[int] | None = None) -> Output:
+    """Output dimension i is input dimension ``perm[i]``; without ``perm`` they are reversed."""
+    if perm is None:
+        perm = range(data.shape.rank)[::-1] if data.shape.has_rank else []
+    elif data.shape.has_rank and sorted(perm) != list(range(data.shape.rank)):
+        raise ctx.invalid(f"perm {list(perm)} is not an order of the {data.shape.rank} dimensions of the data")
+    return ctx.emit(movement.Transpose1(), data, ctx.constant(np.asarray(perm, np.int64)))
+
+
+@onnx_op("Squeeze", versions=(1, 11))
+def squeeze_1(ctx: Context, data: Output, *, axes: Sequence[int] | None = None) -> Output:
+    """Drops the dimensions of extent 1 that ``axes`` names, or all of them."""
+    return squeeze_13(ctx, data, None if axes is None else ctx.constant(np.asarray(axes, np.int64)))
+
+
+@onnx_op("Squeeze", versions=(13, *_LATEST))
+def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output:
+    """As before, with the axes from an input."""
+    if axes is None:
+        return _squeeze_all(ctx, data)
+    known = axes.type.constant
+    if known is None:
+        return drop_dimensions(ctx, data, as_list(ctx, axes))
+    if known.size == 0:
+        # The IR reads an empty list as "all of them", ONNX as "none of them".
+        return ctx.emit(movement.Reshape1(special_zero=False), data, extents(ctx, data))
+    return ctx.emit(movement.Squeeze1(), data, axes)
+
+
+def _squeeze_all(ctx: Context, data: Output) -> Output:
+    if not data.shape.has_rank or any(not d.is_static and d.contains(1) for d in data.shape):
+        return ctx.emit(movement.Squeeze1(), data)
+    ones = [i for i, d in enumerate(data.shape) if d == Dimension(1, 1)]
+    if not ones:
+        return ctx.emit(movement.Reshape1(special_zero=False), data, extents(ctx, data))
+    return ctx.emit(movement.Squeeze1(), data, ctx.constant(ones))
+
+
+@onnx_op("Unsqueeze", versions=(1, 11))
+def unsqueeze_1(ctx: Context, data: Output, *, axes: Sequence[int]) -> Output:
+    """Inserts dimensions of extent 1 that then stand at ``axes``."""
+    return unsqueeze_13(ctx, data, ctx.constant(np.asarray(axes, np.int64)))
+
+
+@onnx_op("Unsqueeze", versions=(13, *_LATEST))
+def unsqueeze_13(ctx: Context, data: Output, axes: Output) -> Output:
+    """As before, with the axes from an input."""
+    if axes.type.constant is None:
+        return insert_dimensions(ctx, data, as_list(ctx, axes))
+    return ctx.emit(movement.Unsqueeze1(), data, axes)
+
+
+@onnx_op("Concat", versions=(1,))
+def concat_1(ctx: Context, *inputs: Output, axis: int = 1) -> Output:
+    """The inputs one after another along ``axis``."""
+    return concat_4(ctx, *inputs, axis=axis)
+
+
+@onnx_op("Concat", versions=(4, 11, 13))
+def concat_4(ctx: Context, *inputs: Output, axis: int) -> Output:
+    """As before; the axis must be given."""
+    if not inputs:
+        raise ctx.invalid("there is nothing to concatenate")
+    return ctx.emit(movement.Concat1(axis=axis), *inputs)
+
+
+# --- Split ---
+
+
+@onnx_op("Split", versions=(1,))
+def split_1(
+    ctx: Context,
+    data: Output,
+    lengths: Output | None = None,
+    *,
+    axis: int = 0,
+    split: Sequence[int] | None = None,
+) -> list[Output]:
+    """Parts along ``axis``, of equal length or of the lengths from an attribute or an input."""
+    if lengths is not None and split is not None:
+        raise ctx.invalid("the lengths are given twice, by an input and by the attribute 'split'")
+    return _split(ctx, data, lengths if split is None else ctx.constant(np.asarray(split, np.int64)), axis)
+
+
+@onnx_op("Split", versions=(2, 11))
+def split_2(ctx: Context, data: Output, *, axis: int = 0, split: Sequence[int] | None = None) -> list[Output]:
+    """As before, with the lengths from an attribute."""
+    return _split(ctx, data, None if split is None else ctx.constant(np.asarray(split, np.int64)), axis)
+
+
+@onnx_op("Split", versions=(13,))
+def split_13(ctx: Context, data: Output, split: Output | None = None, *, axis: int = 0) -> list[Output]:
+    """As before, with the lengths from an input."""
+    return _split(ctx, data, split, axis)
+
+
+@onnx_op("Split", versions=(18,))
+def split_18(
+    ctx: Context, data: Output, split: Output | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> list[Output]:
+    """As before; of ``num_outputs`` equal parts the last may be shorter."""
+    if split is not None and num_outputs is not None:
+        raise ctx.invalid("split and num_outputs exclude each other")
+    if split is not None:
+        return _split(ctx, data, split, axis)
+    count = len(ctx.output_names) if num_outputs is None else num_outputs
+    if count < 1 or count < len(ctx.output_names):
+        raise ctx.invalid(f"num_outputs is {count}, but {len(ctx.output_names)} outputs are named")
+    at = normalize_axis(axis, ctx.rank(data, "the data"))
+    length = data.shape[at]
+    if length.is_static and length.value % count == 0:
+        return _split_evenly(ctx, data, count, at)
+    if length.is_static:
+        each = -(-length.value // count)
+        ends = [min(each * index, length.value) for index in range(count + 1)]
+        return _split_by(ctx, data, np.diff(ends).tolist(), at)
+    return _split_unevenly(ctx, data, count, at)
+
+
+def _split(ctx: Context, data: Output, lengths: Output | None, axis: int) -> list[Output]:
+    count = len(ctx.output_names)
+    if lengths is None:
+        if data.shape.has_rank:
+            axis = normalize_axis(axis, data.shape.rank)
+        return _split_evenly(ctx, data, count, axis)
+    known = lengths.type.constant
+    if known is None:
+        return _split_at_execution(ctx, data, as_i64(ctx, lengths), count, axis)
+    if known.size != count:
+        raise ctx.invalid(f"{known.size} lengths are given for {count} outputs")
+    if (known < 0).any():
+        raise ctx.invalid(f"the lengths {known.tolist()} must not be negative")
+    return _split_by(ctx, data, known.reshape(-1).tolist(), axis)
+
+
+def _split_evenly(ctx: Context, data: Output, count: int, axis: int) -> list[Output]:
+    return ctx.emit_all(slicing.Split1(num_splits=count), data, ctx.constant(axis))
+
+
+def _split_by(ctx: Context, data: Output, lengths: Sequence[int], axis: int) -> list[Output]:
+    return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), ctx.constant(lengths))
+
+
+def _slice_between(ctx: Context, data: Output, start: Output, stop: Output, axis: int) -> Output:
+    return ctx.emit(slicing.Slice8(), data, start, stop, ctx.constant([1]), ctx.constant([axis]))
+
+
+def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[Output]:
+    """Parts of ceil(n / count) elements, n known at execution; those behind the end are shorter or empty."""
+    whole = as_list(ctx, extent(ctx, data, axis))
+    raised = ctx.emit(elementwise.Add1(), whole, ctx.constant([count - 1]))
+    each = ctx.emit(elementwise.Divide1(), raised, ctx.constant([count]))
+    ends = [ctx.constant([0])]
+    for _ in range(count):
+        ends.append(ctx.emit(elementwise.Add1(), ends[-1], each))
+    return [_slice_between(ctx, data, start, stop, axis) for start, stop in itertools.pairwise(ends)]
+
+
+def _split_at_execution(ctx: Context, data: Output, lengths: Output, count: int, axis: int) -> list[Output]:
+    start = ctx.constant([0])
+    parts = []
+    for index in range(count):
+        length = part_of(ctx, lengths, index, index + 1)
+        stop = ctx.emit(elementwise.Add1(), start, length)
+        parts.append(_slice_between(ctx, data, start, stop, axis))
+        start = stop
+    return parts
+
+
+# --- repeating ---
+
+
+@onnx_op("Expand", versions=(8, 13))
+def expand(ctx: Context, data: Output, shape: Output) -> Output:
+    """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
+    if shape.shape.has_rank and shape.shape.rank != 1:
+        raise ctx.invalid(f"the shape to broadcast with must be a list, but has the shape {shape.shape}")
+    known = shape.type.constant
+    if known is not None and 0 in known and data.shape.is_static:
+        # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
+        target = broadcast(data.shape, PartialShape(known.tolist())).static()
+        return ctx.emit(movement.Broadcast3(mode="numpy"), data, ctx.constant(target))
+    return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, shape)
+
+
+@onnx_op("Tile", versions=(1,))
+def tile_1(ctx: Context, data: Output, tiles: Output, axis: Output) -> Output:
+    """The data ``tiles`` times along one axis."""
+    times = as_i64(ctx, as_scalar(ctx, tiles, "tiles"))
+    at = int(ctx.known(axis, "the axis").reshape(-1)[0])
+    rank = ctx.rank(data, "the data")
+    repeats = [times if i == normalize_axis(at, rank) else ctx.constant([1]) for i in range(rank)]
+    return _tiled(ctx, data, joined(ctx, repeats))
+
+
+@onnx_op("Tile", versions=(6, 13))
+def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
+    """The data ``repeats[i]`` times along dimension i."""
+    number = repeats.shape.element_count()
+    if data.shape.has_rank and not number.contains(data.shape.rank):
+        raise ctx.invalid(f"{number} repeats are given for the {data.shape.rank} dimensions of the data")
+    return _tiled(ctx, data, repeats)
+
+
+def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
+    known = repeats.type.constant
+    if not data.shape.has_rank or (known is not None and (data.shape.is_static or np.sum(known != 1) < 2)):
+        return ctx.emit(movement.Tile1(), data, repeats)
+    # The CPU plug-in's Tile returns garbage where repeats come at execution, or extents come then and several
+    # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
+    rank = data.shape.rank
+    shape = extents(ctx, data)
+    ones = ctx.constant(np.ones((rank, 1), np.int64))
+    columns = [ctx.emit(movement.Unsqueeze1(), part, ctx.constant([1])) for part in (shape, repeats)]
+    single, wide = (as_list(ctx, ctx.emit(movement.Concat1(axis=1), front, columns[0])) for front in (ones, columns[1]))
+    spread = ctx.emit(movement.Reshape1(special_zero=False), data, single)
+    spread = ctx.emit(movement.Broadcast3(mode="numpy"), spread, wide)
+    final = ctx.emit(elementwise.Multiply1(), repeats, shape)
+    return ctx.emit(movement.Reshape1(special_zero=False), spread, final)
+
+
+# --- blocks ---
+
+
+@onnx_op("DepthToSpace", versions=(1,))
+def depth_to_space_1(ctx: Context, data: Output, *, blocksize: int) -> Output:
+    """Channels become blocks of height and width; the block's place is the outer part of the channel."""
+    return depth_to_space_11(ctx, data, blocksize=blocksize)
+
+
+@onnx_op("DepthToSpace", versions=(11, 13, 28))
+def depth_to_space_11(ctx: Context, data: Output, *, blocksize: int, mode: str = "DCR") -> Output:
+    """As before (DCR), or with the block's place as the inner part of the channel (CRD)."""
+    order = _block_mode(ctx, data, blocksize, mode)
+    return ctx.emit(blocks.DepthToSpace1(block_size=blocksize, mode=order), data)
+
+
+@onnx_op("SpaceToDepth", versions=(1, 13))
+def space_to_depth_1(ctx: Context, data: Output, *, blocksize: int) -> Output:
+    """Blocks of height and width become channels; the block's place is the outer part of the channel."""
+    return space_to_depth_28(ctx, data, blocksize=blocksize)
+
+
+@onnx_op("SpaceToDepth", versions=(28,))
+def space_to_depth_28(ctx: Context, data: Output, *, blocksize: int, mode: str = "DCR") -> Output:
+    """As before (DCR), or with the block's place as the inner part of the channel (CRD)."""
+    order = _block_mode(ctx, data, blocksize, mode)
+    return ctx.emit(blocks.SpaceToDepth1(block_size=blocksize, mode=order), data)
+
+
+def _block_mode(ctx: Context, data: Output, blocksize: int, mode: str) -> str:
+    if blocksize < 1:
+        raise ctx.invalid(f"blocksize must be positive, but is {blocksize}")
+    if mode not in ("DCR", "CRD"):
+        raise ctx.invalid(f"mode must be DCR or CRD, but is {mode!r}")
+    if data.shape.has_rank and data.shape.rank != 4:
+        raise ctx.invalid(f"the data must have 4 dimensions, but have the shape {data.shape}")
+    return "blocks_first" if mode == "DCR" else "depth_first"

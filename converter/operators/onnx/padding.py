@@ -1,0 +1,228 @@
+"""ONNX's Pad in all its versions: constant, reflect, edge and wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.lowering.exact_integers import select
+from converter.lowering.shapes import as_i64, as_list, as_scalar, extent, extents, from_front, known_axes, part_of
+from converter.lowering.type_promotion import PACKED, carrying
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, generation, indexing, movement, padding, scatter
+from ir_runtime.shapes import normalize_axes
+
+
+@onnx_op("Pad", versions=(1,))
+def pad_1(ctx: Context, data: Output, *, paddings: Sequence[int], mode: str = "constant", value: float = 0.0) -> Output:
+    """Adds elements in front of and behind every dimension, as many as an attribute says."""
+    return pad_2(ctx, data, pads=paddings, mode=mode, value=value)
+
+
+@onnx_op("Pad", versions=(2,))
+def pad_2(ctx: Context, data: Output, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0) -> Output:
+    """As before; negative pads leave elements out."""
+    return _padded(ctx, data, ctx.constant(np.asarray(pads, np.int64)), ctx.like(value, data), None, mode, _OLD_MODES)
+
+
+@onnx_op("Pad", versions=(11, 13))
+def pad_11(
+    ctx: Context, data: Output, pads: Output, constant_value: Output | None = None, *, mode: str = "constant"
+) -> Output:
+    """As before, with the pads and the value from inputs."""
+    return _padded(ctx, data, pads, constant_value, None, mode, _OLD_MODES)
+
+
+@onnx_op("Pad", versions=(18,))
+def pad_18(
+    ctx: Context,
+    data: Output,
+    pads: Output,
+    constant_value: Output | None = None,
+    axes: Output | None = None,
+    *,
+    mode: str = "constant",
+) -> Output:
+    """As before; the pads may be those of some dimensions only."""
+    return _padded(ctx, data, pads, constant_value, axes, mode, _OLD_MODES)
+
+
+@onnx_op("Pad", versions=(19, 21, 23, 24, 25))
+def pad_19(
+    ctx: Context,
+    data: Output,
+    pads: Output,
+    constant_value: Output | None = None,
+    axes: Output | None = None,
+    *,
+    mode: str = "constant",
+) -> Output:
+    """As before; mode wrap continues with the elements of the other end."""
+    return _padded(ctx, data, pads, constant_value, axes, mode, (*_OLD_MODES, "wrap"))
+
+
+_OLD_MODES = ("constant", "reflect", "edge")
+
+
+def _padded_with_computed(ctx: Context, data: Output, before: Output, after: Output, fill: Output) -> Output:
+    """Where the value to pad with is computed at execution: the CPU plug-in would pad with 0 instead."""
+    pad = padding.Pad12(pad_mode="constant")
+    padded = ctx.emit(pad, data, before, after, ctx.like(_zero(data), data))
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, "i32"), extents(ctx, data))
+    kept = ctx.emit(
+        elementwise.Equal1(), ctx.emit(pad, ones, before, after, ctx.constant(0, "i32")), ctx.constant(1, "i32")
+    )
+    return select(ctx, kept, padded, fill)
+
+
+def _padded(
+    ctx: Context,
+    data: Output,
+    pads: Output,
+    value: Output | None,
+    axes: Output | None,
+    mode: str,
+    modes: Sequence[str],
+) -> Output:
+    if mode not in modes:
+        raise ctx.invalid(f"mode must be one of {', '.join(modes)}, but is {mode!r}")
+    before, after = _both_sides(ctx, data, as_i64(ctx, as_list(ctx, pads)), axes)
+
+    def layer(data: Output, *value: Output) -> Output:
+        return _in_mode(ctx, data, before, after, value[0] if value else None, mode)
+
+    return carrying(ctx, _SPOILED, layer, data, *(() if value is None else (value,)))
+
+
+_SPOILED = (*PACKED, element_types.f8e4m3, element_types.f8e5m2, element_types.f8e8m0)
+"""Types that the CPU plug-in does not pad."""
+
+
+def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: Output | None, mode: str) -> Output:
+    if mode == "wrap":
+        return _wrapped(ctx, data, before, after)
+    if mode == "constant":
+        fill = ctx.like(_zero(data), data) if value is None else as_scalar(ctx, value, "the value to pad with")
+        if fill.type.constant is None:
+            return _padded_with_computed(ctx, data, before, after, fill)
+        return ctx.emit(padding.Pad12(pad_mode="constant"), data, before, after, fill)
+    if mode == "reflect" and _is_reflected_twice(data, before, after):
+        return _reflected_far(ctx, data, before, after)
+    return ctx.emit(padding.Pad12(pad_mode=mode), data, before, after)
+
+
+def _zero(data: Output) -> object:
+    return "" if data.element_type.kind == "string" else 0
+
+
+def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -> tuple[Output, Output]:
+    """What is added in front of and behind every dimension, two lists."""
+    number = pads.shape.element_count()
+    if axes is None:
+        count = data.shape.rank if data.shape.has_rank or not number.is_static else number.value // 2
+    else:
+        axes = as_i64(ctx, as_list(ctx, axes))
+        sides = axes.shape.element_count()
+        if not sides.is_static and not number.is_static:
+            raise ctx.unsupported("the number of pads must be known while converting, but is not")
+        count = sides.value if sides.is_static else number.value // 2
+    if not number.contains(2 * count):
+        raise ctx.invalid(f"pads must hold {2 * count} numbers, but hold {number}")
+    before, after = part_of(ctx, pads, 0, count), part_of(ctx, pads, count, 2 * count)
+    if axes is None:
+        return before, after
+    rank = ctx.rank(data, "the data")
+    known = known_axes(ctx, axes) if axes.type.constant is not None else None
+    if known is not None:
+        places = ctx.constant(np.asarray(normalize_axes(known, rank), np.int64))
+    else:
+        places = from_front(ctx, axes, ctx.constant(rank))
+    zeros = ctx.constant(np.zeros(rank, np.int64))
+    first, last = (ctx.emit(scatter.ScatterUpdate3(), zeros, places, side, ctx.constant(0)) for side in (before, after))
+    return first, last
+
+
+# --- what the IR's Pad has no mode for: every place is gathered from its source ---
+
+
+def _is_reflected_twice(data: Output, before: Output, after: Output) -> bool:
+    first, last = before.type.constant, after.type.constant
+    if first is None or last is None or not data.shape.has_rank:
+        return False
+    pads = zip(data.shape, first.tolist(), last.tolist())
+    return any(extent.is_static and 0 < extent.value <= max(a, b) for extent, a, b in pads)
+
+
+def _kept(extent: int, before: int, after: int) -> Array:
+    """The positions that negative pads leave."""
+    return np.arange(max(0, -before), extent - max(0, -after))
+
+
+def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) -> Output:
+    """Reflection at both ends, back and forth; the extents that are reflected so must be known."""
+    first, last = ctx.known(before, "pads").tolist(), ctx.known(after, "pads").tolist()
+    far = []
+    for axis, extent_ in enumerate(data.shape):
+        if not extent_.is_static or not 0 < extent_.value <= max(first[axis], last[axis]):
+            continue
+        far.append(axis)
+        kept = _kept(extent_.value, first[axis], last[axis])
+        if not kept.size:
+            raise ctx.invalid(f"nothing is left of dimension {axis} to be reflected")
+        period = max(1, 2 * (len(kept) - 1))
+        places = np.arange(-max(0, first[axis]), len(kept) + max(0, last[axis])) % period
+        mirrored = np.minimum(places, period - places) if len(kept) > 1 else np.zeros_like(places)
+        data = ctx.emit(indexing.Gather8(), data, ctx.constant(kept[mirrored]), ctx.constant(axis))
+    rest = [[0 if axis in far else pad for axis, pad in enumerate(side)] for side in (first, last)]
+    if not any(rest[0] + rest[1]):
+        return data
+    return ctx.emit(padding.Pad12(pad_mode="reflect"), data, ctx.constant(rest[0]), ctx.constant(rest[1]))
+
+
+def _wrapped(ctx: Context, data: Output, before: Output, after: Output) -> Output:
+    """Each dimension gathered at its positions modulo its extent, after negative pads have cut it."""
+    first, last = before.type.constant, after.type.constant
+    result = data
+    for axis in range(ctx.rank(data, "the data")):
+        length = data.shape[axis]
+        if first is not None and last is not None:
+            a, b = int(first[axis]), int(last[axis])
+            if not (a or b):
+                continue
+            if length.is_static:
+                kept = _kept(length.value, a, b)
+                if not kept.size:
+                    raise ctx.invalid(f"nothing is left of dimension {axis} to be repeated")
+                places = kept[np.arange(-max(0, a), len(kept) + max(0, b)) % len(kept)]
+                result = ctx.emit(indexing.Gather8(), result, ctx.constant(places), ctx.constant(axis))
+                continue
+        result = _wrapped_at_execution(
+            ctx, result, axis, part_of(ctx, before, axis, axis + 1), part_of(ctx, after, axis, axis + 1)
+        )
+    if result is data:
+        return ctx.emit(movement.Reshape1(special_zero=False), data, extents(ctx, data))
+    return result
+
+
+def _wrapped_at_execution(ctx: Context, data: Output, axis: int, before: Output, after: Output) -> Output:
+    zero = ctx.constant([0])
+    cut = [ctx.emit(elementwise.Minimum1(), side, zero) for side in (before, after)]
+    data = ctx.emit(padding.Pad12(pad_mode="constant"), data, *[_at(ctx, side, axis, data) for side in cut])
+    count = extent(ctx, data, axis)
+    grow = [as_scalar(ctx, ctx.emit(elementwise.Maximum1(), side, zero), "a pad") for side in (before, after)]
+    start = ctx.emit(elementwise.Subtract1(), ctx.constant(0), grow[0])
+    stop = ctx.emit(elementwise.Add1(), count, grow[1])
+    places = ctx.emit(generation.Range4(output_type="i64"), start, stop, ctx.constant(1))
+    return ctx.emit(indexing.Gather8(), data, ctx.emit(elementwise.FloorMod1(), places, count), ctx.constant(axis))
+
+
+def _at(ctx: Context, pad: Output, axis: int, data: Output) -> Output:
+    """A list with ``pad`` for one dimension and 0 for the others."""
+    rank = data.shape.rank
+    zeros = ctx.constant(np.zeros(rank, np.int64))
+    return ctx.emit(scatter.ScatterUpdate3(), zeros, ctx.constant([axis]), pad, ctx.constant(0))

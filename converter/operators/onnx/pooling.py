@@ -1,0 +1,391 @@
+"""ONNX's poolings: AveragePool, MaxPool, LpPool and their global forms.
+
+The windows are placed by :mod:`converter.lowering.windows`; where the spatial extents are not known, the IR's
+own attributes are used if they say just what ONNX means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from converter.lowering.layers import in_type
+from converter.lowering.windows import Geometry, cropped, make_geometry, pad, spatial_extents, windows_at_execution
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, generation, indexing, movement, pooling, reduction
+
+# --- AveragePool ---
+
+
+def _average_layer(geometry: Geometry, begin: Sequence[int], end: Sequence[int], exclude: bool) -> pooling.AvgPool:
+    attributes = geometry.layer(begin, end, exclude_pad=exclude)
+    if geometry.is_dilated:
+        return pooling.AvgPool16(**attributes, dilations=geometry.dilations)
+    return pooling.AvgPool1(**attributes)
+
+
+def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
+    placed = geometry.place(ctx, x)
+    if placed is None:
+        return _average_of_unknown(ctx, x, geometry, include_padding and geometry.is_padded)
+    x = cropped(ctx, x, placed)
+    begin, end = [max(0, p.begin) for p in placed], [max(0, p.end) for p in placed]
+    beyond = [p.beyond for p in placed]
+    if include_padding and any(begin + end):
+        if not any(beyond):
+            return ctx.emit(_average_layer(geometry, begin, end, exclude=False), x)
+        # Padding that counts becomes data; what lies beyond it stays padding, and does not count.
+        x, begin, end = pad(ctx, x, begin, end), [0] * len(begin), [0] * len(end)
+    return ctx.emit(_average_layer(geometry, begin, [e + b for e, b in zip(end, beyond)], exclude=True), x)
+
+
+def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
+    """For extents that are only known at execution."""
+    attributes = _dynamic_attributes(geometry)
+    ceil = attributes is not None and attributes["rounding_type"] == "ceil_torch"
+    if attributes is None or (ceil and include_padding):
+        return _average_by_ratio(ctx, x, geometry, include_padding)
+    attributes["exclude_pad"] = not include_padding
+    if geometry.is_dilated:
+        return ctx.emit(pooling.AvgPool16(**attributes, dilations=geometry.dilations), x)
+    return ctx.emit((pooling.AvgPool14 if ceil else pooling.AvgPool1)(**attributes), x)
+
+
+def _dynamic_attributes(geometry: Geometry) -> dict[str, object] | None:
+    """A layer's attributes where the IR can say at execution what ONNX means; else None."""
+    axes = geometry.axes
+    ceil = axes[0].ceil
+    begin, end = [axis.begin for axis in axes], [axis.end for axis in axes]
+    if not axes[0].auto_pad.startswith("SAME"):
+        return geometry.layer(begin, end, rounding_type="ceil_torch" if ceil else "floor")
+    if geometry.is_dilated or any(axis.stride > axis.kernel and axis.crops for axis in axes):
+        return None
+    return geometry.layer(begin, end, auto_pad=axes[0].auto_pad.lower())
+
+
+def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
+    """Pads computed at execution; the mean of the data divided by the mean of what counts as data."""
+    windows = windows_at_execution(ctx, x, geometry)
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, x), windows.extents_of(ctx, x))
+    zero, one = ctx.like(0, x), ctx.like(1, x)
+    data = windows.pad(ctx, x, zero)
+    counted = windows.pad(ctx, ones, one if include_padding else zero)
+    none = [0] * len(geometry.axes)
+    layer = _average_layer(geometry, none, none, exclude=False)
+    means = [ctx.emit(layer, windows.pad_beyond(ctx, value, zero)) for value in (data, counted)]
+    return windows.cut(ctx, ctx.emit(elementwise.Divide1(), means[0], means[1]))
+
+
+@onnx_op("AveragePool", versions=(1,))
+def average_pool_1(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+) -> Output:
+    """The divisor never counts padding."""
+    return _average(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad), include_padding=False)
+
+
+@onnx_op("AveragePool", versions=(7,))
+def average_pool_7(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    count_include_pad: int = 0,
+) -> Output:
+    """Adds ``count_include_pad``."""
+    return _average(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad), bool(count_include_pad))
+
+
+@onnx_op("AveragePool", versions=(10, 11))
+def average_pool_10(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    count_include_pad: int = 0,
+    ceil_mode: int = 0,
+) -> Output:
+    """Adds ``ceil_mode``."""
+    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, ceil_mode=ceil_mode)
+    return _average(ctx, x, geometry, bool(count_include_pad))
+
+
+@onnx_op("AveragePool", versions=(19, 22))
+def average_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    count_include_pad: int = 0,
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+) -> Output:
+    """Adds ``dilations``."""
+    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode)
+    return _average(ctx, x, geometry, bool(count_include_pad))
+
+
+# --- MaxPool ---
+
+
+def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Output | tuple[Output, ...]:
+    """The maxima, and where the model asks for them their indices into the whole, flattened input."""
+    placed = geometry.place(ctx, x)
+    wants_indices = ctx.wants(1)
+    if placed is None:
+        attributes = _dynamic_attributes(geometry)
+        if attributes is None:
+            return _max_by_pad(ctx, x, geometry)
+    else:
+        # Negative padding behind the data takes nothing away from a maximum; it only ends the windows.
+        end = [p.reach if p.end < 0 else p.end + p.beyond for p in placed]
+        if wants_indices and min([p.begin for p in placed] + end) < 0:
+            raise ctx.unsupported("indices of a MaxPool whose stride is larger than its kernel under auto_pad SAME")
+        x = pad(ctx, x, [min(0, p.begin) for p in placed], [min(0, e) for e in end])
+        attributes = geometry.layer([max(0, p.begin) for p in placed], [max(0, e) for e in end])
+    if not wants_indices and not geometry.is_dilated and attributes["rounding_type"] == "floor":
+        return ctx.emit(pooling.MaxPool1(**attributes), x)
+    cls = pooling.MaxPool14 if attributes["rounding_type"] == "ceil_torch" else pooling.MaxPool8
+    layer = cls(**attributes, dilations=geometry.dilations, index_element_type="i64", axis=0)
+    values, indices = ctx.emit_all(layer, x)
+    if not wants_indices:
+        return values
+    return values, _column_major(ctx, x, indices) if column_major else indices
+
+
+def _max_by_pad(ctx: Context, x: Output, geometry: Geometry) -> Output:
+    """Pads computed at execution, filled with what never wins."""
+    if ctx.wants(1):
+        raise ctx.unsupported("indices of a MaxPool under auto_pad SAME whose extents are not known")
+    windows = windows_at_execution(ctx, x, geometry)
+    lowest = ctx.like(pooling.lowest(x.element_type.dtype), x)
+    padded = windows.pad_beyond(ctx, windows.pad(ctx, x, lowest), lowest)
+    none = [0] * len(geometry.axes)
+    layer = pooling.MaxPool8(
+        **geometry.layer(none, none), dilations=geometry.dilations, index_element_type="i64", axis=0
+    )
+    return windows.cut(ctx, ctx.emit_all(layer, padded)[0])
+
+
+def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
+    """Indices that count the spatial dimensions with the first one fastest (``storage_order`` 1)."""
+    spatial = x.shape.rank - 2
+    extents = [
+        ctx.emit(indexing.Gather8(), spatial_extents(ctx, x, spatial), ctx.constant(i), ctx.constant(0))
+        for i in range(spatial)
+    ]
+    add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
+    rest, result, weight = indices, None, ctx.constant(1)
+    positions: list[Output] = []
+    for extent in reversed(extents):
+        quotient = ctx.emit(elementwise.Divide1(m_pythondiv=False), rest, extent)
+        positions.insert(0, ctx.emit(sub, rest, ctx.emit(mul, quotient, extent)))
+        rest = quotient
+    for position, extent in zip(positions, extents):
+        term = ctx.emit(mul, position, weight)
+        result = term if result is None else ctx.emit(add, result, term)
+        weight = ctx.emit(mul, weight, extent)
+    assert result is not None
+    return ctx.emit(add, result, ctx.emit(mul, rest, weight))
+
+
+@onnx_op("MaxPool", versions=(1,))
+def max_pool_1(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+) -> Output | tuple[Output, ...]:
+    """One output."""
+    return _max(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, crops=False), column_major=False)
+
+
+@onnx_op("MaxPool", versions=(8,))
+def max_pool_8(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    storage_order: int = 0,
+) -> Output | tuple[Output, ...]:
+    """Adds the indices, and the order in which they count."""
+    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, crops=False)
+    return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
+
+
+@onnx_op("MaxPool", versions=(10, 11, 12, 22))
+def max_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    storage_order: int = 0,
+    dilations: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> Output | tuple[Output, ...]:
+    """Adds ``dilations`` and ``ceil_mode``."""
+    # onnxruntime crops with dilations only; without, it refuses to.
+    crops = any(dilation != 1 for dilation in dilations or ())
+    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode, crops)
+    return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
+
+
+def _is_column_major(ctx: Context, storage_order: int) -> bool:
+    if storage_order not in (0, 1):
+        raise ctx.invalid(f"storage_order must be 0 or 1, but is {storage_order}")
+    return storage_order == 1
+
+
+# --- LpPool ---
+
+
+def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
+    """(sum of |x|^p)^(1/p) under each window, as a mean times the number of elements."""
+    if p <= 0:
+        raise ctx.invalid(f"p must be positive, but is {p}")
+    kind = x.element_type
+    wide = element_types.f32 if kind.bits < 32 else kind
+    values = in_type(ctx, x, wide)
+    powers = _raised(ctx, ctx.emit(elementwise.Abs1(), values), p)
+    placed = geometry.place(ctx, x)
+    none = [0] * len(geometry.axes)
+    layer = _average_layer(geometry, none, none, exclude=False)
+    if placed is not None:
+        padded = pad(ctx, powers, [q.begin for q in placed], [q.end + q.beyond for q in placed])
+        means = ctx.emit(layer, padded)
+    else:
+        windows = windows_at_execution(ctx, x, geometry)
+        zero = ctx.like(0, powers)
+        padded = windows.pad_beyond(ctx, windows.pad(ctx, powers, zero), zero)
+        means = windows.cut(ctx, ctx.emit(layer, padded))
+    sums = ctx.emit(elementwise.Multiply1(), means, ctx.like(math.prod(geometry.kernel), means))
+    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
+
+
+def _raised(ctx: Context, x: Output, exponent: float) -> Output:
+    return x if exponent == 1 else ctx.emit(elementwise.Power1(), x, ctx.like(exponent, x))
+
+
+@onnx_op("LpPool", versions=(1,))
+def lp_pool_1(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    p: float = 2.0,
+) -> Output:
+    """A fractional ``p``; without ``kernel_shape`` the window is the whole image."""
+    if kernel_shape is None:
+        if not x.shape.has_rank or not all(extent.is_static for extent in x.shape.dims[2:]):
+            raise ctx.invalid("kernel_shape is needed where the input's extents are not known")
+        kernel_shape = [extent.value for extent in x.shape.dims[2:]]
+    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad), p)
+
+
+@onnx_op("LpPool", versions=(2, 11))
+def lp_pool_2(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    p: int = 2,
+) -> Output:
+    """A whole ``p``."""
+    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad), p)
+
+
+@onnx_op("LpPool", versions=(18, 22))
+def lp_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    p: int = 2,
+    dilations: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> Output:
+    """Adds ``dilations`` and ``ceil_mode``."""
+    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode), p)
+
+
+# --- the global forms ---
+
+
+def _spatial_axes(ctx: Context, x: Output) -> Output:
+    if x.shape.has_rank:
+        if x.shape.rank < 2:
+            raise ctx.invalid(f"the input must have at least two dimensions, but has the shape {x.shape}")
+        return ctx.constant(np.arange(2, x.shape.rank))
+    extents = ctx.emit(generation.ShapeOf3(output_type="i64"), ctx.emit(generation.ShapeOf3(output_type="i64"), x))
+    rank = ctx.emit(movement.Squeeze1(), extents, ctx.constant([0]))
+    return ctx.emit(generation.Range4(output_type="i64"), ctx.constant(2), rank, ctx.constant(1))
+
+
+def _global(op_type: str, reduce: Callable[..., reduction.Reduction]) -> None:
+    def translate(ctx: Context, x: Output) -> Output:
+        return ctx.emit(reduce(keep_dims=True), x, _spatial_axes(ctx, x))
+
+    onnx_op(op_type, versions=(1, 22))(translate)
+
+
+_global("GlobalAveragePool", reduction.ReduceMean1)
+_global("GlobalMaxPool", reduction.ReduceMax1)
+
+
+@onnx_op("GlobalLpPool", versions=(1,))
+def global_lp_pool_1(ctx: Context, x: Output, *, p: float = 2.0) -> Output:
+    """(sum of |x|^p)^(1/p) over all spatial dimensions."""
+    if p <= 0:
+        raise ctx.invalid(f"p must be positive, but is {p}")
+    axes = _spatial_axes(ctx, x)
+    if p in (1, 2):
+        return ctx.emit((reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4)(keep_dims=True), x, axes)
+    kind = x.element_type
+    wide = in_type(ctx, x, element_types.f32 if kind.bits < 32 else kind)
+    powers = _raised(ctx, ctx.emit(elementwise.Abs1(), wide), p)
+    sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
+    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
+
+
+@onnx_op("GlobalLpPool", versions=(2, 22))
+def global_lp_pool(ctx: Context, x: Output, *, p: int = 2) -> Output:
+    """As the first version, for a whole ``p``."""
+    return global_lp_pool_1(ctx, x, p=p)

@@ -1,0 +1,406 @@
+"""ONNX's quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinearConv, QLinearMatMul.
+
+Everything is said in plain layers (Divide, Round, Add, Clamp, Convert), which give ONNX's numbers to
+the last step. Quantised weights stay quantised: a constant of their type, a Convert, a Subtract where
+there is a zero point, and a Multiply, which is what engines recognise as compressed weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.onnx_file.types import element_type_of
+from converter.operators.onnx.convolution import convolved
+from converter.operators.onnx.matmul import converted
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
+from ir_runtime.graph import Output
+from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, reduction
+from ir_runtime.shapes import normalize_axis
+
+_F32 = element_types.f32
+
+_GREATEST = {element_types.f8e4m3: 448.0, element_types.f8e5m2: 57344.0, element_types.f4e2m1: 6.0}
+"""The greatest finite number of each small float type."""
+
+
+# --- scales and zero points in the shape of the data ---
+
+
+def _fitted(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
+    """A scale or zero point, repeated so that it broadcasts with ``x``.
+
+    It is one number, one for each index along ``axis``, or with ``block_size`` one for that many.
+    """
+    rank = ctx.rank(value, "a scale or zero point")
+    if block_size:
+        return _repeated(ctx, value, x, axis, block_size)
+    if rank == 0:
+        return value
+    if rank > 1:
+        raise ctx.invalid(f"a scale or zero point must be a number or a list, but has the shape {value.shape}")
+    if value.shape[0].is_static and value.shape[0].value == 1:
+        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+    data_rank = ctx.rank(x, "the data")
+    at = normalize_axis(axis, data_rank)
+    if x.shape[at].merge(value.shape[0]) is None:
+        raise ctx.invalid(f"{value.shape[0]} scales or zero points were given for dimension {at} of {x.shape}")
+    if at == data_rank - 1:
+        return value
+    target = [1] * data_rank
+    target[at] = -1
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
+
+
+def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
+    if block_size < 0:
+        raise ctx.invalid(f"block_size must not be negative, but is {block_size}")
+    rank = ctx.rank(x, "the data")
+    at = normalize_axis(axis, rank)
+    if value.shape.rank != rank:
+        raise ctx.invalid(f"scales of blocks must have the {rank} dimensions of the data, but are {value.shape}")
+    extent = x.shape[at]
+    if extent.is_static:
+        blocks = -(-extent.value // block_size)
+        if not value.shape[at].contains(blocks):
+            raise ctx.invalid(f"{extent.value} elements have {blocks} blocks of {block_size}, not {value.shape[at]}")
+        return ctx.emit(
+            indexing.Gather8(), value, ctx.constant(np.arange(extent.value) // block_size), ctx.constant(at)
+        )
+    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    count = ctx.emit(indexing.Gather8(), shape, ctx.constant(at), ctx.constant(0))
+    # The places of the data, of which each block has as many in a row.
+    column = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), count, ctx.constant(1))
+    index = ctx.emit(elementwise.Divide1(m_pythondiv=False), column, ctx.constant(block_size))
+    return ctx.emit(indexing.Gather8(), value, index, ctx.constant(at))
+
+
+# --- the two directions ---
+
+
+def quantized(ctx: Context, ratio: Output, zero: Output | None, kind: ElementType, saturate: bool = True) -> Output:
+    """``ratio`` (data divided by their scale, in float32) as ``kind``: rounded, moved and limited."""
+    if kind.is_real:
+        if saturate and kind in _GREATEST:
+            ratio = ctx.emit(activation.Clamp1(min=-_GREATEST[kind], max=_GREATEST[kind]), ratio)
+        return converted(ctx, ratio, kind)
+    whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
+    if zero is not None:
+        whole = ctx.emit(elementwise.Add1(), whole, converted(ctx, zero, _F32))
+    low, high = _limits(kind)
+    return converted(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
+
+
+def _limits(kind: ElementType) -> tuple[float, float]:
+    if kind.is_signed:
+        return -float(1 << (kind.bits - 1)), float((1 << (kind.bits - 1)) - 1)
+    return 0.0, float((1 << kind.bits) - 1)
+
+
+def _is_zero(zero: Output | None) -> bool:
+    if zero is None:
+        return True
+    known = zero.type.constant
+    return known is not None and not known.astype(np.float32).any()
+
+
+def _quantize(
+    ctx: Context,
+    x: Output,
+    scale: Output,
+    zero: Output | None,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    saturate: int = 1,
+) -> Output:
+    kind = element_types.u8 if not output_dtype else element_type_of(output_dtype)
+    if zero is not None:
+        if output_dtype and zero.element_type is not kind:
+            raise ctx.invalid(f"output_dtype is {kind}, but the zero point is {zero.element_type}")
+        kind = zero.element_type
+    wide = converted(ctx, x, _F32)
+    ratio = ctx.emit(elementwise.Divide1(), wide, converted(ctx, _fitted(ctx, scale, x, axis, block_size), _F32))
+    moved = None if _is_zero(zero) or zero is None else _fitted(ctx, zero, x, axis, block_size)
+    return quantized(ctx, ratio, moved, kind, bool(saturate))
+
+
+def _dequantize(
+    ctx: Context,
+    x: Output,
+    scale: Output,
+    zero: Output | None,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Output:
+    kind = element_type_of(output_dtype) if output_dtype else scale.element_type
+    # Differences of 8 bits are exact in float16 and float32, others in float32 alone.
+    narrow = kind is element_types.f16 and scale.element_type is kind and x.element_type.bits <= 8
+    work = element_types.f16 if narrow and x.element_type.is_integral else _F32
+    if block_size and _is_in_whole_blocks(x, scale, axis, block_size):
+        return _dequantized_blocks(ctx, x, scale, zero, normalize_axis(axis, x.shape.rank), block_size, work, kind)
+    factor = converted(ctx, _fitted(ctx, scale, x, axis, block_size), work)
+    moved = None if _is_zero(zero) or zero is None else _fitted(ctx, zero, x, axis, block_size)
+    return converted(ctx, _rescaled(ctx, x, factor, moved, work), kind)
+
+
+def _rescaled(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
+    wide = converted(ctx, x, work)
+    if zero is not None:
+        wide = ctx.emit(elementwise.Subtract1(), wide, converted(ctx, zero, work))
+    return ctx.emit(elementwise.Multiply1(), wide, factor)
+
+
+def _is_in_whole_blocks(x: Output, scale: Output, axis: int, block_size: int) -> bool:
+    if not x.shape.is_static or not scale.shape.is_static or scale.shape.rank != x.shape.rank:
+        return False
+    at = normalize_axis(axis, x.shape.rank)
+    extents = list(x.shape.static())
+    whole = extents[at] % block_size == 0
+    extents[at] //= block_size
+    return whole and tuple(extents) == scale.shape.static()
+
+
+def _dequantized_blocks(
+    ctx: Context,
+    x: Output,
+    scale: Output,
+    zero: Output | None,
+    at: int,
+    block_size: int,
+    work: ElementType,
+    kind: ElementType,
+) -> Output:
+    """The blocks as a dimension of their own, so that neither scales nor zero points are repeated."""
+    extents = list(x.shape.static())
+    shown = [*extents[:at], extents[at] // block_size, block_size, *extents[at + 1 :]]
+
+    def apart(value: Output, shape: list[int]) -> Output:
+        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(shape))
+
+    single = [*shown[: at + 1], 1, *shown[at + 2 :]]
+    factor = converted(ctx, apart(scale, single), work)
+    moved = None if _is_zero(zero) or zero is None else apart(zero, single)
+    y = _rescaled(ctx, apart(x, shown), factor, moved, work)
+    return converted(ctx, apart(y, extents), kind)
+
+
+# --- QuantizeLinear ---
+
+
+@onnx_op("QuantizeLinear", versions=(10,))
+def quantize_tensor(ctx: Context, x: Output, y_scale: Output, y_zero_point: Output | None = None) -> Output:
+    """``saturate(round(x / y_scale) + y_zero_point)`` with one scale."""
+    return _quantize(ctx, x, y_scale, y_zero_point)
+
+
+@onnx_op("QuantizeLinear", versions=(13,))
+def quantize_axis(
+    ctx: Context, x: Output, y_scale: Output, y_zero_point: Output | None = None, *, axis: int = 1
+) -> Output:
+    """The same with one scale, or one for each index along ``axis``."""
+    return _quantize(ctx, x, y_scale, y_zero_point, axis)
+
+
+@onnx_op("QuantizeLinear", versions=(19,))
+def quantize_floats(
+    ctx: Context, x: Output, y_scale: Output, y_zero_point: Output | None = None, *, axis: int = 1, saturate: int = 1
+) -> Output:
+    """Adds float8 results, which ``saturate`` limits to the greatest finite number."""
+    return _quantize(ctx, x, y_scale, y_zero_point, axis, saturate=saturate)
+
+
+@onnx_op("QuantizeLinear", versions=(21,))
+def quantize_blocks(
+    ctx: Context,
+    x: Output,
+    y_scale: Output,
+    y_zero_point: Output | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    saturate: int = 1,
+) -> Output:
+    """Adds scales of blocks."""
+    return _quantize(ctx, x, y_scale, y_zero_point, axis, block_size, output_dtype, saturate)
+
+
+@onnx_op("QuantizeLinear", versions=(23, 24, 25, 28))
+def quantize(
+    ctx: Context,
+    x: Output,
+    y_scale: Output,
+    y_zero_point: Output | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Output:
+    """Adds the type to divide in, which is float32 here."""
+    if precision and element_type_of(precision) is not _F32:
+        raise ctx.unsupported(f"engines divide in f32, but precision asks for {element_type_of(precision)}")
+    return _quantize(ctx, x, y_scale, y_zero_point, axis, block_size, output_dtype, saturate)
+
+
+# --- DequantizeLinear ---
+
+
+@onnx_op("DequantizeLinear", versions=(10,))
+def dequantize_tensor(ctx: Context, x: Output, x_scale: Output, x_zero_point: Output | None = None) -> Output:
+    """``(x - x_zero_point) * x_scale`` with one scale."""
+    return _dequantize(ctx, x, x_scale, x_zero_point)
+
+
+@onnx_op("DequantizeLinear", versions=(13, 19))
+def dequantize_axis(
+    ctx: Context, x: Output, x_scale: Output, x_zero_point: Output | None = None, *, axis: int = 1
+) -> Output:
+    """The same with one scale, or one for each index along ``axis``."""
+    return _dequantize(ctx, x, x_scale, x_zero_point, axis)
+
+
+@onnx_op("DequantizeLinear", versions=(21,))
+def dequantize_blocks(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+) -> Output:
+    """Adds scales of blocks."""
+    return _dequantize(ctx, x, x_scale, x_zero_point, axis, block_size)
+
+
+@onnx_op("DequantizeLinear", versions=(23, 24, 25, 28))
+def dequantize(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Output:
+    """Adds a choice of the result's type."""
+    return _dequantize(ctx, x, x_scale, x_zero_point, axis, block_size, output_dtype)
+
+
+# --- DynamicQuantizeLinear ---
+
+
+@onnx_op("DynamicQuantizeLinear", versions=(11,))
+def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
+    """``x`` as u8 with the scale and zero point that its range, 0 included, asks for."""
+    flat = ctx.emit(movement.Reshape1(special_zero=False), x, ctx.constant([-1]))
+    nothing = ctx.like(0, x)
+    highest = ctx.emit(
+        elementwise.Maximum1(), ctx.emit(reduction.ReduceMax1(keep_dims=False), flat, ctx.constant([0])), nothing
+    )
+    lowest = ctx.emit(
+        elementwise.Minimum1(), ctx.emit(reduction.ReduceMin1(keep_dims=False), flat, ctx.constant([0])), nothing
+    )
+    span = ctx.emit(elementwise.Subtract1(), highest, lowest)
+    scale = ctx.emit(elementwise.Divide1(), span, ctx.like(255, x))
+    # All zero: any scale does, and this is onnxruntime's.
+    scale = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Equal1(), span, nothing), ctx.like(1, x), scale)
+    below = ctx.emit(elementwise.Divide1(), ctx.emit(elementwise.Subtract1(), nothing, lowest), scale)
+    zero = quantized(ctx, below, None, element_types.u8)
+    y = quantized(ctx, ctx.emit(elementwise.Divide1(), x, scale), zero, element_types.u8)
+    return y, scale, zero
+
+
+# --- products of quantised tensors ---
+
+
+def less_zero(ctx: Context, value: Output, zero: Output) -> Output:
+    wide = converted(ctx, value, _F32)
+    if _is_zero(zero):
+        return wide
+    return ctx.emit(elementwise.Subtract1(), wide, converted(ctx, zero, _F32))
+
+
+def requantized(
+    ctx: Context, total: Output, a_scale: Output, b_scale: Output, y_scale: Output, y_zero: Output
+) -> Output:
+    """``total`` times both scales over the output's, quantised."""
+    factor = ctx.emit(elementwise.Multiply1(), converted(ctx, a_scale, _F32), converted(ctx, b_scale, _F32))
+    factor = ctx.emit(elementwise.Divide1(), factor, converted(ctx, y_scale, _F32))
+    ratio = ctx.emit(elementwise.Multiply1(), total, factor)
+    return quantized(ctx, ratio, None if _is_zero(y_zero) else y_zero, y_zero.element_type)
+
+
+def _column(ctx: Context, value: Output) -> Output:
+    """One number a row, as a column; a single one fits both ways."""
+    if value.shape.has_rank and value.shape.rank == 1 and value.shape[0].high != 1:
+        return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([1]))
+    return value
+
+
+@onnx_op("QLinearMatMul", versions=(10, 21))
+def qlinear_mat_mul(
+    ctx: Context,
+    a: Output,
+    a_scale: Output,
+    a_zero_point: Output,
+    b: Output,
+    b_scale: Output,
+    b_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+) -> Output:
+    """The quantised product of quantised matrices; scales are one number, or one a row or column."""
+    left = less_zero(ctx, a, _column(ctx, a_zero_point))
+    right = less_zero(ctx, b, b_zero_point)
+    total = ctx.emit(matmul.MatMul1(), left, right)
+    return requantized(ctx, total, _column(ctx, a_scale), b_scale, y_scale, y_zero_point)
+
+
+@onnx_op("QLinearConv", versions=(10,))
+def qlinear_conv(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    w: Output,
+    w_scale: Output,
+    w_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    b: Output | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """The quantised convolution of quantised data and weights, whose scales may be one a filter."""
+    rank = ctx.rank(w, "the weights")
+
+    def along(value: Output, axis: int) -> Output:
+        if not value.shape.has_rank or value.shape.rank == 0 or value.shape[0].high == 1:
+            return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+        target = [1] * rank
+        target[axis] = -1
+        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
+
+    data = less_zero(ctx, x, along(x_zero_point, 1))
+    weights = less_zero(ctx, w, along(w_zero_point, 0))
+    total = convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)
+    if b is not None:
+        # As integers: a bias may have more digits than float32 holds.
+        whole = converted(ctx, total, element_types.i32)
+        total = converted(ctx, ctx.emit(elementwise.Add1(), whole, along(b, 1)), _F32)
+    return requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))

@@ -1,0 +1,434 @@
+"""ONNX's reductions: ReduceMean, ReduceSum, ReduceL1 and the rest of the family, ArgMax, ArgMin.
+
+Two things make them more than one IR layer each. OpenVINO's CPU plug-in adds integers as float32,
+so sums of 32- and 64-bit integers are made of narrow pieces whose sums float32 holds exactly. And it
+refuses a result of unknown rank, so a reduction over axes that a caller gives at execution keeps its
+dimensions first and drops them by a Reshape to a shape of known length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.lowering.layers import in_type
+from converter.lowering.shapes import counted, drop_dimensions, extent, extents, from_front, membership, rank_of
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, sorting
+from ir_runtime.shapes import normalize_axes, normalize_axis
+
+_INTEGERS = (element_types.i32, element_types.i64, element_types.u32, element_types.u64)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Which dimensions to reduce, and whether to keep them."""
+
+    output: Output
+    keep: bool
+    known: tuple[int, ...] | None
+    """Counted from the front, where they are known."""
+
+
+Body = Callable[[Context, Output, Axes], Output]
+"""Emits the reduction of ``data`` over ``axes``."""
+
+
+def _apply(ctx: Context, cls: type[reduction.Reduction], data: Output, axes: Axes) -> Output:
+    return ctx.emit(cls(keep_dims=axes.keep), data, axes.output)
+
+
+def _wide(kind: ElementType) -> ElementType:
+    """The float type in which sums and logarithms of ``kind`` neither overflow nor round early."""
+    if kind.is_integral:
+        return element_types.f64
+    return kind if kind.bits >= 32 else element_types.f32
+
+
+# --- sums of integers, exact in an engine that adds in float32 ---
+
+
+def _count(data: Output, axes: Axes) -> int | None:
+    """How many elements each sum has at most; None where that is not known."""
+    if not data.shape.has_rank:
+        return None
+    extents = [d for i, d in enumerate(data.shape) if axes.known is None or i in axes.known]
+    return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else None
+
+
+def _pieces(ctx: Context, data: Output, axes: Axes) -> tuple[list[Output], int]:
+    """Sums of the data's bits in groups, lowest first, and how many bits a group has.
+
+    Float32 holds whole numbers below 2^24 exactly, so a group is as wide as the number of summands
+    allows; one bit of room is left for the remainder of a division.
+    """
+    count = _count(data, axes)
+    width = 8 if count is None else max(1, min(12, 23 - max(1, count).bit_length()))
+    kind = data.element_type
+    sums = []
+    for shift in range(0, 32, width):
+        part = data
+        if shift:
+            part = ctx.emit(elementwise.BitwiseRightShift15(), data, ctx.like(shift, data))
+        # The topmost group carries the sign, and whatever a 64-bit number has above 32 bits.
+        if shift + width < 32:
+            part = ctx.emit(elementwise.BitwiseAnd13(), part, ctx.like((1 << width) - 1, data))
+        elif kind is element_types.u32:
+            part = ctx.emit(elementwise.BitwiseAnd13(), part, ctx.like((1 << (32 - shift)) - 1, data))
+        sums.append(_apply(ctx, reduction.ReduceSum1, part, axes))
+    return sums, width
+
+
+def _shifted_up(ctx: Context, data: Output, bits: int) -> Output:
+    # A shift, because the CPU plug-in fuses Multiply and Add of integers into a product it gets wrong.
+    return ctx.emit(elementwise.BitwiseLeftShift15(), data, ctx.like(bits, data))
+
+
+def _combine(ctx: Context, pieces: Sequence[Output], width: int) -> Output:
+    total = pieces[0]
+    for index, piece in enumerate(pieces[1:], 1):
+        scaled = _shifted_up(ctx, piece, index * width)
+        total = ctx.emit(elementwise.Add1(), total, scaled)
+    return total
+
+
+def _integer_sum(ctx: Context, data: Output, axes: Axes) -> Output:
+    pieces, width = _pieces(ctx, data, axes)
+    return _combine(ctx, pieces, width)
+
+
+def _integer_mean(ctx: Context, data: Output, axes: Axes) -> Output:
+    """Long division of the sum by the count, from the highest group of bits; rounds towards zero."""
+    pieces, width = _pieces(ctx, data, axes)
+    count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
+    zero = ctx.like(0, data)
+    one = ctx.like(1, data)
+    quotients: list[Output] = []
+    rest: Output | None = None
+    for piece in reversed(pieces):
+        if rest is not None:
+            piece = ctx.emit(elementwise.Add1(), _shifted_up(ctx, rest, width), piece)
+        quotient = ctx.emit(elementwise.Divide1(m_pythondiv=False), piece, count)
+        rest = ctx.emit(elementwise.Subtract1(), piece, ctx.emit(elementwise.Multiply1(), quotient, count))
+        if data.element_type.is_signed:
+            # Round down: a negative remainder borrows one count.
+            negative = ctx.emit(elementwise.Less1(), rest, zero)
+            quotient = ctx.emit(
+                elementwise.Select1(), negative, ctx.emit(elementwise.Subtract1(), quotient, one), quotient
+            )
+            rest = ctx.emit(elementwise.Select1(), negative, ctx.emit(elementwise.Add1(), rest, count), rest)
+        quotients.insert(0, quotient)
+    mean = _combine(ctx, quotients, width)
+    if not data.element_type.is_signed:
+        return mean
+    assert rest is not None
+    below = ctx.emit(elementwise.Less1(), mean, zero)
+    inexact = ctx.emit(elementwise.Greater1(), rest, zero)
+    up = ctx.emit(elementwise.LogicalAnd1(), below, inexact)
+    return ctx.emit(elementwise.Select1(), up, ctx.emit(elementwise.Add1(), mean, one), mean)
+
+
+def _element_count(ctx: Context, data: Output, axes: Axes) -> Output:
+    """How many elements each result is made from, as i64."""
+    chosen = ctx.emit(indexing.Gather8(), extents(ctx, data), axes.output, ctx.constant(0))
+    if chosen.shape.has_rank and chosen.shape.rank == 0:
+        return chosen
+    return ctx.emit(reduction.ReduceProd1(), chosen, ctx.constant([0]))
+
+
+def _integer_extreme(ctx: Context, data: Output, axes: Axes, cls: type[reduction.Reduction], other: int) -> Output:
+    """The extreme of the upper bits first, then of the lower bits of those elements that have it."""
+    kept = Axes(axes.output, True, axes.known)
+    sixteen, mask = ctx.like(16, data), ctx.like(0xFFFF, data)
+    high = ctx.emit(elementwise.BitwiseRightShift15(), data, sixteen)
+    if data.element_type is element_types.u32:
+        high = ctx.emit(elementwise.BitwiseAnd13(), high, mask)
+    best = _apply(ctx, cls, high, kept)
+    low = ctx.emit(elementwise.BitwiseAnd13(), data, mask)
+    candidates = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Equal1(), high, best), low, ctx.like(other, data))
+    rest = _apply(ctx, cls, candidates, axes)
+    if not axes.keep:
+        best = _apply(ctx, cls, high, axes)
+    return ctx.emit(elementwise.Add1(), _shifted_up(ctx, best, 16), rest)
+
+
+# --- the members of the family ---
+
+
+def _sum(ctx: Context, data: Output, axes: Axes) -> Output:
+    if data.element_type in _INTEGERS:
+        return _integer_sum(ctx, data, axes)
+    return _apply(ctx, reduction.ReduceSum1, data, axes)
+
+
+def _mean(ctx: Context, data: Output, axes: Axes) -> Output:
+    if data.element_type in _INTEGERS:
+        return _integer_mean(ctx, data, axes)
+    mean = _apply(ctx, reduction.ReduceMean1, data, axes)
+    if not _may_be_empty(data, axes):
+        return mean
+    # The CPU plug-in says 0 for the mean of nothing; 0/count is NaN just then, and 0 otherwise.
+    count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
+    return ctx.emit(elementwise.Add1(), mean, ctx.emit(elementwise.Divide1(), ctx.like(0, data), count))
+
+
+def _may_be_empty(data: Output, axes: Axes) -> bool:
+    if not data.shape.has_rank:
+        return True
+    return any(d.low == 0 for i, d in enumerate(data.shape) if axes.known is None or i in axes.known)
+
+
+def _prod(ctx: Context, data: Output, axes: Axes) -> Output:
+    return _apply(ctx, reduction.ReduceProd1, data, axes)
+
+
+def _l1(ctx: Context, data: Output, axes: Axes) -> Output:
+    if data.element_type in _INTEGERS:
+        return _integer_sum(ctx, _absolute(ctx, data), axes)
+    return _apply(ctx, reduction.ReduceL1_4, data, axes)
+
+
+def _absolute(ctx: Context, data: Output) -> Output:
+    return ctx.emit(elementwise.Abs1(), data) if data.element_type.is_signed else data
+
+
+def _l2(ctx: Context, data: Output, axes: Axes) -> Output:
+    values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_integral else data
+    return in_type(ctx, _apply(ctx, reduction.ReduceL2_4, values, axes), data.element_type)
+
+
+def _sum_square(ctx: Context, data: Output, axes: Axes) -> Output:
+    if data.element_type in _INTEGERS:
+        return _integer_sum(ctx, ctx.emit(elementwise.Multiply1(), data, data), axes)
+    values = in_type(ctx, data, _wide(data.element_type))
+    squares = ctx.emit(elementwise.Multiply1(), values, values)
+    return in_type(ctx, _apply(ctx, reduction.ReduceSum1, squares, axes), data.element_type)
+
+
+def _log_sum(ctx: Context, data: Output, axes: Axes) -> Output:
+    values = in_type(ctx, data, _wide(data.element_type))
+    total = _apply(ctx, reduction.ReduceSum1, values, axes)
+    return in_type(ctx, ctx.emit(elementwise.Log1(), total), data.element_type)
+
+
+def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
+    """log(sum(exp(x - m))) + m with the maximum m, so that nothing overflows; m = 0 where infinite."""
+    values = in_type(ctx, data, _wide(data.element_type))
+    kept = Axes(axes.output, True, axes.known)
+    greatest = _apply(ctx, reduction.ReduceMax1, values, kept)
+    infinite = ctx.emit(elementwise.IsInf10(), greatest)
+    shift = ctx.emit(elementwise.Select1(), infinite, ctx.like(0, values), greatest)
+    powers = ctx.emit(elementwise.Exp1(), ctx.emit(elementwise.Subtract1(), values, shift))
+    logs = ctx.emit(elementwise.Log1(), _apply(ctx, reduction.ReduceSum1, powers, kept))
+    result = ctx.emit(elementwise.Add1(), logs, shift)
+    if not axes.keep:
+        # Every reduced dimension has extent 1 by now, so any reduction drops it without elementwise.
+        result = _apply(ctx, reduction.ReduceMax1, result, axes)
+    return in_type(ctx, result, data.element_type)
+
+
+def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction], other: int) -> Body:
+    def body(ctx: Context, data: Output, axes: Axes) -> Output:
+        if data.element_type is element_types.boolean:
+            if axes.known is not None:
+                return _apply(ctx, logical, data, axes)
+            # The CPU plug-in runs a logical reduction only over axes it knows beforehand.
+            numbers = _apply(ctx, cls, in_type(ctx, data, element_types.i32), axes)
+            return ctx.emit(elementwise.Greater1(), numbers, ctx.constant(0, "i32"))
+        if data.element_type in _INTEGERS:
+            return _integer_extreme(ctx, data, axes, cls, other)
+        return _apply(ctx, cls, data, axes)
+
+    return body
+
+
+_max = _extreme(reduction.ReduceMax1, reduction.ReduceLogicalOr1, 0)
+_min = _extreme(reduction.ReduceMin1, reduction.ReduceLogicalAnd1, 0xFFFF)
+
+
+# --- what happens to each element where nothing is reduced ---
+
+
+def _same(ctx: Context, data: Output) -> Output:
+    return data
+
+
+def _square(ctx: Context, data: Output) -> Output:
+    return ctx.emit(elementwise.Multiply1(), data, data)
+
+
+def _log(ctx: Context, data: Output) -> Output:
+    values = in_type(ctx, data, _wide(data.element_type))
+    return in_type(ctx, ctx.emit(elementwise.Log1(), values), data.element_type)
+
+
+# --- axes, and the shared frame around every member ---
+
+
+def _all_axes(ctx: Context, data: Output) -> Output:
+    if data.shape.has_rank:
+        return ctx.constant(np.arange(data.shape.rank))
+    return counted(ctx, rank_of(ctx, data))
+
+
+def _identity_value(name: str, kind: ElementType) -> object:
+    """What reducing no elements at all gives."""
+    if kind is element_types.boolean:
+        return name == "ReduceMin"
+    lowest, highest, nothing = -np.inf, np.inf, np.nan
+    if not kind.is_real:
+        info = np.iinfo(kind.dtype)
+        lowest, highest, nothing = info.min, info.max, 0
+    return {
+        "ReduceMean": nothing,
+        "ReduceProd": 1,
+        "ReduceMax": lowest,
+        "ReduceMin": highest,
+        "ReduceLogSum": lowest,
+        "ReduceLogSumExp": lowest,
+    }.get(name, 0)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One operator of the family: how it reduces, and what it does where nothing is reduced."""
+
+    name: str
+    body: Body
+    unreduced: Callable[[Context, Output], Output] = _same
+
+    def reduce(self, ctx: Context, data: Output, axes: Output | None, keep: bool, noop: bool) -> Output:
+        if axes is None or axes.shape.element_count().high == 0:
+            if noop:
+                return self.unreduced(ctx, data)
+            axes = _all_axes(ctx, data)
+        known = axes.type.constant
+        if known is None:
+            return self._at_execution(ctx, data, axes, keep, noop)
+        if not data.shape.has_rank:
+            return self.body(ctx, data, Axes(axes, keep, None))
+        front = tuple(sorted(normalize_axes(known.reshape(-1).tolist(), data.shape.rank)))
+        if not front:
+            return self.unreduced(ctx, data)
+        plain = known.shape == (len(front),) and tuple(known.tolist()) == front
+        reduced = Axes(axes if plain else ctx.constant(front), keep, front)
+        return self._reduced(ctx, data, reduced)
+
+    def _reduced(self, ctx: Context, data: Output, axes: Axes) -> Output:
+        """The body, or what it means to reduce no elements: engines have answers of their own to that."""
+        empty = data.shape.has_rank and any(
+            extent.high == 0 for i, extent in enumerate(data.shape) if axes.known is None or i in axes.known
+        )
+        if not empty:
+            return self.body(ctx, data, axes)
+        numbers = in_type(ctx, data, element_types.i32)
+        shaped = _apply(ctx, reduction.ReduceSum1, numbers, axes)
+        value = ctx.like(_identity_value(self.name, data.element_type), data)
+        return ctx.emit(movement.Broadcast3(mode="numpy"), value, extents(ctx, shaped))
+
+    def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
+        """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""
+        one = ctx.constant([1])
+        more = ctx.emit(elementwise.Add1(), from_front(ctx, axes, rank_of(ctx, data)), one)
+        more = ctx.emit(movement.Concat1(axis=0), ctx.constant([0]), more)
+        longer = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([0]))
+        return ctx.emit(movement.Squeeze1(), self._reduced(ctx, longer, Axes(more, True, None)), ctx.constant([0]))
+
+    def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
+        """Axes that are only known at execution; their number may be known."""
+        if axes.shape.has_rank and axes.shape.rank != 1:
+            raise ctx.invalid(f"axes must be a list, but have the shape {axes.shape}")
+        axes = in_type(ctx, axes, element_types.i64)
+        number = axes.shape.element_count()
+        if number.low == 0 and not noop:
+            axes = _all_if_none(ctx, data, axes)
+        if number.low == 0 and noop:
+            kept = self._with_one_axis_more(ctx, data, axes)
+            return kept if keep else ctx.emit(movement.Squeeze1(), kept, axes)
+        # The CPU plug-in refuses some 16-bit reductions over axes that it does not know beforehand.
+        values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
+        kept = in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
+        if keep:
+            return kept
+        return drop_dimensions(ctx, kept, axes)
+
+
+def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
+    """``axes``, or every dimension where there are none at execution."""
+    member = membership(ctx, rank_of(ctx, data), axes)
+    some = ctx.emit(reduction.ReduceMax1(keep_dims=True), member, ctx.constant([0]))
+    chosen = ctx.emit(
+        elementwise.Select1(), ctx.emit(elementwise.Equal1(), some, ctx.constant([0])), ctx.constant([1]), member
+    )
+    found = ctx.emit(indexing.NonZero3(output_type="i64"), chosen)
+    return ctx.emit(movement.Squeeze1(), found, ctx.constant([0]))
+
+
+def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[int]) -> None:
+    def with_attribute(ctx: Context, data: Output, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Output:
+        given = None if axes is None else ctx.constant(axes)
+        return member.reduce(ctx, data, given, bool(keepdims), noop=False)
+
+    def with_input(
+        ctx: Context,
+        data: Output,
+        axes: Output | None = None,
+        *,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Output:
+        return member.reduce(ctx, data, axes, bool(keepdims), bool(noop_with_empty_axes))
+
+    onnx_op(member.name, versions=by_attribute)(with_attribute)
+    onnx_op(member.name, versions=by_input)(with_input)
+
+
+_FIRST = (1, 11, 13)
+
+_register(_Member("ReduceMean", _mean), _FIRST, (18,))
+_register(_Member("ReduceSum", _sum), (1, 11), (13,))
+_register(_Member("ReduceProd", _prod), _FIRST, (18,))
+_register(_Member("ReduceL1", _l1, _absolute), _FIRST, (18,))
+_register(_Member("ReduceL2", _l2, _absolute), _FIRST, (18,))
+_register(_Member("ReduceSumSquare", _sum_square, _square), _FIRST, (18,))
+_register(_Member("ReduceLogSum", _log_sum, _log), _FIRST, (18, 28))
+_register(_Member("ReduceLogSumExp", _log_sum_exp), _FIRST, (18, 28))
+_register(_Member("ReduceMax", _max), (1, 11, 12, 13), (18, 20))
+_register(_Member("ReduceMin", _min), (1, 11, 12, 13), (18, 20))
+
+
+def _arg_extreme(name: str, mode: str) -> None:
+    def earlier(ctx: Context, data: Output, *, axis: int = 0, keepdims: int = 1) -> Output:
+        return later(ctx, data, axis=axis, keepdims=keepdims)
+
+    def later(ctx: Context, data: Output, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Output:
+        """The index of the extreme along ``axis``; of equal ones the first, or the last."""
+        rank = ctx.rank(data, "the data")
+        at = normalize_axis(axis, rank)
+        source = _reversed(ctx, data, at) if select_last_index else data
+        op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type="i64", stable=True)
+        found = ctx.emit_all(op, source, ctx.constant(1))[1]
+        if select_last_index:
+            last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, at), ctx.constant(1))
+            found = ctx.emit(elementwise.Subtract1(), last, found)
+        return found if keepdims else ctx.emit(movement.Squeeze1(), found, ctx.constant([at]))
+
+    onnx_op(name, versions=(1, 11))(earlier)
+    onnx_op(name, versions=(12, 13))(later)
+
+
+def _reversed(ctx: Context, data: Output, axis: int) -> Output:
+    last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, axis), ctx.constant(1))
+    numbers = ctx.emit(generation.Range4(output_type="i64"), last, ctx.constant(-1), ctx.constant(-1))
+    return ctx.emit(indexing.Gather8(), data, numbers, ctx.constant(axis))
+
+
+_arg_extreme("ArgMax", "max")
+_arg_extreme("ArgMin", "min")

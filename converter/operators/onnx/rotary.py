@@ -1,0 +1,150 @@
+"""RotaryEmbedding, of ONNX and of onnxruntime: heads turned by angles that depend on their position.
+
+Letters in shapes: b batches, s positions, n heads, h numbers a head.
+https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from converter.lowering.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
+from converter.lowering.shapes import counted, extent
+from converter.operators.microsoft.fused import MICROSOFT
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import indexing
+
+
+def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output:
+    """What the cache holds for places ``[b, s]`` or ``[s]``, with an extent of 1 for the heads."""
+    found = ctx.emit(indexing.Gather8(), cache, places, ctx.constant(0))
+    if places.shape.rank == 1:
+        found = unsqueeze(ctx, found, 0)
+    return unsqueeze(ctx, found, heads_at)
+
+
+def rotated(ctx: Context, x: Output, cos: Output, sin: Output, half: int, interleaved: bool) -> Output:
+    """The first 2 ``half`` numbers of each head as points of a plane, turned; others stay.
+
+    A point's two numbers are neighbours if ``interleaved``, else ``half`` apart.
+    """
+    if interleaved:
+        first, second = (cut(ctx, x, start, 2 * half, 3, 2) for start in (0, 1))
+    else:
+        first, second = cut(ctx, x, 0, half, 3), cut(ctx, x, half, 2 * half, 3)
+    real = subtract(ctx, multiply(ctx, first, cos), multiply(ctx, second, sin))
+    imaginary = add(ctx, multiply(ctx, second, cos), multiply(ctx, first, sin))
+    if interleaved:
+        pairs = concat(ctx, 4, unsqueeze(ctx, real, 4), unsqueeze(ctx, imaginary, 4))
+        made = reshape(ctx, pairs, [0, 0, 0, -1])
+    else:
+        made = concat(ctx, 3, real, imaginary)
+    width = x.shape[3]
+    if width.is_static and width.value == 2 * half:
+        return made
+    return concat(ctx, 3, made, cut(ctx, x, 2 * half, None, 3))
+
+
+def half_of(ctx: Context, cache: Output) -> int:
+    """How many angles onnxruntime's cache holds for each position."""
+    if ctx.rank(cache, "cos_cache") != 2 or not cache.shape[1].is_static:
+        raise ctx.unsupported(f"cos_cache must have two dimensions, the second known, but is {cache.shape}")
+    return cache.shape[1].value
+
+
+@onnx_op("RotaryEmbedding", domain=MICROSOFT, versions=(1,))
+def rotary_embedding(
+    ctx: Context,
+    x: Output,
+    position_ids: Output,
+    cos_cache: Output,
+    sin_cache: Output,
+    *,
+    interleaved: int | None = None,
+    is_packed_batching: int | None = None,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int | None = None,
+    scale: float | None = None,
+) -> Output:
+    """``[b, s, n h]`` or ``[b, n, s, h]``, each head turned by the angles of its position.
+
+    ``position_ids`` are ``[b, s]``, or one number that the first position has.
+    """
+    if scale not in (None, 1.0):
+        raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel leaves alone, is not supported")
+    if is_packed_batching:
+        raise ctx.unsupported("packed batches are not supported")
+    half, rank = half_of(ctx, cos_cache), ctx.rank(x, "the input")
+    if rank not in (3, 4):
+        raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
+    if rotary_embedding_dim and not num_heads and rank == 3:
+        raise ctx.invalid("rotary_embedding_dim needs num_heads")
+    if rotary_embedding_dim and rotary_embedding_dim != 2 * half:
+        raise ctx.invalid(f"rotary_embedding_dim is {rotary_embedding_dim}, but cos_cache has {half} angles")
+    data, heads_at, sequence_at = x, 1, 2
+    if rank == 3:
+        shape = [0, 0, num_heads, -1] if rotary_embedding_dim and num_heads else [0, 0, -1, 2 * half]
+        data, heads_at, sequence_at = reshape(ctx, x, shape), 2, 1
+    places = position_ids
+    if ctx.rank(position_ids, "position_ids") == 1:
+        numbers = in_type(ctx, counted(ctx, extent(ctx, x, sequence_at)), position_ids.element_type)
+        places = add(ctx, numbers, position_ids)
+    cos, sin = (angles(ctx, cache, places, heads_at) for cache in (cos_cache, sin_cache))
+    made = rotated(ctx, data, cos, sin, half, bool(interleaved))
+    return made if rank == 4 else reshape(ctx, made, [0, 0, -1])
+
+
+@onnx_op("RotaryEmbedding", versions=(23,))
+def rotary_embedding_23(
+    ctx: Context,
+    x: Output,
+    cos_cache: Output,
+    sin_cache: Output,
+    position_ids: Output | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Output:
+    """``[b, s, n h]`` or ``[b, n, s, h]``, the first ``rotary_embedding_dim`` numbers of each head turned.
+
+    The caches hold one row for each position if ``position_ids`` ``[b, s]`` are given, else they are
+    ``[b, s, angles]``.
+    """
+    rank = ctx.rank(x, "the input")
+    if rank not in (3, 4):
+        raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
+    if rank == 3 and num_heads < 1:
+        raise ctx.invalid("num_heads is required where the input has 3 dimensions")
+    data = x if rank == 4 else reshape(ctx, x, [0, 0, num_heads, -1])
+    cache_rank = 3 if position_ids is None else 2
+    for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
+        if ctx.rank(cache, name) != cache_rank:
+            with_ids = "without" if position_ids is None else "with"
+            raise ctx.invalid(f"{name} must have {cache_rank} dimensions {with_ids} position_ids, but is {cache.shape}")
+    half = _angles_of(ctx, data, cos_cache, rotary_embedding_dim)
+    if any(not cache.shape[-1].contains(half) for cache in (cos_cache, sin_cache)):
+        raise ctx.invalid(
+            f"the caches must hold {half} angles for each position, but are {cos_cache.shape} and {sin_cache.shape}"
+        )
+    heads_at = 2 if rank == 3 else 1
+    if position_ids is None:
+        cos, sin = (unsqueeze(ctx, cache, heads_at) for cache in (cos_cache, sin_cache))
+    else:
+        cos, sin = (angles(ctx, cache, position_ids, heads_at) for cache in (cos_cache, sin_cache))
+    made = rotated(ctx, data, cos, sin, half, bool(interleaved))
+    return made if rank == 4 else reshape(ctx, made, [0, 0, -1])
+
+
+def _angles_of(ctx: Context, data: Output, cache: Output, turned: int) -> int:
+    """Half the number of what is turned in each head."""
+    width = data.shape[3]
+    if not turned and not width.is_static:
+        if not cache.shape[-1].is_static:
+            raise ctx.unsupported("the size of a head or of the caches must be known while converting, but is not")
+        return cache.shape[-1].value
+    turned = turned or width.value
+    if turned % 2 or (width.is_static and turned > width.value):
+        raise ctx.invalid(f"an even part of each head is turned, but {turned} of {width} numbers are asked for")
+    return turned // 2

@@ -1,0 +1,34 @@
+"""ONNX's Shape and Size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.lowering.shapes import extents, part_of, product
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import reduction
+
+
+@onnx_op("Shape", versions=(1, 13))
+def shape_1(ctx: Context, data: Output) -> Output:
+    """The extents of all dimensions."""
+    return extents(ctx, data)
+
+
+@onnx_op("Shape", versions=(15, 19, 21, 23, 24, 25))
+def shape_15(ctx: Context, data: Output, *, start: int = 0, end: int | None = None) -> Output:
+    """The extents from dimension ``start`` up to, but without, ``end``; both are clipped to the rank."""
+    shape = extents(ctx, data)
+    if start == 0 and end is None:
+        return shape
+    return part_of(ctx, shape, start, np.iinfo(np.int64).max if end is None else end)
+
+
+@onnx_op("Size", versions=(1, 13, 19, 21, 23, 24, 25))
+def size_1(ctx: Context, data: Output) -> Output:
+    """The number of elements, a scalar."""
+    if data.shape.has_rank:
+        return product(ctx, data, range(data.shape.rank))
+    return ctx.emit(reduction.ReduceProd1(), extents(ctx, data), ctx.constant([0]))

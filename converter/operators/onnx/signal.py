@@ -1,0 +1,191 @@
+"""ONNX's Fourier transforms: DFT and STFT."""
+
+from __future__ import annotations
+
+from converter.lowering.layers import in_type
+from converter.lowering.shapes import as_i64, as_list, as_scalar, counted, extent, extents, from_front, joined, part_of
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime import element_types
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, generation, indexing, movement, padding, signal
+from ir_runtime.shapes import normalize_axis
+
+
+@onnx_op("DFT", versions=(17,))
+def dft_17(
+    ctx: Context, data: Output, dft_length: Output | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+) -> Output:
+    """The transform along ``axis`` of real ``[..., 1]`` or complex ``[..., 2]`` data."""
+    return _dft(ctx, data, dft_length, axis, bool(inverse), bool(onesided))
+
+
+@onnx_op("DFT", versions=(20,))
+def dft_20(
+    ctx: Context,
+    data: Output,
+    dft_length: Output | None = None,
+    axis: Output | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Output:
+    """As before, with the axis from an input."""
+    known = None if axis is None else as_scalar(ctx, axis, "axis").type.constant
+    if axis is None or known is not None:
+        return _dft(ctx, data, dft_length, -2 if known is None else int(known), bool(inverse), bool(onesided))
+    # The dimensions before the axis become one, and so do those behind it.
+    rank = ctx.rank(data, "the data")
+    if rank < 2:
+        raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    parts = _parts(ctx, data)
+    at = as_list(ctx, from_front(ctx, as_i64(ctx, axis), ctx.constant(rank)))
+    places, shape = ctx.constant(list(range(rank))), extents(ctx, data)
+    ahead = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Less1(), places, at), shape, ctx.constant(1))
+    before = ctx.constant([1])
+    for i in range(rank - 1):
+        before = ctx.emit(elementwise.Multiply1(), before, part_of(ctx, ahead, i, i + 1))
+    along = ctx.emit(indexing.Gather8(), shape, at, ctx.constant(0))
+    four = joined(ctx, [before, along, ctx.constant([-1, parts])])
+    folded = ctx.emit(movement.Reshape1(special_zero=False), data, four)
+    found = _dft(ctx, folded, dft_length, 1, bool(inverse), bool(onesided))
+    is_axis = ctx.emit(elementwise.Equal1(), places, at)
+    target = ctx.emit(elementwise.Select1(), is_axis, extent(ctx, found, 1), shape)
+    last = extent(ctx, found, 3)
+    target = joined(ctx, [part_of(ctx, target, 0, rank - 1), last])
+    return ctx.emit(movement.Reshape1(special_zero=False), found, target)
+
+
+def _parts(ctx: Context, data: Output) -> int:
+    """1 for real data, 2 for complex."""
+    parts = data.shape[-1]
+    if not parts.is_static:
+        raise ctx.unsupported("whether the data are real or complex, their last extent, must be known while converting")
+    if parts.value not in (1, 2):
+        raise ctx.invalid(f"the last dimension must be 1 (real) or 2 (complex), but the shape is {data.shape}")
+    return parts.value
+
+
+def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: bool, onesided: bool) -> Output:
+    rank = ctx.rank(data, "the data")
+    if rank < 2:
+        raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    at = normalize_axis(axis, rank)
+    if at == rank - 1:
+        raise ctx.invalid(f"axis {axis} is the last one, which holds the parts of complex numbers")
+    kind = data.element_type
+    if kind in (element_types.f16, element_types.bf16):
+        data = in_type(ctx, data, element_types.f32)
+    size = None if length is None else as_i64(ctx, as_list(ctx, as_scalar(ctx, length, "dft_length")))
+    found = _transform(ctx, data, _parts(ctx, data), size, at, inverse, onesided)
+    return found if kind.is_dynamic else in_type(ctx, found, kind)
+
+
+def _transform(
+    ctx: Context, data: Output, parts: int, size: Output | None, axis: int, inverse: bool, onesided: bool
+) -> Output:
+    """The transform of ``[..., parts]`` along ``axis``, its length being ``size`` (a list of one)."""
+    if data.element_type is element_types.f64:
+        raise ctx.unsupported("the IR's Fourier transforms take f32 at most, and the data are f64")
+    axes = ctx.constant([axis])
+    last = ctx.constant([-1])
+    sizes = [] if size is None else [size]
+    if onesided and not inverse:
+        if parts != 1:
+            raise ctx.invalid("a one-sided transform wants real data, but the last extent is 2")
+        real = ctx.emit(movement.Squeeze1(), data, last)
+        # The CPU plug-in can cut this transform's signal, but not fill it up.
+        return ctx.emit(signal.RDFT9(), _filled(ctx, real, axis, size), axes, *sizes)
+    if parts == 1:
+        zero = ctx.emit(elementwise.Multiply1(), data, ctx.like(0, data))
+        data = ctx.emit(movement.Concat1(axis=data.shape.rank - 1), data, zero)
+    if not onesided:
+        return ctx.emit(signal.IDFT7() if inverse else signal.DFT7(), data, axes, *sizes)
+    if parts == 1:
+        raise ctx.invalid("a one-sided inverse transform wants complex data, but the last extent is 1")
+    if size is not None:
+        half = ctx.emit(elementwise.BitwiseRightShift15(), size, ctx.constant(1))
+        data = _filled(ctx, data, axis, ctx.emit(elementwise.Add1(), half, ctx.constant(1)))
+    return ctx.emit(movement.Unsqueeze1(), ctx.emit(signal.IRDFT9(), data, axes, *sizes), last)
+
+
+def _filled(ctx: Context, data: Output, axis: int, size: Output | None) -> Output:
+    """``data`` with zeros behind it along ``axis`` where it is shorter than ``size``."""
+    if size is None:
+        return data
+    known, there = size.type.constant, data.shape[axis]
+    if known is not None and there.low >= int(known.reshape(-1)[0]):
+        return data
+    missing = ctx.emit(elementwise.Subtract1(), size, extent(ctx, data, axis))
+    missing = ctx.emit(elementwise.Maximum1(), missing, ctx.constant(0))
+    before, behind = axis, data.shape.rank - axis - 1
+    ends = joined(ctx, [ctx.constant([0] * before), missing, ctx.constant([0] * behind)])
+    return ctx.emit(padding.Pad12(), data, ctx.constant([0] * data.shape.rank), ends, ctx.like(0, data))
+
+
+@onnx_op("STFT", versions=(17,))
+def stft(
+    ctx: Context,
+    data: Output,
+    frame_step: Output,
+    window: Output | None = None,
+    frame_length: Output | None = None,
+    *,
+    onesided: int = 1,
+) -> Output:
+    """Transforms of the windowed frames of signals ``[batch, length, 1 or 2]``: ``[batch, frames, bins, 2]``.
+
+    Files in use have real signals as ``[batch, length]``, too, and onnxruntime takes them.
+    """
+    if ctx.rank(data, "the signals") == 2:
+        data = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([2]))
+    if data.shape.rank != 3:
+        raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
+    parts = _parts(ctx, data)
+    kind = data.element_type
+    if kind in (element_types.f16, element_types.bf16):
+        data = in_type(ctx, data, element_types.f32)
+    step = as_i64(ctx, as_scalar(ctx, frame_step, "frame_step"))
+    size = _frame_size(ctx, data, window, frame_length)
+    weights = _window(ctx, data, window, size)
+    if onesided and parts == 1:
+        flat = ctx.emit(movement.Squeeze1(), data, ctx.constant([2]))
+        found = ctx.emit(signal.STFT15(), flat, weights, size, step)
+    elif onesided:
+        raise ctx.invalid("a one-sided transform wants real signals, but the last extent is 2")
+    else:
+        frames = _frames(ctx, data, size, step)
+        shape = joined(ctx, [size, ctx.constant(1)])
+        scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
+        framed = ctx.emit(elementwise.Multiply1(), frames, scale)
+        found = _transform(ctx, framed, parts, None, 2, inverse=False, onesided=False)
+    return found if kind.is_dynamic else in_type(ctx, found, kind)
+
+
+def _frame_size(ctx: Context, data: Output, window: Output | None, frame_length: Output | None) -> Output:
+    """The length of a frame, a scalar: as given, or that of the window, or the whole signal."""
+    if frame_length is not None:
+        size = as_i64(ctx, as_scalar(ctx, frame_length, "frame_length"))
+        known = size.type.constant
+        if window is not None and known is not None and not window.shape.element_count().contains(int(known)):
+            raise ctx.invalid(f"the window has the shape {window.shape}, but frame_length is {int(known)}")
+        return size
+    return extent(ctx, data, 1) if window is None else extent(ctx, window, 0)
+
+
+def _window(ctx: Context, data: Output, window: Output | None, size: Output) -> Output:
+    if window is None:
+        return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, data), as_list(ctx, size))
+    if window.shape.has_rank and window.shape.rank != 1:
+        raise ctx.invalid(f"the window must be a list, but has the shape {window.shape}")
+    return window if data.element_type.is_dynamic else in_type(ctx, window, data.element_type)
+
+
+def _frames(ctx: Context, data: Output, size: Output, step: Output) -> Output:
+    """``[batch, length, parts]`` as ``[batch, frames, size, parts]``."""
+    room = ctx.emit(elementwise.Subtract1(), extent(ctx, data, 1), size)
+    stop = ctx.emit(elementwise.Add1(), room, ctx.constant(1))
+    starts = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), stop, step)
+    column = ctx.emit(movement.Unsqueeze1(), starts, ctx.constant([1]))
+    places = ctx.emit(elementwise.Add1(), column, counted(ctx, size))
+    return ctx.emit(indexing.Gather8(), data, places, ctx.constant(1))

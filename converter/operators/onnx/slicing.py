@@ -1,0 +1,128 @@
+"""ONNX's Slice, and cutting or padding to a given size around the centre (CenterCropPad)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.lowering.shapes import as_i64, as_list, extents, from_front
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import elementwise, indexing, movement, padding, scatter, slicing
+from ir_runtime.shapes import normalize_axes
+
+
+@onnx_op("Slice", versions=(1,))
+def slice_1(
+    ctx: Context, data: Output, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
+) -> Output:
+    """``data[start:end]`` along each of ``axes``, by default the first ones; positions as in Python."""
+    if len(starts) != len(ends) or (axes is not None and len(axes) != len(starts)):
+        raise ctx.invalid(f"starts, ends and axes must have one length, but have {len(starts)} and {len(ends)}")
+    named = range(len(starts)) if axes is None else axes
+    return _sliced(ctx, data, _constants(ctx, starts), _constants(ctx, ends), _constants(ctx, named), None)
+
+
+@onnx_op("Slice", versions=(10, 11, 13))
+def slice_10(
+    ctx: Context,
+    data: Output,
+    starts: Output,
+    ends: Output,
+    axes: Output | None = None,
+    steps: Output | None = None,
+) -> Output:
+    """``data[start:end:step]``, everything from inputs; steps may be negative."""
+    return _sliced(ctx, data, starts, ends, axes, steps)
+
+
+def _constants(ctx: Context, values: Sequence[int]) -> Output:
+    return ctx.constant(np.asarray(values, np.int64))
+
+
+def _sliced(
+    ctx: Context, data: Output, starts: Output, ends: Output, axes: Output | None, steps: Output | None
+) -> Output:
+    parts = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    for name, part in parts.items():
+        if part is not None and part.shape.has_rank and part.shape.rank != 1:
+            raise ctx.invalid(f"{name} must be a list, but has the shape {part.shape}")
+    known = None if steps is None else steps.type.constant
+    if known is not None and (known == 0).any():
+        raise ctx.invalid(f"steps must not be 0, but are {known.tolist()}")
+    count = starts.shape.element_count()
+    if steps is not None:
+        by = as_i64(ctx, steps)
+    elif count.is_static:
+        by = _constants(ctx, [1] * count.value)
+    else:
+        # As many ones as there are starts.
+        zeros = ctx.emit(elementwise.Multiply1(), as_i64(ctx, starts), ctx.constant([0]))
+        by = ctx.emit(elementwise.BitwiseOr13(), zeros, ctx.constant([1]))
+    inputs = [as_i64(ctx, starts), as_i64(ctx, ends), by]
+    if axes is not None and axes.type.constant is None and data.shape.has_rank:
+        return _sliced_everywhere(ctx, data, inputs, as_i64(ctx, axes))
+    if axes is not None:
+        inputs.append(as_i64(ctx, axes))
+    elif count.is_static:
+        inputs.append(_constants(ctx, range(count.value)))
+    if count.is_static and count.value == 0:
+        # Nothing is cut. A layer of its own, so that the output's name does not fall on the input.
+        rank = ctx.rank(data, "the data")
+        whole = [_constants(ctx, [0] * rank), _constants(ctx, [np.iinfo(np.int64).max] * rank)]
+        inputs = [*whole, _constants(ctx, [1] * rank), _constants(ctx, range(rank))]
+    return ctx.emit(slicing.Slice8(), data, *inputs)
+
+
+def _sliced_everywhere(ctx: Context, data: Output, parts: Sequence[Output], axes: Output) -> Output:
+    """The slice with a start, an end and a step for every dimension, as axes that come at execution
+    crash the CPU plug-in."""
+    rank = data.shape.rank
+    places = from_front(ctx, axes, ctx.constant(rank))
+    whole = ([0] * rank, [np.iinfo(np.int64).max] * rank, [1] * rank)
+    spread = [
+        ctx.emit(scatter.ScatterUpdate3(), _constants(ctx, every), places, part, ctx.constant(0))
+        for every, part in zip(whole, parts)
+    ]
+    return ctx.emit(slicing.Slice8(), data, *spread, _constants(ctx, range(rank)))
+
+
+@onnx_op("CenterCropPad", versions=(18,))
+def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence[int] | None = None) -> Output:
+    """Cuts or pads (with zeros) each of ``axes`` to the extent in ``shape``, keeping the centre.
+
+    Where an odd number of elements is cut or added, the greater half is cut or added at the end.
+    """
+    rank = ctx.rank(data, "the data")
+    chosen = range(rank) if axes is None else normalize_axes(axes, rank)
+    wanted = as_i64(ctx, as_list(ctx, shape))
+    named = _constants(ctx, chosen)
+    if not wanted.shape.element_count().contains(len(chosen)):
+        raise ctx.invalid(f"shape must hold {len(chosen)} extents, but has the shape {shape.shape}")
+    present = ctx.emit(indexing.Gather8(), extents(ctx, data), named, ctx.constant(0))
+    zero, one = ctx.constant([0]), ctx.constant([1])
+
+    def halved(longer: Output, shorter: Output) -> Output:
+        # A shift, as the CPU plug-in divides integers in float32.
+        surplus = ctx.emit(elementwise.Subtract1(), longer, shorter)
+        return ctx.emit(elementwise.BitwiseRightShift15(), surplus, one)
+
+    kept = ctx.emit(elementwise.Minimum1(), present, wanted)
+    start = halved(present, kept)
+    stop = ctx.emit(elementwise.Add1(), start, kept)
+    cut = ctx.emit(slicing.Slice8(), data, start, stop, _constants(ctx, [1] * len(chosen)), named)
+    before = halved(wanted, kept)
+    missing = ctx.emit(elementwise.Subtract1(), wanted, kept)
+    after = ctx.emit(elementwise.Subtract1(), missing, before)
+    if list(chosen) != list(range(rank)):
+        before, after = (_placed(ctx, pads, chosen, rank, zero) for pads in (before, after))
+    return ctx.emit(padding.Pad12(pad_mode="constant"), cut, before, after, ctx.like(0, data))
+
+
+def _placed(ctx: Context, pads: Output, axes: Sequence[int], rank: int, zero: Output) -> Output:
+    """A number for every dimension: those of ``axes`` from ``pads``, the others 0."""
+    sources = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
+    longer = ctx.emit(movement.Concat1(axis=0), pads, zero)
+    return ctx.emit(indexing.Gather8(), longer, _constants(ctx, sources), ctx.constant(0))

@@ -1,0 +1,54 @@
+"""ONNX's TopK and Unique."""
+
+from __future__ import annotations
+
+from converter.lowering.shapes import as_i64, as_scalar
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import slicing, sorting
+from ir_runtime.shapes import normalize_axis
+
+
+@onnx_op("TopK", versions=(1,))
+def top_k_1(ctx: Context, data: Output, *, k: int, axis: int = -1) -> list[Output]:
+    """The ``k`` greatest elements along ``axis`` in descending order, and their indices."""
+    return _top_k(ctx, data, ctx.constant(k), axis, largest=True)
+
+
+@onnx_op("TopK", versions=(10,))
+def top_k_10(ctx: Context, data: Output, k: Output, *, axis: int = -1) -> list[Output]:
+    """As before, with k from an input."""
+    return _top_k(ctx, data, k, axis, largest=True)
+
+
+@onnx_op("TopK", versions=(11, 24))
+def top_k_11(
+    ctx: Context, data: Output, k: Output, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> list[Output]:
+    """As before, or the least elements in ascending order. Without ``sorted`` any order will do."""
+    return _top_k(ctx, data, k, axis, bool(largest))
+
+
+def _top_k(ctx: Context, data: Output, k: Output, axis: int, largest: bool) -> list[Output]:
+    at = normalize_axis(axis, ctx.rank(data, "the data"))
+    count = as_i64(ctx, as_scalar(ctx, k, "k"))
+    known = count.type.constant
+    if known is not None and int(known) == 0:
+        # The CPU plug-in wants at least one.
+        zero, one = ctx.constant([0]), ctx.constant([1])
+        nothing = ctx.emit(slicing.Slice8(), data, zero, zero, one, ctx.constant([at]))
+        return [nothing, as_i64(ctx, nothing)]
+    mode = "max" if largest else "min"
+    op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type="i64", stable=True)
+    return ctx.emit_all(op, data, count)
+
+
+@onnx_op("Unique", versions=(11, 28))
+def unique(ctx: Context, data: Output, *, axis: int | None = None, sorted: int = 1) -> list[Output]:
+    """The different elements (or slices along ``axis``), where each stands first, which one each
+    element is, and how often each occurs; in ascending order, or as they came."""
+    op = sorting.Unique10(sorted=bool(sorted), index_element_type="i64", count_element_type="i64")
+    if axis is None:
+        return ctx.emit_all(op, data)
+    return ctx.emit_all(op, data, ctx.constant(normalize_axis(axis, ctx.rank(data, "the data"))))

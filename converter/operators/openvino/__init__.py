@@ -1,0 +1,1 @@
+"""``org.openvinotoolkit``: the IR's own operations in ONNX files."""

@@ -1,0 +1,1 @@
+"""``org.pytorch.aten``: PyTorch's own operators in ONNX files."""

@@ -1,0 +1,1 @@
+"""From ONNX graphs to IR graphs: scopes, names, dispatch, and what a translator is handed."""

@@ -1,0 +1,146 @@
+"""What a translator is handed: ways to emit layers and constants, and to fail with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import GraphProto, TensorProto
+
+from converter.errors import InvalidModelError, Problem, UnsupportedModelError
+from converter.onnx_file.reader import OnnxFile
+from converter.translation.values import Value
+from ir_runtime.constant_folding import fold
+from ir_runtime.element_types import Array, ElementType, element_type
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operation import Operation, TensorType
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Body:
+    """A translated subgraph.
+
+    The model's first parameters are the graph's own inputs; after them comes one for every output of
+    ``captures``, which the graph takes from outside.
+    """
+
+    model: Model
+    captures: tuple[Output, ...]
+
+
+Doorway = Callable[["Context", int, Output], Output]
+"""Emits, inside a body, what stands between a parameter or result (by its number) and the graph."""
+
+
+def pass_on(ctx: Context, index: int, value: Output) -> Output:
+    """The doorway that changes nothing."""
+    return value
+
+
+class Walk(Protocol):
+    """What the walk over the graph offers to translators of operators that hold graphs."""
+
+    def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
+        """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs.
+
+        A ``prefix`` for the layers' names is needed where one graph is translated several times.
+        """
+        ...
+
+    def body(
+        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway = pass_on, leave: Doorway = pass_on
+    ) -> Body:
+        """Translate ``graph`` as a body whose parameters have these types.
+
+        ``enter`` makes the graph's inputs from the parameters, ``leave`` the results from its outputs.
+        """
+        ...
+
+    def body_or_contradictions(self, graph: GraphProto) -> Body | list[Problem]:
+        """As :meth:`body`, for a graph without inputs that may be in vain.
+
+        Where what surrounds the graph contradicts it, why; that is no problem of the model yet.
+        """
+        ...
+
+    def captured(self, parameter: Node) -> Output | None:
+        """What a parameter stands for outside the body it belongs to; None for an input of the model."""
+        ...
+
+
+class Context:
+    """Emits IR for one ONNX node.
+
+    ``opset`` is the model's version of the node's domain, ``version`` the operator version that the
+    translator was chosen for, ``output_names`` the node's outputs with ``""`` for those left out.
+    """
+
+    def __init__(self, file: OnnxFile, walk: Walk, opset: int, version: int, output_names: Sequence[str] = ()) -> None:
+        self.file = file
+        self.walk = walk
+        self.opset = opset
+        self.version = version
+        self.output_names = tuple(output_names)
+        self.emitted: list[Node] = []
+
+    def emit(self, op: Operation, *inputs: Output) -> Output:
+        """Add a layer of one output (the first, where it has several); constants are folded."""
+        return self.emit_all(op, *inputs)[0]
+
+    def emit_all(self, op: Operation, *inputs: Output) -> list[Output]:
+        """Add a layer and return all its outputs; where they follow from constants, those instead."""
+        node = make_node(op, inputs)
+        folded = fold(op, [source.type for source in inputs], [out.type for out in node.outputs])
+        if folded is not None:
+            return [self.tensor(tensor) for tensor in folded]
+        self.emitted.append(node)
+        return node.outputs
+
+    def tensor(self, tensor: Tensor) -> Output:
+        """A constant layer over existing data."""
+        node = make_node(Const1(value=tensor), ())
+        self.emitted.append(node)
+        return node.outputs[0]
+
+    def stored(self, proto: TensorProto) -> Output:
+        """A constant layer over the data of an ONNX tensor."""
+        return self.tensor(self.file.tensor(proto))
+
+    def constant(self, value: Any, kind: ElementType | str = "i64") -> Output:
+        """A constant of a number, a list or an array, of the given element type."""
+        wanted = element_type(kind)
+        return self.tensor(Tensor.from_array(np.asarray(value, wanted.dtype), wanted))
+
+    def like(self, value: Any, other: Output) -> Output:
+        """A scalar constant of the element type of ``other``."""
+        return self.constant(value, other.element_type)
+
+    def wants(self, index: int) -> bool:
+        """Whether the model uses the node's output ``index``."""
+        return index < len(self.output_names) and self.output_names[index] != ""
+
+    def known(self, output: Output, what: str) -> Array:
+        """The values of ``output``; unsupported where they are only known at execution."""
+        values = output.type.constant
+        if values is None:
+            raise UnsupportedModelError(f"{what} must be known while converting, but is computed at execution")
+        return values
+
+    def rank(self, output: Output, what: str) -> int:
+        """The number of dimensions; unsupported where it is only known at execution."""
+        if not output.shape.has_rank:
+            raise UnsupportedModelError(f"the rank of {what} must be known while converting, but is not")
+        return output.shape.rank
+
+    def invalid(self, message: str) -> InvalidModelError:
+        """An error to raise: the model contradicts ONNX."""
+        return InvalidModelError(message)
+
+    def unsupported(self, message: str) -> UnsupportedModelError:
+        """An error to raise: valid, but the IR cannot say it."""
+        return UnsupportedModelError(message)

@@ -1,0 +1,149 @@
+"""Which function translates which operator, in which versions.
+
+A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
+are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import defs
+
+from converter.errors import ConversionError
+
+Translate = Callable[..., Any]
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Translator:
+    """One meaning of an operator: the function, and the versions that it claims."""
+
+    op_type: str
+    domain: str
+    versions: tuple[int, ...]
+    function: Translate
+    least_inputs: int
+    most_inputs: int | None
+    """None where there may be any number; none of those may be left out then."""
+    named_inputs: int
+    attributes: dict[str, Any]
+    """Attribute name -> default, :data:`REQUIRED` where there is none."""
+    takes_values: bool = False
+    """Whether inputs may be sequences and optionals, too."""
+
+
+def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate, takes_values: bool) -> Translator:
+    parameters = list(inspect.signature(function).parameters.values())[1:]  # the first is the context
+    inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return Translator(
+        op_type,
+        domain,
+        tuple(versions),
+        function,
+        sum(1 for p in inputs if p.default is p.empty),
+        None if variadic else len(inputs),
+        len(inputs),
+        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+        takes_values,
+    )
+
+
+_TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
+
+
+def onnx_op(
+    op_type: str, *, versions: Sequence[int], domain: str = "", replace: bool = False, takes_values: bool = False
+) -> Callable[[Translate], Translate]:
+    """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
+
+    A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
+    error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals.
+    """
+
+    def register(function: Translate) -> Translate:
+        translator = _make(op_type, domain, versions, function, takes_values)
+        claimed = _TRANSLATORS.setdefault((domain, op_type), {})
+        for version in versions:
+            if version in claimed and not replace:
+                raise ConversionError(f"version {version} of operator {op_type} is claimed twice")
+            claimed[version] = translator
+        return function
+
+    return register
+
+
+_REFUSED: dict[tuple[str, str], str] = {}
+
+
+def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
+    """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
+    _REFUSED[domain, op_type] = reason
+
+
+def normalize_domain(domain: str) -> str:
+    """``ai.onnx`` is the long name of the default domain."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def find_schema(op_type: str, domain: str, opset: int) -> defs.OpSchema | None:
+    """onnx's schema of the operator in that opset, if it has one."""
+    try:
+        return defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, int] | str:
+    """The translator for the operator in a model of that opset, with the version it is used for.
+
+    Where there is none, the answer is the reason.
+    """
+    claimed = _TRANSLATORS.get((domain, op_type), {})
+    schema = find_schema(op_type, domain, opset)
+    if not claimed:
+        if domain == "" and schema is None:
+            later = [
+                s.since_version for s in defs.get_all_schemas_with_history() if s.name == op_type and s.domain == ""
+            ]
+            if later:
+                return f"the operator exists from opset {min(later)} on"
+            return "ONNX has no operator of that name"
+        return _REFUSED.get((domain, op_type), "the operator is not supported")
+    candidates = [version for version in claimed if version <= opset]
+    if not candidates:
+        return f"the operator is supported from opset {min(claimed)} on"
+    version = max(candidates)
+    if schema is not None and schema.since_version > version:
+        if schema.deprecated:
+            return f"the operator is deprecated since opset {schema.since_version}"
+        return f"version {schema.since_version} of the operator is not supported"
+    return claimed[version], version
+
+
+def only_version(domain: str) -> int | None:
+    """The version of a domain that has just one, as far as its operators are translated."""
+    found = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
+    return found.pop() if len(found) == 1 else None
+
+
+def refused_operators() -> dict[tuple[str, str], str]:
+    """(domain, operator) -> the reason, for operators that are known not to be translatable."""
+    return dict(sorted(_REFUSED.items()))
+
+
+def all_translators() -> Iterator[Translator]:
+    """Every translator, by domain and operator, each once."""
+    for key in sorted(_TRANSLATORS):
+        seen: set[int] = set()
+        for version in sorted(_TRANSLATORS[key]):
+            translator = _TRANSLATORS[key][version]
+            if id(translator) not in seen:
+                seen.add(id(translator))
+                yield translator

@@ -1,0 +1,53 @@
+"""Values that are no tensors: sequences and optionals, lowered while converting.
+
+The IR carries tensors alone. A sequence whose length is known while converting is a list of tensors
+here, one that a loop has gathered is a tensor with a dimension more, and an optional is a value or
+nothing; none of them reaches the IR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from converter.errors import UnsupportedModelError
+from ir_runtime.graph import Output
+
+
+@dataclass(frozen=True)
+class SequenceValue:
+    """A sequence of tensors, each with its place in the IR."""
+
+    items: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class StackedSequence:
+    """A sequence whose length is only known at execution: its tensors, all of one shape, in one."""
+
+    stacked: Output
+    """``[length, ...]``"""
+
+
+@dataclass(frozen=True)
+class OptionalValue:
+    """A tensor or a sequence that is there, or nothing."""
+
+    content: Output | SequenceValue | StackedSequence | None
+
+
+Value = Union[Output, SequenceValue, StackedSequence, OptionalValue]
+
+
+def kind_of(value: Value) -> str:
+    """What a value is called in a message."""
+    if isinstance(value, (SequenceValue, StackedSequence)):
+        return "a sequence"
+    return "an optional" if isinstance(value, OptionalValue) else "a tensor"
+
+
+def tensor_of(value: Value, what: str) -> Output:
+    """``value``, which must be a tensor; raises :class:`UnsupportedModelError` with that reason."""
+    if not isinstance(value, Output):
+        raise UnsupportedModelError(f"{what} is {kind_of(value)}, and the IR carries nothing but tensors")
+    return value
