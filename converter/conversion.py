@@ -11,6 +11,7 @@ from converter.options import InputShapes, make_options
 from converter.passes.compression import compress_weights_to_fp16
 from converter.passes.fusion_guards import guard_fusions
 from converter.translation.extensions import load_extension
+from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
 from ir_runtime.graph import Model
 from ir_runtime.xml_writer import write_model
@@ -24,6 +25,7 @@ def convert_model(
     output: str | Sequence[str] | None = None,
     batch: int | None = None,
     extensions: Sequence[str | os.PathLike[str]] = (),
+    static: bool = False,
 ) -> Model:
     """Convert an ONNX model to OpenVINO IR in memory.
 
@@ -36,12 +38,17 @@ def convert_model(
     out. ``batch`` sets the first dimension of every input. ``extensions`` are Python files that
     register operators of the user's own.
 
+    What follows from the shapes of the inputs stays computed, so that the model can be given other shapes
+    later. With ``static`` all of it is decided now: the smallest file, for the shapes of today alone.
+
     Raises :class:`converter.ConversionError`, which lists every reason at once.
     """
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
-    return guard_fusions(translate_model(open_model(model), options))
+    file = open_model(model)
+    said: set[str] = set()
+    return translate_open(lambda opens: translate_model(file, options, opens, said), guard_fusions, static=static)
 
 
 def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from .element_types import ElementType
 from .errors import ModelError
@@ -112,6 +113,12 @@ class Model:
             yield model
             for node in model.nodes():
                 pending.extend(sub.body for sub in node.op.subgraphs)
+
+    def reshape(self, shapes: Any) -> None:
+        """Give inputs other shapes, in place: see :func:`ir_runtime.rewrite.reshape`."""
+        from .rewrite import reshape  # which stands on this module
+
+        reshape(self, shapes)
 
     @property
     def inputs(self) -> list[Output]:

@@ -21,7 +21,7 @@ from .shapes import INFINITY, Dimension, PartialShape
 from .tensor import Tensor
 
 if TYPE_CHECKING:
-    from .graph import SubGraph
+    from .graph import Model, SubGraph
 
 Runner = Callable[[Sequence[Array]], list[Array]]
 """Executes a body: arrays for its parameters in, arrays of its results out."""
@@ -221,6 +221,18 @@ class Operation:
     def subgraphs(self) -> tuple[SubGraph, ...]:
         """The bodies with their port maps."""
         return ()
+
+    def with_bodies(self, bodies: Sequence[Model]) -> Operation:
+        """The same operation over other bodies, with the same port maps."""
+        raise UnsupportedError(f"{self.type} has no bodies")
+
+    def specialized(self, inputs: Sequence[TensorType]) -> Operation:
+        """The same operation with bodies whose types are what follows from inputs of these types."""
+        return self
+
+    def of_type(self, kind: TensorType) -> Operation:
+        """For a parameter: the same with another element type and shape."""
+        raise UnsupportedError(f"{self.type} is no parameter")
 
     @property
     def data(self) -> Tensor | None:

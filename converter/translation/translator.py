@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from onnx import FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
 
 from converter import operators as _operators
-from converter.errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError, error_of
+from converter.errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.functions import Expansion, expand, has_schema_function, model_functions, schema_function
 from converter.onnx_file.model_info import declared_shape, model_info, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names
@@ -25,8 +25,12 @@ from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import TensorType
 from ir_runtime.operations.inputs_outputs import Const1, Identity16, Parameter1, Result1
+from ir_runtime.rewrite import UniqueNames
 from ir_runtime.shape_inference import make_node
+from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
+
+from .open_extents import Opens, Translation, opened
 
 assert _operators  # importing it registers the translators
 
@@ -40,22 +44,21 @@ _UNFORESEEN = (
 )
 
 
-def translate_model(file: OnnxFile, options: Options | None = None) -> Model:
+def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[str]) -> Translation:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
 
-    Raises :class:`converter.errors.ConversionError` that lists every root cause.
+    ``opens`` decides which extents of the inputs are left open while translating, whatever the file
+    states; ``said`` holds the warnings that need not be given again.
     """
     proto = file.proto
     opsets = model_opsets(file)
     if not proto.HasField("graph"):
         raise InvalidModelError("the model has no graph")
-    walk = GraphTranslation(_Shared(file, model_functions(proto)), opsets)
-    model = walk.run(proto.graph, options or Options())
-    if walk.problems:
-        raise error_of(walk.problems)
+    walk = GraphTranslation(_Shared(file, model_functions(proto), said=said), opsets)
+    model = walk.run(proto.graph, options, opens)
     model.name = proto.graph.name or "model"
     model.runtime_info = model_info(file, opsets)
-    return model
+    return Translation(model, walk.stated, walk.declared_shapes, walk.problems)
 
 
 class _SeveralProblems(ConversionError):
@@ -70,6 +73,13 @@ class _Shared:
     functions: dict[tuple[str, str], FunctionProto]
     problems: list[Problem] = field(default_factory=list)
     depth: int = 0
+    said: set[str] = field(default_factory=set)
+
+    def warn(self, message: str) -> None:
+        """Log a warning, unless it was given before."""
+        if message not in self.said:
+            self.said.add(message)
+            _logger.warning(message)
 
 
 class GraphTranslation:
@@ -99,12 +109,15 @@ class GraphTranslation:
         self._failed: set[str] = set()
         self._returned: set[Output] = set()
         self._captures: dict[Output, Node] = {}
-        self._layer_names: set[str] = parent._layer_names if parent is not None and not is_body else set()
+        shares_names = parent is not None and not is_body
+        self._unique: UniqueNames = parent._unique if parent is not None and shares_names else UniqueNames()
+        self.stated: dict[str, PartialShape] = {}
+        self.declared_shapes: list[tuple[str, PartialShape, Output]] = []
         self.problems = shared.problems
 
     # --- the four ways to translate: a whole model, a graph in place, a body, a function ---
 
-    def run(self, graph: GraphProto, options: Options) -> Model:
+    def run(self, graph: GraphProto, options: Options, opens: Opens) -> Model:
         """The IR of the model's graph. Look at :attr:`problems` before using it."""
         names = [value.name for value in graph.output]
         nodes: Sequence[NodeProto] = graph.node
@@ -118,7 +131,7 @@ class GraphTranslation:
         options.check_inputs([value.name for value in inputs])
         model = Model()
         for value in inputs:
-            node = self._parameter(value, options)
+            node = self._parameter(value, options, opens)
             if node is not None:
                 model.parameters.append(node)
         self._walk(nodes)
@@ -270,8 +283,8 @@ class GraphTranslation:
             if (domain, node.op_type) in self._shared.functions:
                 continue
             if domain not in self._opsets and (only := only_version(domain)) is not None:
-                _logger.warning(
-                    "the model does not import the domain '%s'; its only version, %d, is taken", domain, only
+                self._shared.warn(
+                    f"the model does not import the domain '{domain}'; its only version, {only}, is taken"
                 )
                 self._opsets = {**self._opsets, domain: only}
             if domain not in self._opsets:
@@ -298,7 +311,7 @@ class GraphTranslation:
                     )
                 written.add(name)
 
-    def _parameter(self, value: ValueInfoProto, options: Options) -> Node | None:
+    def _parameter(self, value: ValueInfoProto, options: Options, opens: Opens) -> Node | None:
         """The parameter for an input of the model; None where the input is frozen."""
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
@@ -312,7 +325,8 @@ class GraphTranslation:
         if value.name in options.frozen:
             self._constant(value.name, options.frozen_tensor(value.name, kind, shape))
             return None
-        return self._body_parameter(value.name, TensorType(kind, options.shape_of(value.name, shape)))
+        stated = self.stated[value.name] = options.shape_of(value.name, shape)
+        return self._body_parameter(value.name, TensorType(kind, opened(value.name, stated, opens)))
 
     def _body_parameter(self, name: str, kind: TensorType) -> Node:
         op = Parameter1(shape=kind.shape, element_type=kind.element_type)
@@ -438,7 +452,7 @@ class GraphTranslation:
         expansion = expand(function, node, self._opsets)
         prefix = f"{self._prefix}{node_name(node)}/"
         inner = GraphTranslation(self._shared, expansion.opsets, prefix=prefix)
-        inner._layer_names = self._layer_names
+        inner._unique = self._unique
         return inner._in_function(expansion, inputs)
 
     def _keep(self, node: NodeProto, outputs: Sequence[Value | None]) -> None:
@@ -468,9 +482,8 @@ class GraphTranslation:
             raise InvalidModelError(
                 f"the model declares '{name}' as {element_type_of(number)}, but it is {output.element_type}"
             )
-        shape = declared_shape(declared.type)
-        if shape.merge(output.shape) is None:
-            _logger.warning("the model declares '%s' as %s, but its shape is %s", name, shape, output.shape)
+        if self._parent is None:
+            self.declared_shapes.append((name, declared_shape(declared.type), output))
 
     def _name_layers(self, context: Context, name: str, outputs: Sequence[Value | None]) -> None:
         mine = set(context.emitted)
@@ -480,14 +493,6 @@ class GraphTranslation:
         for node in context.emitted:
             if not node.name:
                 node.name = self._unique(f"{name}/{node.op.type}")
-
-    def _unique(self, wanted: str) -> str:
-        name, number = wanted, 0
-        while name in self._layer_names:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._layer_names.add(name)
-        return name
 
 
 def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:

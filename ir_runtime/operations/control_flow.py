@@ -17,6 +17,7 @@ from ir_runtime.element_types import Array
 from ir_runtime.errors import ExecutionError, InferenceError, ModelError
 from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operation import Operation, Runner, TensorType, operation
+from ir_runtime.rewrite import with_parameters
 from ir_runtime.shape_inference import infer_types
 from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
 
@@ -89,6 +90,10 @@ class _WithBodies(Operation):
     def subgraphs(self) -> tuple[SubGraph, ...]:
         return self.bodies
 
+    def with_bodies(self, bodies: Sequence[Model]) -> Operation:
+        subgraphs = [dataclasses.replace(sub, body=body) for sub, body in zip(self.bodies, bodies)]
+        return type(self)(bodies=tuple(subgraphs))
+
 
 def _check_maps(sub: SubGraph) -> None:
     parameters, results = len(sub.body.parameters), len(sub.body.results)
@@ -111,21 +116,40 @@ class If8(_WithBodies):
     subgraph_names = (("then_body", "then_port_map"), ("else_body", "else_port_map"))
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        counts = [len(sub.outputs) for sub in self.bodies]
+        if counts[0] != counts[1]:
+            raise InferenceError(f"one body has {counts[0]} outputs, the other {counts[1]}")
+        taken = self._taken(inputs)
+        if taken is not None:
+            return [_plain(kind) for kind in self._branch(self.bodies[taken], inputs)]
         branches = [self._branch(sub, inputs) for sub in self.bodies]
-        if len(branches[0]) != len(branches[1]):
-            raise InferenceError(f"one body has {len(branches[0])} outputs, the other {len(branches[1])}")
-        known = inputs[0].constant
-        if known is not None and known.size == 1:
-            return [_plain(kind) for kind in branches[0 if known.reshape(-1)[0] else 1]]
         return [_union(a, b, f"output {i}") for i, (a, b) in enumerate(zip(*branches))]
 
     @staticmethod
-    def _branch(sub: SubGraph, inputs: Sequence[TensorType]) -> list[TensorType]:
+    def _taken(inputs: Sequence[TensorType]) -> int | None:
+        """The number of the body that runs, where the condition is known."""
+        known = inputs[0].constant
+        return None if known is None or known.size != 1 else (0 if known.reshape(-1)[0] else 1)
+
+    def specialized(self, inputs: Sequence[TensorType]) -> Operation:
+        taken = self._taken(inputs)
+        bodies = []
+        for index, sub in enumerate(self.bodies):
+            # What never runs need not fit.
+            runs = taken is None or taken == index
+            bodies.append(with_parameters(sub.body, self._parameter_types(sub, inputs)) if runs else sub.body)
+        return self.with_bodies(bodies)
+
+    @staticmethod
+    def _parameter_types(sub: SubGraph, inputs: Sequence[TensorType]) -> list[TensorType]:
         parameters = _declared(sub.body)
         for entry in sub.inputs:
             given = _external(inputs, entry.external or 0)
             parameters[entry.parameter] = _bound(parameters[entry.parameter], given)
-        results = body_types(sub.body, parameters)
+        return parameters
+
+    def _branch(self, sub: SubGraph, inputs: Sequence[TensorType]) -> list[TensorType]:
+        results = body_types(sub.body, self._parameter_types(sub, inputs))
         outputs = {entry.external or 0: results[entry.result] for entry in sub.outputs}
         return [outputs[index] for index in range(len(outputs))]
 
@@ -215,7 +239,11 @@ class _Looping(_WithBodies):
         """Parameter -> the result that is its value in the next iteration."""
         return {parameter: result for result, parameter in self.sub.back_edges}
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+    def specialized(self, inputs: Sequence[TensorType]) -> Operation:
+        return self.with_bodies([with_parameters(self.sub.body, self._lasting_types(inputs)[0])])
+
+    def _lasting_types(self, inputs: Sequence[TensorType]) -> tuple[list[TensorType], list[TensorType]]:
+        """What the body's parameters and results are in every iteration."""
         parameters = self._parameter_types(inputs)
         carried = self.carried()
         starts = {parameter: _plain(parameters[parameter]) for parameter in carried}
@@ -233,6 +261,10 @@ class _Looping(_WithBodies):
                     parameters[parameter] = TensorType(after.element_type, _widen(before.shape, widened))
             if settled:
                 break
+        return parameters, results
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        _, results = self._lasting_types(inputs)
         count = self._count(inputs, results)
         outputs: dict[int, TensorType] = {}
         for entry in self.sub.outputs:

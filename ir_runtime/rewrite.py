@@ -1,0 +1,211 @@
+"""Changing a model: who uses a value, replacing values, unique names, copies, inferring anew, reshaping.
+
+Everything that works on a finished graph stands on these few functions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ModelError
+from .graph import Model, Node, Output
+from .operation import Operation, TensorType
+from .shape_inference import infer_types
+from .shapes import Dimension, PartialShape
+
+Uses = dict[Output, list[Node]]
+
+
+def uses_of(model: Model) -> Uses:
+    """For every value that is read the nodes that read it, in the graph's order; bodies apart."""
+    found: Uses = defaultdict(list)
+    for node in model.nodes():
+        for source in dict.fromkeys(node.inputs):
+            found[source].append(node)
+    return found
+
+
+def replace_uses(old: Output, new: Output, readers: Iterable[Node]) -> None:
+    """Let each of ``readers`` read ``new`` wherever it reads ``old``."""
+    for reader in readers:
+        reader.inputs = [new if source is old else source for source in reader.inputs]
+
+
+def replace_all_uses(model: Model, replaced: Mapping[Output, Output]) -> None:
+    """Let every node read the value that stands for the one it reads.
+
+    A value may be replaced by one that is made from it: nodes that ``replaced`` leads to keep reading
+    the old value.
+    """
+    makers = {new.node for new in replaced.values()}
+    for node in model.nodes():
+        if node not in makers:
+            node.inputs = [replaced.get(source, source) for source in node.inputs]
+
+
+class UniqueNames:
+    """Layer names of which none is given twice."""
+
+    def __init__(self, model: Model | None = None) -> None:
+        self._taken = {node.name for node in model.nodes()} if model is not None else set[str]()
+        self._next: dict[str, int] = {}
+
+    def __call__(self, wanted: str) -> str:
+        """``wanted``, or the first of ``wanted_1``, ``wanted_2`` ... that is free."""
+        name, number = wanted, self._next.get(wanted, 0)
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._next[wanted] = number
+        self._taken.add(name)
+        return name
+
+
+def copy_node(node: Node, inputs: Sequence[Output]) -> Node:
+    """The same layer over other inputs: operation, types, names and marks are kept."""
+    made = Node(node.op, inputs, [output.type for output in node.outputs], node.name)
+    made.output_names = list(node.output_names)
+    made.runtime_info = node.runtime_info
+    for old, new in zip(node.outputs, made.outputs):
+        new.names = list(old.names)
+        new.runtime_info = old.runtime_info
+    return made
+
+
+def clone(model: Model, rewritten: Mapping[Node, Node] | None = None) -> Model:
+    """A copy whose nodes may be changed without touching ``model``; operations and bodies are shared.
+
+    ``rewritten`` gives nodes that take the place of others, with as many outputs.
+    """
+    copies = dict(rewritten or {})
+    values: dict[Output, Output] = {}
+    for node in model.nodes():
+        if node not in copies:
+            copies[node] = copy_node(node, [values[source] for source in node.inputs])
+        values.update(zip(node.outputs, copies[node].outputs))
+    return Model(
+        model.name,
+        [copies[node] for node in model.parameters],
+        [copies[node] for node in model.results],
+        [copies[node] for node in model.sinks],
+        model.runtime_info,
+        model.version,
+    )
+
+
+def in_bodies(op: Operation, change: Any) -> Operation:
+    """``op`` with ``change(body)`` in the place of each of its bodies; itself where none changes."""
+    subgraphs = op.subgraphs
+    bodies = [change(sub.body) for sub in subgraphs]
+    if all(new is sub.body for new, sub in zip(bodies, subgraphs)):
+        return op
+    return op.with_bodies(bodies)
+
+
+@dataclass(frozen=True)
+class _Inferred:
+    """What inference found for one node, before anything is changed."""
+
+    node: Node
+    op: Operation
+    types: Sequence[TensorType]
+
+
+def infer_again(model: Model, parameters: Mapping[Node, TensorType] | None = None) -> None:
+    """Infer the type of every value anew, from the parameters on; bodies take part.
+
+    ``parameters`` gives parameters other types. Raises :class:`InferenceError`, which names the layer,
+    and leaves the model as it was.
+    """
+    given = parameters or {}
+    types: dict[Output, TensorType] = {}
+    found: list[_Inferred] = []
+    for node in model.nodes():
+        inputs = [types[source] for source in node.inputs]
+        try:
+            if node in given:
+                op, outputs = node.op.of_type(given[node]), [given[node]]
+            else:
+                op = node.op.specialized(inputs) if node.op.subgraphs else node.op
+                outputs = infer_types(op, inputs)
+        except ModelError as error:
+            raise type(error)(f"layer '{node.name}' ({node.op.type}): {error}") from error
+        found.append(_Inferred(node, op, outputs))
+        types.update(zip(node.outputs, outputs))
+    for change in found:
+        change.node.op = change.op
+        for output, kind in zip(change.node.outputs, change.types):
+            output.type = kind
+
+
+def with_parameters(body: Model, parameters: Sequence[TensorType]) -> Model:
+    """A copy of ``body`` whose parameters have these types, and everything that follows from them."""
+    made = clone(body)
+    infer_again(made, {node: TensorType(k.element_type, k.shape) for node, k in zip(made.parameters, parameters)})
+    return made
+
+
+def reshape(model: Model, shapes: Any) -> None:
+    """Give inputs of ``model`` other shapes, in place; everything that follows from them is inferred anew.
+
+    ``shapes`` maps inputs (tensor names, positions or :class:`~ir_runtime.Port`) to shapes; for a model
+    of one input a shape alone will do. A shape is a :class:`PartialShape`, its text
+    (``"[1,3,?,1..8]"``), or a list of numbers, ``-1``, ``None``, ``(low, high)`` pairs, texts and
+    dimensions: the forms of OpenVINO's ``Model.reshape``.
+
+    Raises :class:`ModelError` for what is no input or no shape, :class:`InferenceError` where a layer
+    cannot take what the new shapes lead to; the model is then unchanged.
+    """
+    wanted: dict[Node, TensorType] = {}
+    for key, shape in _by_input(model, shapes).items():
+        node = _input(model, key)
+        if node in wanted:
+            raise ModelError(f"the input {key!r} is given two shapes")
+        kind = node.outputs[0].element_type
+        wanted[node] = TensorType(kind, _shape(key, shape))
+    infer_again(model, wanted)
+
+
+def _by_input(model: Model, shapes: Any) -> Mapping[Any, Any]:
+    if isinstance(shapes, Mapping):
+        return shapes
+    if len(model.parameters) != 1:
+        raise ModelError(f"the model has {len(model.parameters)} inputs: say which of them gets which shape")
+    return {0: shapes}
+
+
+def _input(model: Model, key: Any) -> Node:
+    names = getattr(key, "names", None)
+    for index, node in enumerate(model.parameters):
+        output = node.outputs[0]
+        if key is output or (not isinstance(key, (str, int)) and names and set(names) & set(output.names)):
+            return node
+        if isinstance(key, str) and (key in output.names or key == node.name):
+            return node
+        if isinstance(key, int) and not isinstance(key, bool) and key == index:
+            return node
+    known = [node.outputs[0].names[0] if node.outputs[0].names else node.name for node in model.parameters]
+    raise ModelError(f"the model has no input {key!r}; its inputs are {known}")
+
+
+def _shape(key: Any, shape: Any) -> PartialShape:
+    try:
+        if isinstance(shape, PartialShape):
+            return shape
+        if isinstance(shape, str):
+            return PartialShape.parse(shape)
+        return PartialShape([_dimension(extent) for extent in shape])
+    except (ModelError, TypeError, ValueError) as error:
+        raise ModelError(f"the shape {shape!r} of the input {key!r} cannot be read: {error}") from error
+
+
+def _dimension(extent: Any) -> Dimension | int | None:
+    if isinstance(extent, str):
+        return PartialShape.parse(extent)[0]
+    if isinstance(extent, (tuple, list)):
+        low, high = extent
+        return Dimension(max(int(low), 0)) if high == -1 else Dimension(int(low), int(high))
+    return extent if extent is None or isinstance(extent, Dimension) else int(extent)
