@@ -91,6 +91,11 @@ def run_openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.n
     # An empty bin is passed as nothing: OpenVINO refuses a tensor of no bytes.
     model = core().read_model(xml, weights) if weights else core().read_model(xml)
     compiled = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return run_compiled(compiled, feeds)
+
+
+def run_compiled(compiled: openvino.CompiledModel, feeds: Mapping[str, Any]) -> list[np.ndarray]:
+    """Execute a model that OpenVINO has compiled."""
     request = compiled.create_infer_request()
     request.infer({name: openvino_tensor(array) for name, array in feeds.items()})
     return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]

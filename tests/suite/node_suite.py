@@ -67,7 +67,7 @@ def _load(file: Path) -> Any:
         return data  # a sequence or an optional, which no engine takes
 
 
-def _array(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
@@ -103,14 +103,14 @@ def outcome(case: Case) -> dict[str, str]:
 def _run(engine: str, ir: tuple[bytes, bytes], names: list[str], case: Case) -> str:
     for inputs, outputs in case.data_sets:
         try:
-            given = [_array(value) for value in inputs if value is not None]
+            given = [as_array(value) for value in inputs if value is not None]
             actual = run(engine, ir, dict(zip(names, given)))
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         if len(actual) != len(outputs):
             return f"{len(actual)} outputs, expected {len(outputs)}"
         for index, (value, expected) in enumerate(zip(actual, outputs)):
-            found = difference(value, _array(expected))
+            found = difference(value, as_array(expected))
             if found:
                 return f"output {index}: {found}"
     return ""

@@ -1,0 +1,151 @@
+"""Models converted as their files state them, then given other extents: against onnxruntime on the opened file.
+
+A case changes one extent of one input, or one extent everywhere it occurs, of a model whose shapes are
+all stated. Cases that onnxruntime itself cannot run with its shapes opened are none. Data of the new
+shapes repeat the stored ones, so that indices stay in their ranges.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import openvino
+
+import converter
+import ir_runtime
+from tests.engines import ENGINES, core, run_compiled, run_onnxruntime
+from tests.suite.node_suite import Case, as_array, difference
+
+Shapes = dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class Reshaping:
+    """New shapes of a model's inputs, with data of these shapes and what onnxruntime makes of them."""
+
+    label: str
+    shapes: Shapes
+    feeds: dict[str, Any]
+    expected: list[Any]
+
+
+def opened(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without any stated extent."""
+    made = copy.deepcopy(model)
+    del made.graph.value_info[:]
+    for value in [*made.graph.input, *made.graph.output]:
+        if value.type.HasField("tensor_type"):
+            for dim in value.type.tensor_type.shape.dim:
+                dim.Clear()
+    for value in made.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    return made
+
+
+def feeds_of(case: Case) -> dict[str, Any]:
+    """The first stored data set by input name; empty where an input is no tensor of numbers."""
+    initializers = {tensor.name for tensor in case.model.graph.initializer}
+    names = [value.name for value in case.model.graph.input if value.name not in initializers]
+    if not case.data_sets:
+        return {}
+    arrays = [as_array(value) for value in case.data_sets[0][0] if value is not None]
+    if len(arrays) != len(names) or not all(isinstance(a, np.ndarray) and a.dtype.kind in "iufb" for a in arrays):
+        return {}
+    return dict(zip(names, arrays))
+
+
+def reshapings(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Iterator[Reshaping]:
+    """Every case of a model: each extent changed alone, and each together with all that are equal to it."""
+    free = opened(model)
+    seen: set[tuple[tuple[str, tuple[int, ...]], ...]] = set()
+    places = [(name, axis, extent) for name, array in feeds.items() for axis, extent in enumerate(array.shape)]
+    for name, axis, extent in places:
+        alone = [(name, axis)]
+        together = [(other, at) for other, index, size in places if size == extent for at in (index,)]
+        for chosen in (alone, together):
+            for wanted in dict.fromkeys((extent + 1, 2 * extent, extent + 2)):
+                shapes = {key: list(array.shape) for key, array in feeds.items()}
+                for key, at in chosen:
+                    shapes[key][at] = wanted
+                label = tuple((key, tuple(shape)) for key, shape in shapes.items())
+                if label in seen or wanted == extent:
+                    continue
+                seen.add(label)
+                data = {key: np.resize(array, shapes[key]) for key, array in feeds.items()}
+                try:
+                    expected = run_onnxruntime(free, data)
+                except Exception:
+                    continue
+                yield Reshaping(", ".join(f"{k}{list(s)}" for k, s in label), shapes, data, expected)
+                break
+
+
+Reshaped = Callable[[Reshaping], list[Any]]
+
+
+def in_numpy(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
+    """Our IR, read back, reshaped and run by this package."""
+    model = ir_runtime.read_model(*written)
+    model.reshape(case.shapes)
+    return ir_runtime.compile_model(model)(case.feeds).to_list()
+
+
+def in_openvino(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
+    """Our IR, reshaped and run by OpenVINO."""
+    xml, weights = written
+    return _reshaped(core().read_model(xml, weights) if weights else core().read_model(xml), case)
+
+
+def of_importer(model: onnx.ModelProto, case: Reshaping) -> list[Any]:
+    """What OpenVINO's own importer makes of the file, reshaped."""
+    return _reshaped(core().read_model(model.SerializeToString()), case)
+
+
+def _reshaped(model: openvino.Model, case: Reshaping) -> list[Any]:
+    model.reshape({name: openvino.PartialShape(shape) for name, shape in case.shapes.items()})
+    return run_compiled(core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), case.feeds)
+
+
+def verdict(run: Callable[[], Sequence[Any]], expected: Sequence[Any]) -> str:
+    """``right``, ``wrong: ...`` or ``error: ...``."""
+    try:
+        actual = run()
+    except Exception as error:
+        return f"error: {type(error).__name__}: {' '.join(str(error).split())[-300:]}"
+    if len(actual) != len(expected):
+        return f"wrong: {len(actual)} outputs, expected {len(expected)}"
+    for index, (value, want) in enumerate(zip(actual, expected)):
+        found = difference(value, want)
+        if found:
+            return f"wrong: output {index}: {found}"
+    return "right"
+
+
+def outcomes(case: Case, *, importer: bool = False) -> Iterator[tuple[Reshaping, dict[str, str]]]:
+    """Each case of a model with the verdict on each engine, and on the importer's IR where that is asked for."""
+    feeds = feeds_of(case)
+    if not feeds:
+        return
+    found = list(reshapings(case.model, feeds))
+    if not found:
+        return
+    try:
+        written = ir_runtime.model_to_bytes(converter.convert_model(case.model))
+    except Exception as error:
+        for one in found:
+            yield one, dict.fromkeys(ENGINES, f"not converted: {error}")
+        return
+    for one in found:
+        verdicts = {
+            "numpy": verdict(lambda one=one: in_numpy(written, one), one.expected),  # type: ignore[misc]
+            "openvino": verdict(lambda one=one: in_openvino(written, one), one.expected),  # type: ignore[misc]
+        }
+        if importer:
+            verdicts["importer"] = verdict(lambda one=one: of_importer(case.model, one), one.expected)  # type: ignore[misc]
+        yield one, verdicts
