@@ -15,21 +15,31 @@ from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
 from ir_runtime.operations import elementwise as ir
+from ir_runtime.shapes import INFINITY
 
 from .layers import in_type
 
 _EXACT = (1 << 24) - 1
 """The greatest number that float32 tells from its successor."""
+_OF_EXTENTS = _EXACT // 2
+"""What numbers made from open extents are taken to stay below; sums of two are exact, too."""
 _UNSIGNED = {element_types.u32: element_types.i32}
 _SCAN_LIMIT = 1 << 22
 """Bytes of a constant that are worth reading to learn how large its values are."""
 
 
 def limits(value: Output) -> tuple[int, int] | None:
-    """Between which numbers an integer tensor's values lie; None where only its type is known."""
+    """Between which numbers an integer tensor's values lie; None where only its type is known.
+
+    Bounds without an end are those of numbers that are made from extents, and these count as numbers that
+    float32 holds: models compute with extents all the time, and hardly ever with larger ones.
+    """
     bounds = value.type.known_bounds
     if bounds is not None:
-        return (int(bounds.lower.min()), int(bounds.upper.max())) if bounds.lower.size else (0, 0)
+        if not bounds.lower.size:
+            return 0, 0
+        low, high = int(bounds.lower.min()), int(bounds.upper.max())
+        return (-_OF_EXTENTS if low <= -INFINITY else low), (_OF_EXTENTS if high >= INFINITY else high)
     tensor = value.tensor
     if tensor is None or tensor.byte_size > _SCAN_LIMIT:
         return None

@@ -25,7 +25,7 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.rewrite import UniqueNames
 from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import DYNAMIC, PartialShape
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
 from ir_runtime.tensor import Tensor
 
 _logger = logging.getLogger("converter")
@@ -62,10 +62,16 @@ class Translation:
 
 
 def opened(name: str, stated: PartialShape, opens: Opens) -> PartialShape:
-    """The shape that an input has while the graph is translated."""
+    """The shape that an input has while the graph is translated.
+
+    A dimension of which the file states elements has some whatever its extent.
+    """
     if not stated.has_rank:
         return stated
-    return PartialShape([DYNAMIC if opens(name, axis) else extent for axis, extent in enumerate(stated)])
+    some = Dimension(1)
+    return PartialShape(
+        [(some if extent.low else DYNAMIC) if opens(name, axis) else extent for axis, extent in enumerate(stated)]
+    )
 
 
 Translate = Callable[[Opens], Translation]
