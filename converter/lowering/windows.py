@@ -95,6 +95,11 @@ class Geometry:
     def is_padded(self) -> bool:
         return any(axis.begin or axis.end or axis.auto_pad.startswith("SAME") for axis in self.axes)
 
+    @property
+    def may_start_behind(self) -> bool:
+        """Whether a window may start in the padding behind the data, where ``ceil_mode`` drops it."""
+        return any(axis.end + axis.stride > axis.span for axis in self.axes)
+
     def place(self, ctx: Context, x: Output) -> list[Placed] | None:
         """Where every window lies, if the extents are known."""
         spatial = x.shape.dims[2:] if x.shape.has_rank else ()

@@ -185,16 +185,15 @@ def test_global_pools(op_type: str, opset: int, attributes: dict, dynamic: bool)
     check_node(model, {"x": x}, [v.astype(np.float32) for v in expected] if expected else None, rtol=1e-3)
 
 
-def test_the_plain_case_is_one_layer_of_the_first_revision() -> None:
-    model = converter.convert_model(
-        node_model(
-            "AveragePool",
-            {"x": image(8, 8)},
-            opset=22,
-            attributes={"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
-        )
-    )
-    assert [(n.op.type, n.op.opset) for n in model.nodes()] == [("Parameter", 1), ("AvgPool", 1), ("Result", 1)]
+@pytest.mark.parametrize(("ceil", "revision"), [(0, 1), (1, 14)])
+def test_the_plain_case_is_one_layer_of_the_least_revision(ceil: int, revision: int) -> None:
+    attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": ceil}
+    model = converter.convert_model(node_model("AveragePool", {"x": image(8, 8)}, opset=22, attributes=attributes))
+    assert [(n.op.type, n.op.opset) for n in model.nodes()] == [
+        ("Parameter", 1),
+        ("AvgPool", revision),
+        ("Result", 1),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,13 @@ def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_pad
     """For extents that are only known at execution."""
     attributes = _dynamic_attributes(geometry)
     ceil = attributes is not None and attributes["rounding_type"] == "ceil_torch"
-    if attributes is None or (ceil and include_padding):
+    if attributes is None or (ceil and include_padding and geometry.may_start_behind):
         return _average_by_ratio(ctx, x, geometry, include_padding)
+    if ceil and include_padding:
+        # Padding that counts becomes data; what lies beyond it stays padding, and does not count.
+        x = pad(ctx, x, [axis.begin for axis in geometry.axes], [axis.end for axis in geometry.axes])
+        none = [0] * len(geometry.axes)
+        attributes, include_padding = geometry.layer(none, none, rounding_type="ceil_torch"), False
     attributes["exclude_pad"] = not include_padding
     if geometry.is_dilated:
         return ctx.emit(pooling.AvgPool16(**attributes, dilations=geometry.dilations), x)
@@ -282,6 +287,10 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
     if placed is not None:
         padded = pad(ctx, powers, [q.begin for q in placed], [q.end + q.beyond for q in placed])
         means = ctx.emit(layer, padded)
+    elif (attributes := _dynamic_attributes(geometry)) is not None and attributes["rounding_type"] == "floor":
+        cls = pooling.AvgPool16 if geometry.is_dilated else pooling.AvgPool1
+        dilations = {"dilations": geometry.dilations} if geometry.is_dilated else {}
+        means = ctx.emit(cls(**attributes, **dilations, exclude_pad=False), powers)
     else:
         windows = windows_at_execution(ctx, x, geometry)
         zero = ctx.like(0, powers)
