@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
 from onnx import GraphProto, TensorProto
 
 from converter.errors import InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.reader import OnnxFile
 from converter.translation.values import Value
-from ir_runtime.constant_folding import fold
-from ir_runtime.element_types import Array, ElementType, element_type
+from ir_runtime.builder import Builder
+from ir_runtime.element_types import Array
 from ir_runtime.graph import Model, Node, Output
-from ir_runtime.operation import Operation, TensorType
-from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.operation import TensorType
 
 
 @dataclass(frozen=True)
@@ -72,8 +68,12 @@ class Walk(Protocol):
         """What a parameter stands for outside the body it belongs to; None for an input of the model."""
         ...
 
+    def stated_type(self, value: Output) -> TensorType:
+        """What is known of a value for the extents that the file states."""
+        ...
 
-class Context:
+
+class Context(Builder):
     """Emits IR for one ONNX node.
 
     ``opset`` is the model's version of the node's domain, ``version`` the operator version that the
@@ -81,44 +81,16 @@ class Context:
     """
 
     def __init__(self, file: OnnxFile, walk: Walk, opset: int, version: int, output_names: Sequence[str] = ()) -> None:
+        super().__init__()
         self.file = file
         self.walk = walk
         self.opset = opset
         self.version = version
         self.output_names = tuple(output_names)
-        self.emitted: list[Node] = []
-
-    def emit(self, op: Operation, *inputs: Output) -> Output:
-        """Add a layer of one output (the first, where it has several); constants are folded."""
-        return self.emit_all(op, *inputs)[0]
-
-    def emit_all(self, op: Operation, *inputs: Output) -> list[Output]:
-        """Add a layer and return all its outputs; where they follow from constants, those instead."""
-        node = make_node(op, inputs)
-        folded = fold(op, [source.type for source in inputs], [out.type for out in node.outputs])
-        if folded is not None:
-            return [self.tensor(tensor) for tensor in folded]
-        self.emitted.append(node)
-        return node.outputs
-
-    def tensor(self, tensor: Tensor) -> Output:
-        """A constant layer over existing data."""
-        node = make_node(Const1(value=tensor), ())
-        self.emitted.append(node)
-        return node.outputs[0]
 
     def stored(self, proto: TensorProto) -> Output:
         """A constant layer over the data of an ONNX tensor."""
         return self.tensor(self.file.tensor(proto))
-
-    def constant(self, value: Any, kind: ElementType | str = "i64") -> Output:
-        """A constant of a number, a list or an array, of the given element type."""
-        wanted = element_type(kind)
-        return self.tensor(Tensor.from_array(np.asarray(value, wanted.dtype), wanted))
-
-    def like(self, value: Any, other: Output) -> Output:
-        """A scalar constant of the element type of ``other``."""
-        return self.constant(value, other.element_type)
 
     def wants(self, index: int) -> bool:
         """Whether the model uses the node's output ``index``."""
@@ -130,6 +102,13 @@ class Context:
         if values is None:
             raise UnsupportedModelError(f"{what} must be known while converting, but is computed at execution")
         return values
+
+    def stated(self, output: Output) -> TensorType:
+        """What ``output`` is for the extents that the file states, which stay open while translating.
+
+        To be looked at where the plainest layers are right for these, and refuse others or are right, too.
+        """
+        return self.walk.stated_type(output)
 
     def rank(self, output: Output, what: str) -> int:
         """The number of dimensions; unsupported where it is only known at execution."""

@@ -31,6 +31,7 @@ from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 
 from .open_extents import Opens, Translation, opened
+from .stated_types import StatedTypes
 
 assert _operators  # importing it registers the translators
 
@@ -74,6 +75,7 @@ class _Shared:
     problems: list[Problem] = field(default_factory=list)
     depth: int = 0
     said: set[str] = field(default_factory=set)
+    stated: StatedTypes = field(default_factory=StatedTypes)
 
     def warn(self, message: str) -> None:
         """Log a warning, unless it was given before."""
@@ -193,6 +195,10 @@ class GraphTranslation:
                     return outer
             walk = walk._parent
         return None
+
+    def stated_type(self, value: Output) -> TensorType:
+        """What is known of a value for the extents that the file states."""
+        return self._shared.stated.of(value, self.captured)
 
     def _inner(self, *, is_body: bool) -> GraphTranslation:
         if self._shared.depth > _DEEPEST:
@@ -326,7 +332,9 @@ class GraphTranslation:
             self._constant(value.name, options.frozen_tensor(value.name, kind, shape))
             return None
         stated = self.stated[value.name] = options.shape_of(value.name, shape)
-        return self._body_parameter(value.name, TensorType(kind, opened(value.name, stated, opens)))
+        node = self._body_parameter(value.name, TensorType(kind, opened(value.name, stated, opens)))
+        self._shared.stated.state(node, TensorType(kind, stated))
+        return node
 
     def _body_parameter(self, name: str, kind: TensorType) -> Node:
         op = Parameter1(shape=kind.shape, element_type=kind.element_type)

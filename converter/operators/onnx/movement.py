@@ -74,6 +74,8 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
     first: Output | int = front if rows is None else int(rows)
     second: Output | int = back if columns is None else int(columns)
     keep = at == 1 and rows is None and columns != 0
+    if rows is None and columns is None and all(extent.low for extent in data.shape):
+        second = -1  # nothing is empty, so the number of elements tells
     if keep:
         first = 0  # special_zero: the extent is kept
     elif rows is None and columns is not None and columns > 0:
