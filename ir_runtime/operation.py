@@ -173,12 +173,15 @@ class Operation:
 
     declared: ClassVar[Mapping[str, Attribute]] = {}
     """The constructor's arguments by name, those of the base classes first."""
+    _own: ClassVar[Mapping[str, Attribute]] = {}
+    """Those that the class itself declares."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._own = own_attributes(cls)
         found: dict[str, Attribute] = {}
         for base in reversed(cls.__mro__):
-            found.update(own_attributes(base))
+            found.update(base.__dict__.get("_own", {}))
         cls.declared = found
 
     def __init__(self, **attributes: Any) -> None:

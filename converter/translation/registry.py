@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from onnx import defs
@@ -22,37 +23,46 @@ REQUIRED: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Translator:
-    """One meaning of an operator: the function, and the versions that it claims."""
+    """One meaning of an operator: the function, and the versions that it claims.
+
+    The rest follows from the function's signature. It is read when it is first asked for: a model
+    needs a few of the hundreds of operators, and reading them all would take as long as their import.
+    """
 
     op_type: str
     domain: str
     versions: tuple[int, ...]
     function: Translate
-    least_inputs: int
-    most_inputs: int | None
-    """None where there may be any number; none of those may be left out then."""
-    named_inputs: int
-    attributes: dict[str, Any]
-    """Attribute name -> default, :data:`REQUIRED` where there is none."""
     takes_values: bool = False
     """Whether inputs may be sequences and optionals, too."""
 
+    @cached_property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The function's parameters after the first, which is the context."""
+        return tuple(inspect.signature(self.function).parameters.values())[1:]
 
-def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate, takes_values: bool) -> Translator:
-    parameters = list(inspect.signature(function).parameters.values())[1:]  # the first is the context
-    inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return Translator(
-        op_type,
-        domain,
-        tuple(versions),
-        function,
-        sum(1 for p in inputs if p.default is p.empty),
-        None if variadic else len(inputs),
-        len(inputs),
-        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
-        takes_values,
-    )
+    @cached_property
+    def _inputs(self) -> list[inspect.Parameter]:
+        return [p for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+    @property
+    def named_inputs(self) -> int:
+        """How many inputs there are without those of which there may be any number."""
+        return len(self._inputs)
+
+    @cached_property
+    def least_inputs(self) -> int:
+        return sum(1 for p in self._inputs if p.default is p.empty)
+
+    @cached_property
+    def most_inputs(self) -> int | None:
+        """None where there may be any number; none of those may be left out then."""
+        return None if any(p.kind is p.VAR_POSITIONAL for p in self.parameters) else len(self._inputs)
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """Attribute name -> default, :data:`REQUIRED` where there is none."""
+        return {p.name: p.default for p in self.parameters if p.kind is p.KEYWORD_ONLY}
 
 
 _TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
@@ -68,7 +78,7 @@ def onnx_op(
     """
 
     def register(function: Translate) -> Translate:
-        translator = _make(op_type, domain, versions, function, takes_values)
+        translator = Translator(op_type, domain, tuple(versions), function, takes_values)
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
             if version in claimed and not replace:
