@@ -6,6 +6,7 @@ are optional, ``*`` where there may be any number), attributes are keyword-only 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,11 @@ def onnx_op(
 _REFUSED: dict[tuple[str, str], str] = {}
 
 
+def _complete() -> None:
+    """Whoever asks the registry finds the converter's own operators in it, whatever was imported before."""
+    importlib.import_module("converter.operators")
+
+
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
     """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
     _REFUSED[domain, op_type] = reason
@@ -115,6 +121,7 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
     Where there is none, the answer is the reason.
     """
+    _complete()
     claimed = _TRANSLATORS.get((domain, op_type), {})
     schema = find_schema(op_type, domain, opset)
     if not claimed:
@@ -139,17 +146,20 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
 def only_version(domain: str) -> int | None:
     """The version of a domain that has just one, as far as its operators are translated."""
+    _complete()
     found = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
     return found.pop() if len(found) == 1 else None
 
 
 def refused_operators() -> dict[tuple[str, str], str]:
     """(domain, operator) -> the reason, for operators that are known not to be translatable."""
+    _complete()
     return dict(sorted(_REFUSED.items()))
 
 
 def all_translators() -> Iterator[Translator]:
     """Every translator, by domain and operator, each once."""
+    _complete()
     for key in sorted(_TRANSLATORS):
         seen: set[int] = set()
         for version in sorted(_TRANSLATORS[key]):
