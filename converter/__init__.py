@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from converter.conversion import convert_model, save_model
-from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
-from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
-from converter.translation.registry import onnx_op
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from converter.conversion import convert_model, save_model
+    from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
+    from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
+    from converter.operators import onnx_op
 
 __all__ = [
     "Comparison",
@@ -21,3 +25,25 @@ __all__ = [
     "save_model",
     "verify",
 ]
+
+# The command asks this package for its help alone: onnx, NumPy and the operators come with the first
+# name that needs them.
+_MODULES = {
+    "converter.conversion": ("convert_model", "save_model"),
+    "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Tolerance", "verify"),
+    "converter.errors": ("ConversionError", "InvalidModelError", "UnsupportedModelError", "VerificationError"),
+    "converter.operators": ("onnx_op",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

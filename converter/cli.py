@@ -7,40 +7,32 @@ be converted, 2 wrong usage.
 from __future__ import annotations
 
 import json
-import logging
+import math
 import sys
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from converter.conversion import convert_model, save_model
-from converter.equivalence import Report, verify
-from converter.equivalence.inputs import given_inputs, random_inputs
-from converter.errors import ConversionError
-from converter.options import parse_inputs
-from converter.support import SUPPORT_HEADINGS, needed_operators, support_columns, support_table, supported_operators
-from ir_runtime import Model, ModelError, Port, compile_model, read_model
-from ir_runtime.executor import ports_of
+# Everything else comes with the command that needs it, so that --help and --version answer at once.
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from converter.equivalence import Report
+    from ir_runtime import Port
 
 _INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _out() -> Console:
+    from rich.console import Console
+
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-
-
-def _err() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class _State:
@@ -52,7 +44,7 @@ class _State:
 
     def say(self, message: str) -> None:
         if not self.quiet:
-            _err().print(escape(message))
+            click.echo(message, err=True)
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,17 +52,25 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.pass_context
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
+        from converter.errors import ConversionError
+        from ir_runtime import ModelError
+
         state: _State = context.obj
         try:
             return function(state, *args, **kwargs)
         except (ConversionError, ModelError, OSError, MemoryError) as error:
             if state.verbose:
-                _err().print_exception()
-            text = str(error) or type(error).__name__
-            _err().print(f"[bold red]error:[/] {escape(text)}")
+                _print_traceback()
+            click.echo(f"{click.style('error:', fg='red', bold=True)} {str(error) or type(error).__name__}", err=True)
             context.exit(1)
 
     return update_wrapper(wrapper, function)
+
+
+def _print_traceback() -> None:
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print_exception()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -89,6 +89,8 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
     """
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose exclude each other")
+    import logging
+
     level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s: %(message)s", force=True)
     context.obj = _State(quiet, verbose)
@@ -141,6 +143,9 @@ def convert(
       onnx2ir convert model.onnx --compress-to-fp16
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
+    from converter.conversion import convert_model, save_model
+    from converter.options import parse_inputs
+
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
     target = output_model or model.with_suffix(".xml")
@@ -155,10 +160,14 @@ def convert(
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
     converted = convert_model(model, input=shapes, freeze=frozen, output=kept, batch=batch, extensions=extensions)
     save_model(converted, target, compress_to_fp16=compress_to_fp16)
-    report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept) if check else None
+    report = None
+    if check:
+        from converter.equivalence import verify
+
+        report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept)
     weights = target.with_suffix(".bin")
     if as_json:
-        result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(read_model(target))}
+        result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(target)}
         if report is not None:
             result["verification"] = report.to_dict()
         click.echo(_json(result))
@@ -199,6 +208,8 @@ def verify_command(
       onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
       onnx2ir verify model.onnx model.xml --layers --json
     """
+    from converter.equivalence import verify
+
     state.say(f"Verifying {ir} against {model}")
     report = verify(model, ir, inputs=inputs, seed=seed, rtol=rtol, atol=atol, layers=layers)
     if as_json:
@@ -223,10 +234,17 @@ def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | 
       onnx2ir run model.xml
       onnx2ir run model.xml --inputs photo.npz -o result.npz
     """
+    from rich.markup import escape
+
+    from converter.equivalence.inputs import given_inputs, random_inputs
+    from ir_runtime import compile_model, read_model
+
     compiled = compile_model(read_model(ir))
     feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
     result = compiled(feeds)
     if output is not None:
+        import numpy as np
+
         arrays: dict[str, Any] = {port.name: value for port, value in zip(compiled.outputs, result.to_list())}
         with output.open("wb") as file:
             np.savez(file, **arrays)
@@ -245,6 +263,8 @@ def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | 
 
 
 def _figures(port: Port, value: np.ndarray[Any, Any]) -> dict[str, Any]:
+    import numpy as np
+
     numeric = value.dtype.kind not in "OUST" and value.size > 0
     as_float = value.astype(np.float64) if numeric else None
     return {
@@ -268,10 +288,12 @@ def inspect(state: _State, ir: Path, as_json: bool) -> None:
     Example:
       onnx2ir inspect model.xml
     """
-    summary = _summary(read_model(ir))
+    summary = _summary(ir)
     if as_json:
         click.echo(_json(summary))
         return
+    from rich.markup import escape
+
     table = _table("", "name", "type", "shape")
     for side in ("inputs", "outputs"):
         for port in summary[side]:
@@ -284,7 +306,13 @@ def inspect(state: _State, ir: Path, as_json: bool) -> None:
     _out().print(f"weights: {_size(summary['weight_bytes'])}")
 
 
-def _summary(model: Model) -> dict[str, Any]:
+def _summary(ir: Path) -> dict[str, Any]:
+    from collections import Counter
+
+    from ir_runtime import read_model
+    from ir_runtime.executor import ports_of
+
+    model = read_model(ir)
     inputs, outputs = ports_of(model)
 
     def described(ports: list[Port]) -> list[dict[str, str]]:
@@ -316,6 +344,18 @@ def ops(state: _State, model: Path | None, as_json: bool) -> None:
       onnx2ir ops
       onnx2ir ops model.onnx
     """
+    from dataclasses import asdict
+
+    from rich.markup import escape
+
+    from converter.support import (
+        SUPPORT_HEADINGS,
+        needed_operators,
+        support_columns,
+        support_table,
+        supported_operators,
+    )
+
     if model is None:
         supported = supported_operators()
         if as_json:
@@ -345,6 +385,8 @@ def ops(state: _State, model: Path | None, as_json: bool) -> None:
 
 
 def _print_report(report: Report) -> None:
+    from rich.markup import escape
+
     table = _table("output", "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in report.outputs:
         verdict = "[green]equal[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
@@ -377,6 +419,8 @@ def _exit_of(report: Report | None) -> None:
 
 
 def _table(*columns: str) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -393,7 +437,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 

@@ -14,7 +14,6 @@ from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
 from ir_runtime.graph import Model
-from ir_runtime.xml_writer import write_model
 
 
 def convert_model(
@@ -60,4 +59,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: 
     Raises :class:`ir_runtime.ModelError` for what the format cannot hold, :class:`OSError` where the
     disk refuses.
     """
+    # Converting alone needs no XML.
+    from ir_runtime.xml_writer import write_model
+
     write_model(compress_weights_to_fp16(model) if compress_to_fp16 else model, path)

@@ -5,7 +5,6 @@ The notation of shapes follows OpenVINO's own converter: ``a[1,3,224,224],b[?,16
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +77,8 @@ class Options:
 
 def suggestions(name: str, known: Iterable[str]) -> str:
     """The nearest names there are, as the end of a sentence."""
+    import difflib  # of use in an error's sentence alone
+
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
     return f"; near are {', '.join(repr(found) for found in near)}" if near else ""

@@ -30,7 +30,7 @@ from ir_runtime.operations.elementwise import Unary
 class SoftShrink1(Unary):
     """x - threshold above it, x + threshold below -threshold, and 0 in between."""
 
-    threshold: float = real(0.5)
+    threshold: float = real(default=0.5)
 
     def evaluate(self, *inputs: Array) -> Array:
         x = inputs[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import operations as _operations
 from .errors import (
     AttributeValueError,
@@ -16,8 +19,10 @@ from .graph import Model, Node, Output
 from .operation import Operation, TensorType, operation
 from .shapes import Dimension, PartialShape
 from .tensor import Tensor
-from .xml_reader import read_model
-from .xml_writer import model_to_bytes, write_model
+
+if TYPE_CHECKING:
+    from .xml_reader import read_model
+    from .xml_writer import model_to_bytes, write_model
 
 assert _operations  # importing it registers the operations
 
@@ -45,3 +50,18 @@ __all__ = [
     "read_model",
     "write_model",
 ]
+
+# lxml and what it takes to write files come with the first file.
+_MODULE_OF = {"read_model": "xml_reader", "model_to_bytes": "xml_writer", "write_model": "xml_writer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

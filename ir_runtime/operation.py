@@ -1,13 +1,11 @@
 """The base class of every IR operation, its attributes, and the look-up by type and opset.
 
-A class stands for one revision of one operation. Its attributes are dataclass fields that carry the
-XML's name and default; a wrong or missing one fails at construction.
+A class stands for one revision of one operation. It declares its attributes with the functions of
+:mod:`.attributes`, which are here, too; a wrong or missing one fails at construction.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -15,13 +13,60 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from . import element_types
+from .attributes import (
+    Attribute,
+    argument,
+    boolean,
+    enum,
+    format_attribute,
+    integer,
+    integers,
+    own_attributes,
+    partial_shape,
+    real,
+    reals,
+    text,
+    texts,
+    type_of_elements,
+)
 from .element_types import Array, ElementType
 from .errors import AttributeValueError, InferenceError, ModelError, UnsupportedError
 from .shapes import INFINITY, Dimension, PartialShape
 from .tensor import Tensor
 
 if TYPE_CHECKING:
+    from typing_extensions import Self, dataclass_transform
+
     from .graph import Model, SubGraph
+else:
+
+    def dataclass_transform(**_):
+        """typing's own exists from Python 3.11 on, and says something to type checkers alone."""
+        return lambda cls: cls
+
+
+__all__ = [
+    "BOUNDS_LIMIT",
+    "Attribute",
+    "Bounds",
+    "Operation",
+    "Runner",
+    "TensorType",
+    "all_operations",
+    "argument",
+    "boolean",
+    "enum",
+    "find_operation",
+    "integer",
+    "integers",
+    "operation",
+    "partial_shape",
+    "real",
+    "reals",
+    "text",
+    "texts",
+    "type_of_elements",
+]
 
 Runner = Callable[[Sequence[Array]], list[Array]]
 """Executes a body: arrays for its parameters in, arrays of its results out."""
@@ -86,83 +131,31 @@ class TensorType:
 BOUNDS_LIMIT = 64
 """Bounds are followed through tensors of at most this many elements."""
 
-_REQUIRED: Any = dataclasses.MISSING
 
-
-@dataclass(frozen=True)
-class AttributeSpec:
-    """How one attribute is checked, read from and written to XML."""
-
-    kind: str
-    values: tuple[str, ...] = ()
-    xml: str | None = None
-
-
-def _attribute(default: Any, spec: AttributeSpec) -> Any:
-    return dataclasses.field(default=default, metadata={"spec": spec})
-
-
-def integer(default: Any = _REQUIRED, xml: str | None = None) -> Any:
-    """An int64 attribute."""
-    return _attribute(default, AttributeSpec("integer", xml=xml))
-
-
-def integers(default: Any = _REQUIRED, xml: str | None = None) -> Any:
-    """A list of int64."""
-    return _attribute(default, AttributeSpec("integers", xml=xml))
-
-
-def real(default: Any = _REQUIRED) -> Any:
-    """A floating-point attribute."""
-    return _attribute(default, AttributeSpec("real"))
-
-
-def reals(default: Any = _REQUIRED) -> Any:
-    """A list of floating-point numbers."""
-    return _attribute(default, AttributeSpec("reals"))
-
-
-def boolean(default: Any = _REQUIRED, xml: str | None = None) -> Any:
-    """``true`` or ``false``."""
-    return _attribute(default, AttributeSpec("boolean", xml=xml))
-
-
-def text(default: Any = _REQUIRED) -> Any:
-    """Free text."""
-    return _attribute(default, AttributeSpec("text"))
-
-
-def texts(default: Any = _REQUIRED) -> Any:
-    """A list of words."""
-    return _attribute(default, AttributeSpec("texts"))
-
-
-def enum(default: Any, *values: str) -> Any:
-    """One of ``values``; read in any case, written as spelled here."""
-    return _attribute(default, AttributeSpec("enum", values))
-
-
-def type_of_elements(default: Any = _REQUIRED) -> Any:
-    """An element type."""
-    return _attribute(default, AttributeSpec("element_type"))
-
-
-def partial_shape(default: Any = _REQUIRED) -> Any:
-    """A partial shape."""
-    return _attribute(default, AttributeSpec("partial_shape"))
-
-
-REQUIRED: Any = _REQUIRED
-"""For :func:`enum`: there is no default."""
-
-
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    eq_default=False,
+    field_specifiers=(
+        integer,
+        integers,
+        real,
+        reals,
+        boolean,
+        text,
+        texts,
+        enum,
+        type_of_elements,
+        partial_shape,
+        argument,
+    ),
+)
 class Operation:
     """One IR operation of one opset.
 
-    Every subclass is a frozen dataclass with keyword arguments, and checks its attributes when made:
-    :class:`AttributeValueError` for a wrong one. Subclasses give ``infer`` (types and shapes) and
-    ``evaluate`` (the NumPy kernel, which neither writes into its inputs nor keeps them; it may return
-    views of them).
+    Subclasses declare their attributes, which become keyword arguments of the constructor, and give
+    ``infer`` (types and shapes) and ``evaluate`` (the NumPy kernel, which neither writes into its
+    inputs nor keeps them; it may return views of them). Instances do not change once made.
     """
 
     type: ClassVar[str] = ""
@@ -178,18 +171,56 @@ class Operation:
     subgraph_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     """(body, port map) XML names of an operation with bodies."""
 
-    if TYPE_CHECKING:
-
-        def __init__(self, **attributes: Any) -> None: ...
+    declared: ClassVar[Mapping[str, Attribute]] = {}
+    """The constructor's arguments by name, those of the base classes first."""
+    _own: ClassVar[Mapping[str, Attribute]] = {}
+    """Those that the class itself declares."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        dataclass(frozen=True, kw_only=True, eq=False)(cls)
+        cls._own = own_attributes(cls)
+        found: dict[str, Attribute] = {}
+        for base in reversed(cls.__mro__):
+            found.update(base.__dict__.get("_own", {}))
+        cls.declared = found
 
-    def __post_init__(self) -> None:
-        for field, spec in attribute_fields(type(self)):
-            value = getattr(self, field.name)
-            object.__setattr__(self, field.name, _checked(value, spec, self.type, spec.xml or field.name))
+    def __init__(self, **attributes: Any) -> None:
+        """Takes each declared attribute; raises :class:`AttributeValueError` for a wrong or missing one."""
+        # Past __setattr__, which refuses.
+        values = self.__dict__
+        for name, attribute in self.declared.items():
+            if name in attributes:
+                values[name] = attribute.checked(attributes[name], self._label())
+            elif attribute.is_required:
+                raise AttributeValueError(f"{self._label()}: attribute '{name}' is required")
+            else:
+                values[name] = attribute.default
+        for name in attributes:
+            if name not in self.declared:
+                known = ", ".join(self.declared) or "none"
+                raise AttributeValueError(f"{self._label()} has no attribute '{name}'; known are: {known}")
+        self.validate()
+
+    def validate(self) -> None:
+        """What the attributes must be together; called once all of them are there."""
+
+    def with_attributes(self, **changed: Any) -> Self:
+        """The same operation with some attributes changed."""
+        return type(self)(**{**{name: getattr(self, name) for name in self.declared}, **changed})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self._label()} cannot be changed: '{name}' was given when it was made")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self._label()} cannot be changed: '{name}' was given when it was made")
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.declared)
+        return f"{type(self).__name__}({given})"
+
+    @classmethod
+    def _label(cls) -> str:
+        return cls.type or cls.__name__
 
     def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
         """Types and shapes of the outputs; raises :class:`InferenceError` where the inputs contradict."""
@@ -241,141 +272,18 @@ class Operation:
 
     def attributes(self) -> dict[str, str]:
         """Every attribute by its XML name, as text."""
-        return {
-            spec.xml or field.name: format_attribute(getattr(self, field.name))
-            for field, spec in attribute_fields(type(self))
-        }
+        return {entry.xml: format_attribute(getattr(self, entry.name)) for entry in self.xml_attributes()}
+
+    @classmethod
+    def xml_attributes(cls) -> list[Attribute]:
+        """The attributes that stand in XML."""
+        return [entry for entry in cls.declared.values() if entry.xml]
 
     def check_input_count(self, count: int) -> None:
         low, high = self.inputs
         if count < low or (high is not None and count > high):
             wanted = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"
             raise InferenceError(f"{self.type} takes {wanted} inputs, but got {count}")
-
-
-def attribute_fields(
-    cls: type[Operation],
-) -> list[tuple[dataclasses.Field[Any], AttributeSpec]]:
-    """The fields of an operation class that are XML attributes."""
-    fields = getattr(cls, "__dataclass_fields__", {}).values()
-    return [(f, f.metadata["spec"]) for f in fields if "spec" in f.metadata]
-
-
-def _fail(op: str, name: str, value: Any, wanted: str) -> AttributeValueError:
-    return AttributeValueError(f"{op}: attribute '{name}' must be {wanted}, but is {value!r}")
-
-
-def _checked(value: Any, spec: AttributeSpec, op: str, name: str) -> Any:
-    try:
-        return _CHECKS[spec.kind](value, spec)
-    except (TypeError, ValueError, ModelError) as error:
-        wanted = f"one of {', '.join(spec.values)}" if spec.values else f"of kind {spec.kind}"
-        raise _fail(op, name, value, wanted) from error
-
-
-def _integer(value: Any, spec: AttributeSpec) -> int:
-    if isinstance(value, (bool, float, np.floating)) or not -(2**63) <= int(value) < 2**63:
-        raise ValueError("not an int64")
-    return int(value)
-
-
-def _integers(value: Any, spec: AttributeSpec) -> tuple[int, ...]:
-    return tuple(_integer(item, spec) for item in value)
-
-
-def _boolean(value: Any, spec: AttributeSpec) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError("not a boolean")
-    return bool(value)
-
-
-def _string(value: Any, spec: AttributeSpec) -> str:
-    if not isinstance(value, str):
-        raise ValueError("not a text")
-    return value
-
-
-def _enum(value: Any, spec: AttributeSpec) -> str:
-    lowered = _string(value, spec).lower()
-    for known in spec.values:
-        if known.lower() == lowered:
-            return known
-    raise ValueError("not a member")
-
-
-_CHECKS: Mapping[str, Callable[[Any, AttributeSpec], Any]] = {
-    "integer": _integer,
-    "integers": _integers,
-    "real": lambda value, spec: float(value),
-    "reals": lambda value, spec: tuple(float(item) for item in value),
-    "boolean": _boolean,
-    "text": _string,
-    "texts": lambda value, spec: tuple(_string(item, spec) for item in value),
-    "enum": _enum,
-    "element_type": lambda value, spec: element_types.element_type(value),
-    "partial_shape": lambda value, spec: value if isinstance(value, PartialShape) else PartialShape(value),
-}
-
-
-def format_attribute(value: Any) -> str:
-    """The XML text of an attribute's value."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, PartialShape):
-        return value.to_text()
-    if isinstance(value, tuple):
-        return ", ".join(format_attribute(item) for item in value)
-    if isinstance(value, float):
-        return repr(value)
-    return str(value)
-
-
-_NUMBER = r"[+-]?\d{1,20}"
-_REAL = r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)"
-
-
-def parse_attribute(text: str, spec: AttributeSpec) -> Any:
-    """The value that an attribute's XML text stands for; raises :class:`ValueError`."""
-    if spec.kind == "integer":
-        return _parse_int(text)
-    if spec.kind == "integers":
-        return tuple(_parse_int(part) for part in _split(text))
-    if spec.kind == "real":
-        return _parse_real(text)
-    if spec.kind == "reals":
-        return tuple(_parse_real(part) for part in _split(text))
-    if spec.kind == "boolean":
-        return _parse_bool(text)
-    if spec.kind == "texts":
-        return tuple(_split(text))
-    if spec.kind == "element_type":
-        return element_types.element_type(text.lower())
-    if spec.kind == "partial_shape":
-        return PartialShape.parse(text)
-    return text
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _parse_int(text: str) -> int:
-    if not re.fullmatch(_NUMBER, text.strip()):
-        raise ValueError(f"{text[:80]!r} is not an integer")
-    return int(text)
-
-
-def _parse_real(text: str) -> float:
-    if not re.fullmatch(_REAL, text.strip().lower()):
-        raise ValueError(f"{text[:80]!r} is not a number")
-    return float(text)
-
-
-def _parse_bool(text: str) -> bool:
-    lowered = text.lower()
-    if lowered not in ("true", "false", "1", "0"):
-        raise ValueError(f"{text[:80]!r} is neither true nor false")
-    return lowered in ("true", "1")
 
 
 T = TypeVar("T", bound=type[Operation])

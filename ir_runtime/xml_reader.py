@@ -6,7 +6,6 @@ allocated; every error names the layer and the line.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from . import operations as _operations
 from .element_types import Array, from_precision
 from .errors import FormatError, ModelError, UnsupportedError
 from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
-from .operation import Operation, attribute_fields, find_operation, parse_attribute
+from .operation import Operation, find_operation
 from .shape_inference import make_node
 from .shapes import PartialShape
 from .tensor import Tensor
@@ -398,16 +397,15 @@ def _attributes(cls: type[Operation], layer: _Layer) -> dict[str, Any]:
     data = _child(layer.element, "data")
     given = {} if data is None else {str(key): str(value) for key, value in data.attrib.items()}
     values: dict[str, Any] = {}
-    for spec_field, spec in attribute_fields(cls):
-        name = spec.xml or spec_field.name
-        if name in given:
-            text = given.pop(name)
+    for entry in cls.xml_attributes():
+        if entry.xml in given:
+            text = given.pop(entry.xml)
             try:
-                values[spec_field.name] = parse_attribute(text, spec)
+                values[entry.name] = entry.parse(text)
             except ValueError as error:
-                raise FormatError(f"{layer.where}: attribute '{name}': {error}") from error
-        elif spec_field.default is dataclasses.MISSING:
-            raise FormatError(f"{layer.where} has no attribute '{name}'")
+                raise FormatError(f"{layer.where}: attribute '{entry.xml}': {error}") from error
+        elif entry.is_required:
+            raise FormatError(f"{layer.where} has no attribute '{entry.xml}'")
     if given:
         raise FormatError(f"{layer.where} has no attribute called '{next(iter(given))}'")
     return values

@@ -42,7 +42,7 @@ def as_scalar(ctx: Context, value: Output, what: str) -> Output:
 
 def extents(ctx: Context, data: Output) -> Output:
     """The shape of ``data``, a list."""
-    return ctx.emit(generation.ShapeOf3(output_type="i64"), data)
+    return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), data)
 
 
 def extent(ctx: Context, data: Output, axis: int) -> Output:
@@ -70,7 +70,7 @@ def part_of(ctx: Context, values: Output, start: int, stop: int) -> Output:
 
 def counted(ctx: Context, count: Output) -> Output:
     """0, 1, ... ``count`` - 1."""
-    return ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), count, ctx.constant(1))
+    return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
 
 
 def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
@@ -112,7 +112,7 @@ def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
     if count == rank:
         return ctx.constant(np.empty(0, np.int64))
     # Those left out have the smallest membership; TopK hands them back sorted by index.
-    order = sorting.TopK3(axis=0, mode="min", sort="index", index_element_type="i64")
+    order = sorting.TopK3(axis=0, mode="min", sort="index", index_element_type=element_types.i64)
     member = membership(ctx, ctx.constant(rank), axes)
     return ctx.emit_all(order, member, ctx.constant(rank - count))[1]
 

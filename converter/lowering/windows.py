@@ -14,8 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from converter.translation.context import Context
+from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, generation, indexing, movement, padding
 
@@ -119,9 +121,9 @@ class Geometry:
             placed.append(Placed(begin, needed, count, max(0, reach - end), reach))
         return placed
 
-    def layer(self, pads_begin: Sequence[int], pads_end: Sequence[int], **more: object) -> dict[str, object]:
+    def layer(self, pads_begin: Sequence[int], pads_end: Sequence[int], **more: object) -> dict[str, Any]:
         """The attributes of a pooling layer in the IR."""
-        attributes: dict[str, object] = {
+        attributes: dict[str, Any] = {
             "kernel": self.kernel,
             "strides": [axis.stride for axis in self.axes],
             "pads_begin": pads_begin,
@@ -210,14 +212,14 @@ class DynamicWindows:
         """Only the windows that count."""
         for index in range(len(self.geometry.axes)):
             count = ctx.emit(indexing.Gather8(), self.counts, ctx.constant(index), ctx.constant(0))
-            numbers = generation.Range4(output_type="i64")
+            numbers = generation.Range4(output_type=element_types.i64)
             first = ctx.emit(numbers, ctx.constant(0), count, ctx.constant(1))
             pooled = ctx.emit(indexing.Gather8(), pooled, first, ctx.constant(2 + index))
         return pooled
 
 
 def spatial_extents(ctx: Context, x: Output, rank: int) -> Output:
-    extents = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    extents = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     return ctx.emit(indexing.Gather8(), extents, ctx.constant(list(range(2, 2 + rank))), ctx.constant(0))
 
 

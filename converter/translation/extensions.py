@@ -6,7 +6,6 @@ with ``@ir_runtime.operation(...)``; importing it is all that happens.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import sys
@@ -20,6 +19,8 @@ def load_extension(path: str | os.PathLike[str]) -> None:
 
     Raises :class:`ConversionError` where it cannot be read or fails.
     """
+    import hashlib  # brings OpenSSL, which few conversions need
+
     file = Path(path).resolve()
     name = f"onnx2ir_extension_{hashlib.blake2b(str(file).encode(), digest_size=8).hexdigest()}"
     if name in sys.modules:

@@ -6,9 +6,11 @@ are optional, ``*`` where there may be any number), attributes are keyword-only 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from onnx import defs
@@ -22,37 +24,46 @@ REQUIRED: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Translator:
-    """One meaning of an operator: the function, and the versions that it claims."""
+    """One meaning of an operator: the function, and the versions that it claims.
+
+    The rest follows from the function's signature. It is read when it is first asked for: a model
+    needs a few of the hundreds of operators, and reading them all would take as long as their import.
+    """
 
     op_type: str
     domain: str
     versions: tuple[int, ...]
     function: Translate
-    least_inputs: int
-    most_inputs: int | None
-    """None where there may be any number; none of those may be left out then."""
-    named_inputs: int
-    attributes: dict[str, Any]
-    """Attribute name -> default, :data:`REQUIRED` where there is none."""
     takes_values: bool = False
     """Whether inputs may be sequences and optionals, too."""
 
+    @cached_property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The function's parameters after the first, which is the context."""
+        return tuple(inspect.signature(self.function).parameters.values())[1:]
 
-def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate, takes_values: bool) -> Translator:
-    parameters = list(inspect.signature(function).parameters.values())[1:]  # the first is the context
-    inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return Translator(
-        op_type,
-        domain,
-        tuple(versions),
-        function,
-        sum(1 for p in inputs if p.default is p.empty),
-        None if variadic else len(inputs),
-        len(inputs),
-        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
-        takes_values,
-    )
+    @cached_property
+    def _inputs(self) -> list[inspect.Parameter]:
+        return [p for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+    @property
+    def named_inputs(self) -> int:
+        """How many inputs there are without those of which there may be any number."""
+        return len(self._inputs)
+
+    @cached_property
+    def least_inputs(self) -> int:
+        return sum(1 for p in self._inputs if p.default is p.empty)
+
+    @cached_property
+    def most_inputs(self) -> int | None:
+        """None where there may be any number; none of those may be left out then."""
+        return None if any(p.kind is p.VAR_POSITIONAL for p in self.parameters) else len(self._inputs)
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """Attribute name -> default, :data:`REQUIRED` where there is none."""
+        return {p.name: p.default for p in self.parameters if p.kind is p.KEYWORD_ONLY}
 
 
 _TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
@@ -68,7 +79,7 @@ def onnx_op(
     """
 
     def register(function: Translate) -> Translate:
-        translator = _make(op_type, domain, versions, function, takes_values)
+        translator = Translator(op_type, domain, tuple(versions), function, takes_values)
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
             if version in claimed and not replace:
@@ -80,6 +91,11 @@ def onnx_op(
 
 
 _REFUSED: dict[tuple[str, str], str] = {}
+
+
+def _complete() -> None:
+    """Whoever asks the registry finds the converter's own operators in it, whatever was imported before."""
+    importlib.import_module("converter.operators")
 
 
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
@@ -105,6 +121,7 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
     Where there is none, the answer is the reason.
     """
+    _complete()
     claimed = _TRANSLATORS.get((domain, op_type), {})
     schema = find_schema(op_type, domain, opset)
     if not claimed:
@@ -129,17 +146,20 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
 def only_version(domain: str) -> int | None:
     """The version of a domain that has just one, as far as its operators are translated."""
+    _complete()
     found = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
     return found.pop() if len(found) == 1 else None
 
 
 def refused_operators() -> dict[tuple[str, str], str]:
     """(domain, operator) -> the reason, for operators that are known not to be translatable."""
+    _complete()
     return dict(sorted(_REFUSED.items()))
 
 
 def all_translators() -> Iterator[Translator]:
     """Every translator, by domain and operator, each once."""
+    _complete()
     for key in sorted(_TRANSLATORS):
         seen: set[int] = set()
         for version in sorted(_TRANSLATORS[key]):

@@ -89,7 +89,7 @@ Gelu2 = _real_unary("Gelu", 2, _gelu_erf, "x (1 + erf(x / sqrt 2)) / 2")
 class Gelu7(RealUnary):
     """Adds the approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
 
-    approximation_mode: str = enum("ERF", "ERF", "TANH")
+    approximation_mode: str = enum("ERF", "TANH", default="ERF")
 
     def evaluate(self, *inputs: Array) -> Array:
         kernel = _gelu_erf if self.approximation_mode == "ERF" else _gelu_tanh
@@ -100,7 +100,7 @@ class Gelu7(RealUnary):
 class Elu1(RealUnary):
     """x where it is positive, alpha (e^x - 1) elsewhere."""
 
-    alpha: float = real(0.0)
+    alpha: float = real(default=0.0)
 
     def evaluate(self, *inputs: Array) -> Array:
         return computed_in_float32(self._elu)(inputs[0])
@@ -113,8 +113,8 @@ class Elu1(RealUnary):
 class Clamp1(Unary):
     """x limited to ``[min, max]``; of integers the bounds are rounded inwards."""
 
-    min: float = real(0.0)
-    max: float = real(0.0)
+    min: float = real(default=0.0)
+    max: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.min > self.max:
@@ -229,7 +229,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
 class _AlongAxis(RealUnary):
     """One floating-point tensor in, computed along ``axis``."""
 
-    axis: int = integer(1)
+    axis: int = integer(default=1)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape
@@ -242,10 +242,10 @@ class _AlongAxis(RealUnary):
 class SoftMax1(_AlongAxis):
     """e^x / sum(e^x) along ``axis``, which counts from the front."""
 
-    axis: int = integer(0)
+    axis: int = integer(default=0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
+        super().validate()
         if self.axis < 0:
             raise InferenceError(f"SoftMax of opset1 takes no negative axis, but got {self.axis}")
 

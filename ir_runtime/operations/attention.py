@@ -30,7 +30,7 @@ class ScaledDotProductAttention13(Operation):
     """
 
     inputs = (3, 6)
-    causal: bool = boolean(False)
+    causal: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         mask = [] if len(inputs) < 4 or inputs[3].element_type is element_types.boolean else [inputs[3]]

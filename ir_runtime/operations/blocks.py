@@ -38,7 +38,7 @@ class _DepthAndSpace(Operation):
 
     inputs = (1, 1)
     block_size: int = integer()
-    mode: str = enum("blocks_first", "blocks_first", "depth_first")
+    mode: str = enum("blocks_first", "depth_first", default="blocks_first")
 
 
 @operation("DepthToSpace", opset=1)
@@ -183,8 +183,8 @@ class ShuffleChannels1(Operation):
     """Dimension ``axis`` seen as ``group`` rows of columns, and read column by column."""
 
     inputs = (1, 1)
-    axis: int = integer(1)
-    group: int = integer(1)
+    axis: int = integer(default=1)
+    group: int = integer(default=1)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape

@@ -159,7 +159,7 @@ class _ToNV12(Operation):
 
     inputs = (1, 1)
     blue_first: ClassVar[bool]
-    single_plane: bool = boolean(True)
+    single_plane: bool = boolean(default=True)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = inputs[0].element_type

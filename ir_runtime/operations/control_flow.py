@@ -16,7 +16,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.errors import ExecutionError, InferenceError, ModelError
 from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
-from ir_runtime.operation import Operation, Runner, TensorType, operation
+from ir_runtime.operation import Operation, Runner, TensorType, argument, operation
 from ir_runtime.rewrite import with_parameters
 from ir_runtime.shape_inference import infer_types
 from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
@@ -77,10 +77,10 @@ class _WithBodies(Operation):
     """What the three share: bodies that are handed over when the operation is made."""
 
     inputs = (1, None)
-    bodies: tuple[SubGraph, ...] = ()
+    bodies: tuple[SubGraph, ...] = argument(default=())
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
+        super().validate()
         if len(self.bodies) != len(self.subgraph_names):
             raise InferenceError(f"{self.type} needs {len(self.subgraph_names)} bodies, but got {len(self.bodies)}")
         for sub in self.bodies:

@@ -32,13 +32,13 @@ class _Convolution(Operation):
     """
 
     inputs = (2, 2)
-    strides: tuple[int, ...] = integers((1, 1))
-    pads_begin: tuple[int, ...] = integers((0, 0))
-    pads_end: tuple[int, ...] = integers((0, 0))
-    dilations: tuple[int, ...] = integers((1, 1))
-    auto_pad: str = enum("explicit", "explicit", "same_upper", "same_lower", "valid")
+    strides: Sequence[int] = integers(default=(1, 1))
+    pads_begin: Sequence[int] = integers(default=(0, 0))
+    pads_end: Sequence[int] = integers(default=(0, 0))
+    dilations: Sequence[int] = integers(default=(1, 1))
+    auto_pad: str = enum("explicit", "same_upper", "same_lower", "valid", default="explicit")
 
-    def checked_lists(self, rank: int) -> list[tuple[int, ...]]:
+    def checked_lists(self, rank: int) -> list[Sequence[int]]:
         """Strides, dilations and both pads, which must have ``rank`` entries each."""
         lists = [self.strides, self.dilations]
         if any(len(values) != rank for values in lists) or min(*self.strides, *self.dilations, 1) < 1:
@@ -235,9 +235,9 @@ class _Backprop(_Convolution):
     """
 
     inputs = (2, 3)
-    output_padding: tuple[int, ...] = integers((0, 0))
+    output_padding: Sequence[int] = integers(default=(0, 0))
 
-    def paddings(self, rank: int) -> tuple[int, ...]:
+    def paddings(self, rank: int) -> Sequence[int]:
         found = self.output_padding or (0,) * rank
         if len(found) != rank:
             if any(found):
@@ -358,8 +358,8 @@ class _Deformable(_Convolution):
     """
 
     inputs = (3, 3)
-    group: int = integer(1)
-    deformable_group: int = integer(1)
+    group: int = integer(default=1)
+    deformable_group: int = integer(default=1)
 
     def fades_out(self) -> bool:
         """Whether places up to one element outside still see the part of the data beside them."""
@@ -454,7 +454,7 @@ class DeformableConvolution8(_Deformable):
     inputs = (3, 4)
     group: int = integer()
     deformable_group: int = integer()
-    bilinear_interpolation_pad: bool = boolean(False)
+    bilinear_interpolation_pad: bool = boolean(default=False)
 
     def fades_out(self) -> bool:
         return self.bilinear_interpolation_pad
@@ -468,8 +468,8 @@ class BinaryConvolution1(_Convolution):
     differing ones.
     """
 
-    mode: str = enum("xnor-popcount", "xnor-popcount")
-    pad_value: float = real(0.0)
+    mode: str = enum("xnor-popcount", default="xnor-popcount")
+    pad_value: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape

@@ -48,7 +48,7 @@ class CTCGreedyDecoder1(Operation):
     """
 
     inputs = (2, 2)
-    ctc_merge_repeated: bool = boolean(True)
+    ctc_merge_repeated: bool = boolean(default=True)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = ranked("the probabilities", inputs[0].shape, 3)
@@ -75,9 +75,9 @@ class CTCGreedyDecoderSeqLen6(Operation):
     """
 
     inputs = (2, 3)
-    merge_repeated: bool = boolean(True)
-    classes_index_type: ElementType = type_of_elements(i32)
-    sequence_length_type: ElementType = type_of_elements(i32)
+    merge_repeated: bool = boolean(default=True)
+    classes_index_type: ElementType = type_of_elements(default=i32)
+    sequence_length_type: ElementType = type_of_elements(default=i32)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = ranked("the probabilities", inputs[0].shape, 3)
@@ -112,9 +112,9 @@ class CTCLoss4(Operation):
     """
 
     inputs = (4, 5)
-    preprocess_collapse_repeated: bool = boolean(False)
-    ctc_merge_repeated: bool = boolean(False)
-    unique: bool = boolean(False)
+    preprocess_collapse_repeated: bool = boolean(default=False)
+    ctc_merge_repeated: bool = boolean(default=False)
+    unique: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         logits = ranked("the logits", inputs[0].shape, 3)

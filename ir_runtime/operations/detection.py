@@ -48,7 +48,7 @@ class Suppression(Operation):
     coordinates: ClassVar[int] = 4
     equal_suppresses: ClassVar[bool] = True
     """Whether an intersection over union equal to the threshold is too much already."""
-    sort_result_descending: bool = boolean(True)
+    sort_result_descending: bool = boolean(default=True)
 
     def index_type(self) -> ElementType:
         return element_types.i64
@@ -107,7 +107,7 @@ class _NonMaxSuppression(Suppression):
     """
 
     inputs = (2, 5)
-    box_encoding: str = enum("corner", "corner", "center")
+    box_encoding: str = enum("corner", "center", default="corner")
 
     def shares(self, boxes: Array) -> Shares:
         return shares_of(_corners(boxes, self.box_encoding))
@@ -154,7 +154,7 @@ class NonMaxSuppression1(_NonMaxSuppression):
 class NonMaxSuppression3(_NonMaxSuppression):
     """Indices in the type asked for."""
 
-    output_type: ElementType = type_of_elements(element_types.i64)
+    output_type: ElementType = type_of_elements(default=element_types.i64)
 
     def index_type(self) -> ElementType:
         return self.output_type

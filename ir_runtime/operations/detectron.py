@@ -41,10 +41,10 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
     """
 
     inputs = (4, 4)
-    min_size: float = real(0.0)
-    nms_threshold: float = real(0.0)
-    post_nms_count: int = integer(0)
-    pre_nms_count: int = integer(0)
+    min_size: float = real(default=0.0)
+    nms_threshold: float = real(default=0.0)
+    post_nms_count: int = integer(default=0)
+    pre_nms_count: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the image's extents", "the anchors", "the deltas", "the scores")
@@ -85,7 +85,7 @@ class ExperimentalDetectronTopKROIs6(Operation):
     """
 
     inputs = (2, 2)
-    max_rois: int = integer(0)
+    max_rois: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         regions, values = ranked("the regions", inputs[0].shape, 2), ranked("the probabilities", inputs[1].shape, 1)
@@ -114,11 +114,11 @@ class ExperimentalDetectronPriorGridGenerator6(Operation):
     """
 
     inputs = (3, 3)
-    flatten: bool = boolean(False)
-    h: int = integer(0)
-    w: int = integer(0)
-    stride_x: float = real(0.0)
-    stride_y: float = real(0.0)
+    flatten: bool = boolean(default=False)
+    h: int = integer(default=0)
+    w: int = integer(default=0)
+    stride_x: float = real(default=0.0)
+    stride_y: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         priors = ranked("the boxes", inputs[0].shape, 2)
@@ -170,10 +170,10 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
     """
 
     inputs = (2, None)
-    output_size: int = integer(0)
-    sampling_ratio: int = integer(0)
-    pyramid_scales: tuple[int, ...] = integers(())
-    aligned: bool = boolean(False)
+    output_size: int = integer(default=0)
+    sampling_ratio: int = integer(default=0)
+    pyramid_scales: Sequence[int] = integers(default=())
+    aligned: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         regions = ranked("the regions", inputs[0].shape, 2)
@@ -230,14 +230,14 @@ class ExperimentalDetectronDetectionOutput6(Operation):
     """
 
     inputs = (4, 4)
-    score_threshold: float = real(0.0)
-    nms_threshold: float = real(0.0)
-    max_delta_log_wh: float = real(0.0)
+    score_threshold: float = real(default=0.0)
+    nms_threshold: float = real(default=0.0)
+    max_delta_log_wh: float = real(default=0.0)
     num_classes: int = integer()
-    post_nms_count: int = integer(0)
-    max_detections_per_image: int = integer(0)
-    class_agnostic_box_regression: bool = boolean(False)
-    deltas_weights: tuple[float, ...] = reals(())
+    post_nms_count: int = integer(default=0)
+    max_detections_per_image: int = integer(default=0)
+    class_agnostic_box_regression: bool = boolean(default=False)
+    deltas_weights: Sequence[float] = reals(default=())
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the regions", "the deltas", "the scores", "the image's extents")

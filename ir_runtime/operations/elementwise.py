@@ -64,7 +64,7 @@ class Binary(Operation):
 
     inputs = (2, 2)
     kernel: ClassVar[Kernel]
-    auto_broadcast: str = enum("numpy", "none", "numpy", "pdpd")
+    auto_broadcast: str = enum("none", "numpy", "pdpd", default="numpy")
 
     def result_type(self, kind: ElementType) -> ElementType:
         return kind
@@ -223,7 +223,7 @@ BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift
 class Divide1(Monotone):
     """a / b. Integers are rounded down, or towards zero where ``m_pythondiv`` is false."""
 
-    m_pythondiv: bool = boolean(True)
+    m_pythondiv: bool = boolean(default=True)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
         return bool((a.lower >= 0).all() and (b.lower > 0).all())
@@ -368,8 +368,8 @@ IsFinite10 = unary("IsFinite", 10, np.isfinite, "Where x is neither infinite nor
 class IsInf10(Predicate):
     """Where x is infinite, of the signs asked for."""
 
-    detect_negative: bool = boolean(True)
-    detect_positive: bool = boolean(True)
+    detect_negative: bool = boolean(default=True)
+    detect_positive: bool = boolean(default=True)
 
     def evaluate(self, *inputs: Array) -> Array:
         x = inputs[0]
@@ -385,7 +385,7 @@ class IsInf10(Predicate):
 class Round5(Unary):
     """To the nearest whole number; halves to the even one, or away from zero."""
 
-    mode: str = enum("half_to_even", "half_to_even", "half_away_from_zero")
+    mode: str = enum("half_to_even", "half_away_from_zero", default="half_to_even")
 
     def evaluate(self, *inputs: Array) -> Array:
         x = inputs[0]
@@ -455,7 +455,7 @@ class Convert1(Operation):
     """The same values in another element type."""
 
     inputs = (1, 1)
-    destination_type: ElementType = type_of_elements(element_types.dynamic)
+    destination_type: ElementType = type_of_elements(default=element_types.dynamic)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(self.destination_type, inputs[0].shape)]
@@ -487,7 +487,7 @@ class Select1(Operation):
     """Where the condition holds, the second input, elsewhere the third."""
 
     inputs = (3, 3)
-    auto_broadcast: str = enum("numpy", "none", "numpy", "pdpd")
+    auto_broadcast: str = enum("none", "numpy", "pdpd", default="numpy")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         condition, then, otherwise = inputs

@@ -80,7 +80,7 @@ class EmbeddingBagOffsetsSum3(_Offsets):
 class EmbeddingBagOffsets15(_Offsets):
     """Bags of consecutive indices, summed or averaged."""
 
-    reduction: str = enum("sum", "sum", "mean")
+    reduction: str = enum("sum", "mean", default="sum")
 
 
 class _Packed(Operation):
@@ -107,7 +107,7 @@ class EmbeddingBagPackedSum3(_Packed):
 class EmbeddingBagPacked15(_Packed):
     """Bags of equal size, summed or averaged."""
 
-    reduction: str = enum("sum", "sum", "mean")
+    reduction: str = enum("sum", "mean", default="sum")
 
 
 @operation("EmbeddingSegmentsSum", opset=3)
@@ -144,7 +144,7 @@ class SegmentMax16(Operation):
     """
 
     inputs = (2, 3)
-    fill_mode: str = enum("zero", "zero", "lowest")
+    fill_mode: str = enum("zero", "lowest", default="zero")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         known = inputs[2].known_bounds if len(inputs) > 2 else None

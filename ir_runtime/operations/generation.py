@@ -50,7 +50,7 @@ class ShapeOf1(_ShapeOf):
 class ShapeOf3(_ShapeOf):
     """The extents as i32 or i64."""
 
-    output_type: ElementType = type_of_elements(element_types.i64)
+    output_type: ElementType = type_of_elements(default=element_types.i64)
 
     def kind(self) -> ElementType:
         return self.output_type
@@ -109,7 +109,7 @@ class Range1(_Range):
 class Range4(_Range):
     """A range in a stated type."""
 
-    output_type: ElementType = type_of_elements(element_types.dynamic)
+    output_type: ElementType = type_of_elements(default=element_types.dynamic)
 
     def kind(self, inputs: Sequence[TensorType]) -> ElementType:
         return self.output_type
@@ -127,7 +127,7 @@ class Eye9(Operation):
     """
 
     inputs = (3, 4)
-    output_type: ElementType = type_of_elements(element_types.dynamic)
+    output_type: ElementType = type_of_elements(default=element_types.dynamic)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         dims: list[Dimension] = []
@@ -158,8 +158,8 @@ class CumSum3(Operation):
     """
 
     inputs = (2, 2)
-    exclusive: bool = boolean(False)
-    reverse: bool = boolean(False)
+    exclusive: bool = boolean(default=False)
+    reverse: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, axis = inputs

@@ -29,9 +29,9 @@ class GridSample9(Operation):
     """
 
     inputs = (2, 2)
-    align_corners: bool = boolean(False)
-    mode: str = enum("bilinear", "bilinear", "nearest", "bicubic")
-    padding_mode: str = enum("zeros", "zeros", "border", "reflection")
+    align_corners: bool = boolean(default=False)
+    mode: str = enum("bilinear", "nearest", "bicubic", default="bilinear")
+    padding_mode: str = enum("zeros", "border", "reflection", default="zeros")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, grid = (value.shape for value in inputs)

@@ -96,7 +96,7 @@ class Gather1(_Gather):
 class Gather7(_Gather):
     """Gather within the first ``batch_dims`` dimensions, which data and indices share."""
 
-    batch_dims: int = integer(0)
+    batch_dims: int = integer(default=0)
 
     def batch(self, rank: int) -> int:
         return self.batch_dims + (rank if self.batch_dims < 0 else 0)
@@ -115,7 +115,7 @@ class GatherElements6(Operation):
     """
 
     inputs = (2, 2)
-    axis: int = integer(0)
+    axis: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, indices = inputs
@@ -145,7 +145,7 @@ class _GatherND(Operation):
     """
 
     inputs = (2, 2)
-    batch_dims: int = integer(0)
+    batch_dims: int = integer(default=0)
 
     def joins_batches(self) -> bool:
         """Whether the batch dimensions come out as a single one."""
@@ -213,7 +213,7 @@ class _OneHot(Operation):
     """
 
     inputs = (4, 4)
-    axis: int = integer(0)
+    axis: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         indices, depth, on, off = inputs
@@ -252,7 +252,7 @@ class OneHot1(_OneHot):
 class OneHot16(_OneHot):
     """Negative indices are out of range, or count from the end."""
 
-    negative_indices_mode: str = enum("ignore_negative", "ignore_negative", "normalize")
+    negative_indices_mode: str = enum("ignore_negative", "normalize", default="ignore_negative")
 
     def front(self, indices: Array, depth: int) -> Array:
         if self.negative_indices_mode == "ignore_negative":
@@ -268,7 +268,7 @@ class NonZero3(Operation):
     """
 
     inputs = (1, 1)
-    output_type: ElementType = type_of_elements(element_types.i64)
+    output_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape

@@ -10,7 +10,7 @@ import numpy as np
 from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import ExecutionError
-from ir_runtime.operation import Operation, TensorType, operation, partial_shape, text, type_of_elements
+from ir_runtime.operation import Operation, TensorType, argument, operation, partial_shape, text, type_of_elements
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 
@@ -24,8 +24,8 @@ class Parameter1(Operation):
 
     role = "parameter"
     deterministic = False
-    shape: PartialShape = partial_shape(PartialShape(()))
-    element_type: ElementType = type_of_elements(element_types.dynamic)
+    shape: PartialShape = partial_shape(default=PartialShape(()))
+    element_type: ElementType = type_of_elements(default=element_types.dynamic)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(self.element_type, self.shape)]
@@ -45,7 +45,7 @@ class Const1(Operation):
     """
 
     role = "constant"
-    value: Tensor
+    value: Tensor = argument()
 
     @property
     def data(self) -> Tensor:
@@ -124,8 +124,8 @@ class ReadValue6(_ReadValue):
     """A variable of stated type and shape; without an initial value it starts as zeros."""
 
     inputs = (0, 1)
-    variable_type: ElementType = type_of_elements(element_types.dynamic)
-    variable_shape: PartialShape = partial_shape(PartialShape.dynamic())
+    variable_type: ElementType = type_of_elements(default=element_types.dynamic)
+    variable_shape: PartialShape = partial_shape(default=PartialShape.dynamic())
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(self.variable_type, self.variable_shape)]

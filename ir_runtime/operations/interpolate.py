@@ -139,16 +139,19 @@ def scaled_extent(extent: int, scale: np.float32) -> int:
 class _Modes(_Interpolate):
     """Interpolation as revisions 4 and 11 describe it."""
 
-    mode: str = enum("nearest", "nearest", "linear", "linear_onnx", "cubic")
-    shape_calculation_mode: str = enum("sizes", "sizes", "scales")
+    mode: str = enum("nearest", "linear", "linear_onnx", "cubic", default="nearest")
+    shape_calculation_mode: str = enum("sizes", "scales", default="sizes")
     coordinate_transformation_mode: str = enum(
-        "half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"
+        *("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"),
+        default="half_pixel",
     )
-    nearest_mode: str = enum("round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
-    antialias: bool = boolean(False)
-    pads_begin: tuple[int, ...] = integers((0, 0, 0, 0))
-    pads_end: tuple[int, ...] = integers((0, 0, 0, 0))
-    cube_coeff: float = real(-0.75)
+    nearest_mode: str = enum(
+        "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple", default="round_prefer_floor"
+    )
+    antialias: bool = boolean(default=False)
+    pads_begin: Sequence[int] = integers(default=(0, 0, 0, 0))
+    pads_end: Sequence[int] = integers(default=(0, 0, 0, 0))
+    cube_coeff: float = real(default=-0.75)
 
     def shape_of(self, data: TensorType, given: TensorType, axes: TensorType | None) -> list[TensorType]:
         """The output's type, where ``given`` are the extents or scales along ``axes``."""
@@ -275,7 +278,9 @@ class Interpolate11(_Modes):
     """Inputs: data, extents or scales, and the axes these are of (all where left out). Adds Pillow's filters."""
 
     inputs = (2, 3)
-    mode: str = enum("nearest", "nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow")
+    mode: str = enum(
+        "nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow", default="nearest"
+    )
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return self.shape_of(inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None)
@@ -289,12 +294,12 @@ class Interpolate1(_Interpolate):
     """Inputs: data, and the extents along ``axes``. ``mode`` is nearest, linear or cubic."""
 
     inputs = (2, 2)
-    axes: tuple[int, ...] = integers(())
-    mode: str = text("")
-    align_corners: bool = boolean(True)
-    antialias: bool = boolean(False)
-    pads_begin: tuple[int, ...] = integers(())
-    pads_end: tuple[int, ...] = integers(())
+    axes: Sequence[int] = integers(default=())
+    mode: str = text(default="")
+    align_corners: bool = boolean(default=True)
+    antialias: bool = boolean(default=False)
+    pads_begin: Sequence[int] = integers(default=())
+    pads_end: Sequence[int] = integers(default=())
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.mode not in ("nearest", "linear", "cubic"):

@@ -19,7 +19,7 @@ class Inverse14(Operation):
     """The inverse matrices ``[..., M, M]``, with ``adjoint`` transposed; NaN where there is none."""
 
     inputs = (1, 1)
-    adjoint: bool = boolean(False)
+    adjoint: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape

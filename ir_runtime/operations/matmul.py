@@ -52,8 +52,8 @@ class MatMul1(Operation):
     """
 
     inputs = (2, 2)
-    transpose_a: bool = boolean(False)
-    transpose_b: bool = boolean(False)
+    transpose_a: bool = boolean(default=False)
+    transpose_b: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs)

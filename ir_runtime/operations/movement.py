@@ -36,7 +36,7 @@ class Reshape1(Operation):
     """
 
     inputs = (2, 2)
-    special_zero: bool = boolean(False)
+    special_zero: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, target = inputs
@@ -166,7 +166,7 @@ class Squeeze1(Operation):
 class Squeeze15(Squeeze1):
     """With ``allow_axis_skip`` a named dimension that is not 1 is left alone."""
 
-    allow_axis_skip: bool = boolean(False)
+    allow_axis_skip: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if not self.allow_axis_skip:
@@ -219,7 +219,7 @@ class Concat1(Operation):
     """The inputs one after another along ``axis``."""
 
     inputs = (1, None)
-    axis: int = integer(0)
+    axis: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs)
@@ -302,14 +302,14 @@ class _Broadcast(Operation):
 class Broadcast1(_Broadcast):
     """Modes numpy and explicit."""
 
-    mode: str = enum("numpy", "numpy", "explicit")
+    mode: str = enum("numpy", "explicit", default="numpy")
 
 
 @operation("Broadcast", opset=3)
 class Broadcast3(_Broadcast):
     """Adds bidirectional: the target may have extents of 1, too."""
 
-    mode: str = enum("numpy", "numpy", "explicit", "bidirectional")
+    mode: str = enum("numpy", "explicit", "bidirectional", default="numpy")
 
 
 @operation("Tile", opset=1)

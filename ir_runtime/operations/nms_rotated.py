@@ -31,8 +31,8 @@ class NMSRotated13(Suppression):
     coordinates = 5
     equal_suppresses = False
     inputs = (5, 5)
-    output_type: ElementType = type_of_elements(element_types.i64)
-    clockwise: bool = boolean(True)
+    output_type: ElementType = type_of_elements(default=element_types.i64)
+    clockwise: bool = boolean(default=True)
 
     def index_type(self) -> ElementType:
         return self.output_type

@@ -63,14 +63,14 @@ class _Selection(Operation):
     """
 
     inputs = (2, 2)
-    sort_result_type: str = enum("none", "none", "classid", "score")
-    output_type: ElementType = type_of_elements(element_types.i64)
-    nms_top_k: int = integer(-1)
-    keep_top_k: int = integer(-1)
-    sort_result_across_batch: bool = boolean(False)
-    score_threshold: float = real(0.0)
-    background_class: int = integer(-1)
-    normalized: bool = boolean(True)
+    sort_result_type: str = enum("none", "classid", "score", default="none")
+    output_type: ElementType = type_of_elements(default=element_types.i64)
+    nms_top_k: int = integer(default=-1)
+    keep_top_k: int = integer(default=-1)
+    sort_result_across_batch: bool = boolean(default=False)
+    score_threshold: float = real(default=0.0)
+    background_class: int = integer(default=-1)
+    normalized: bool = boolean(default=True)
 
     def pixel(self) -> float:
         return 0.0 if self.normalized else 1.0
@@ -157,9 +157,9 @@ class MatrixNms8(_Selection):
     lowered score exceeds ``post_threshold``. The order by class holds only across the batch.
     """
 
-    decay_function: str = enum("linear", "linear", "gaussian")
-    gaussian_sigma: float = real(2.0)
-    post_threshold: float = real(0.0)
+    decay_function: str = enum("linear", "gaussian", default="linear")
+    gaussian_sigma: float = real(default=2.0)
+    post_threshold: float = real(default=0.0)
 
     def of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         order = by_score(scores, self.score_threshold, self.nms_top_k)
@@ -186,8 +186,8 @@ class _MulticlassNms(_Selection):
     after each box taken.
     """
 
-    iou_threshold: float = real(0.0)
-    nms_eta: float = real(1.0)
+    iou_threshold: float = real(default=0.0)
+    nms_eta: float = real(default=1.0)
 
     def sorts_classes_of_image(self) -> bool:
         return not self.sort_result_across_batch

@@ -49,7 +49,7 @@ class _BatchNormInference(Operation):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, channel by channel."""
 
     inputs = (5, 5)
-    epsilon: float = real(0.0)
+    epsilon: float = real(default=0.0)
 
     def arrange(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
         """The inputs as x, gamma, beta, mean, variance."""
@@ -131,10 +131,10 @@ class _SameShape(Operation):
 class MVN2(_SameShape):
     """Mean 0 and, where asked for, variance 1, over each image or (without ``across_channels``) each channel."""
 
-    eps: float = real(0.0)
-    across_channels: bool = boolean(True)
-    normalize_variance: bool = boolean(False)
-    reduction_axes: tuple[int, ...] = integers((1, 2, 3))
+    eps: float = real(default=0.0)
+    across_channels: bool = boolean(default=True)
+    normalize_variance: bool = boolean(default=False)
+    reduction_axes: Sequence[int] = integers(default=(1, 2, 3))
 
     def evaluate(self, *inputs: Array) -> Array:
         x = inputs[0]
@@ -147,9 +147,9 @@ class MVN6(_SameShape):
     """(x, axes): mean 0 and, where asked for, variance 1 over the axes."""
 
     inputs = (2, 2)
-    eps: float = real(0.0)
-    normalize_variance: bool = boolean(False)
-    eps_mode: str = enum("INSIDE_SQRT", "INSIDE_SQRT", "OUTSIDE_SQRT")
+    eps: float = real(default=0.0)
+    normalize_variance: bool = boolean(default=False)
+    eps_mode: str = enum("INSIDE_SQRT", "OUTSIDE_SQRT", default="INSIDE_SQRT")
 
     def evaluate(self, *inputs: Array) -> Array:
         x, axes = inputs
@@ -163,8 +163,8 @@ class NormalizeL21(_SameShape):
     """(x, axes): x divided by the root of its sum of squares over the axes, which ``eps`` is added to or limits."""
 
     inputs = (2, 2)
-    eps: float = real(0.0)
-    eps_mode: str = enum("add", "add", "max")
+    eps: float = real(default=0.0)
+    eps_mode: str = enum("add", "max", default="add")
 
     def evaluate(self, *inputs: Array) -> Array:
         x, axes = inputs
@@ -183,7 +183,7 @@ class NormalizeL21(_SameShape):
 class GRN1(_SameShape):
     """x divided by the root of its sum of squares over the channels and ``bias``."""
 
-    bias: float = real(1.0)
+    bias: float = real(default=1.0)
 
     def evaluate(self, *inputs: Array) -> Array:
         return computed_in_float32(self._normalize)(inputs[0])
@@ -201,10 +201,10 @@ class LRN1(_SameShape):
     """
 
     inputs = (2, 2)
-    alpha: float = real(0.0)
-    beta: float = real(0.0)
-    bias: float = real(0.0)
-    size: int = integer(0)
+    alpha: float = real(default=0.0)
+    beta: float = real(default=0.0)
+    bias: float = real(default=0.0)
+    size: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.size < 1:
@@ -239,7 +239,7 @@ class GroupNormalization12(Operation):
 
     inputs = (3, 3)
     num_groups: int = integer()
-    epsilon: float = real(0.0)
+    epsilon: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs)

@@ -46,7 +46,7 @@ class _Pad(Operation):
     """
 
     inputs = (3, 4)
-    pad_mode: str = enum("constant", "constant", "edge", "reflect", "symmetric")
+    pad_mode: str = enum("constant", "edge", "reflect", "symmetric", default="constant")
 
     def may_crop(self) -> bool:
         """Whether negative pads, which leave elements out, are allowed."""

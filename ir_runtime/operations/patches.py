@@ -12,7 +12,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import REQUIRED, Operation, TensorType, enum, integers, operation
+from ir_runtime.operation import Operation, TensorType, enum, integers, operation
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
 from ir_runtime.windows import Window
 
@@ -34,10 +34,10 @@ class Col2Im15(Operation):
     """
 
     inputs = (3, 3)
-    strides: tuple[int, ...] = integers()
-    dilations: tuple[int, ...] = integers()
-    pads_begin: tuple[int, ...] = integers()
-    pads_end: tuple[int, ...] = integers()
+    strides: Sequence[int] = integers()
+    dilations: Sequence[int] = integers()
+    pads_begin: Sequence[int] = integers()
+    pads_end: Sequence[int] = integers()
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, image, block = inputs
@@ -105,10 +105,10 @@ class ExtractImagePatches3(Operation):
     """
 
     inputs = (1, 1)
-    sizes: tuple[int, ...] = integers()
-    strides: tuple[int, ...] = integers()
-    rates: tuple[int, ...] = integers()
-    auto_pad: str = enum(REQUIRED, "same_lower", "same_upper", "valid")
+    sizes: Sequence[int] = integers()
+    strides: Sequence[int] = integers()
+    rates: Sequence[int] = integers()
+    auto_pad: str = enum("same_lower", "same_upper", "valid")
 
     def _windows(self) -> list[Window]:
         for name, values in (("sizes", self.sizes), ("strides", self.strides), ("rates", self.rates)):

@@ -29,12 +29,12 @@ class Pooling(Operation):
     """
 
     inputs = (1, 1)
-    strides: tuple[int, ...] = integers()
-    pads_begin: tuple[int, ...] = integers((0, 0))
-    pads_end: tuple[int, ...] = integers((0, 0))
-    kernel: tuple[int, ...] = integers()
-    auto_pad: str = enum("explicit", *AUTO_PADS)
-    rounding_type: str = enum("floor", "floor", "ceil")
+    strides: Sequence[int] = integers()
+    pads_begin: Sequence[int] = integers(default=(0, 0))
+    pads_end: Sequence[int] = integers(default=(0, 0))
+    kernel: Sequence[int] = integers()
+    auto_pad: str = enum(*AUTO_PADS, default="explicit")
+    rounding_type: str = enum("floor", "ceil", default="floor")
 
     def windows(self) -> list[Window]:
         """The window of every spatial dimension."""
@@ -74,7 +74,7 @@ class AvgPool(Pooling):
     padding counts too, but never what lies beyond it.
     """
 
-    exclude_pad: bool = boolean(True, xml="exclude-pad")
+    exclude_pad: bool = boolean(default=True, xml="exclude-pad")
 
     def evaluate(self, *inputs: Array) -> Array:
         data = inputs[0]
@@ -101,14 +101,14 @@ class AvgPool1(AvgPool):
 class AvgPool14(AvgPool):
     """Adds ``ceil_torch``: windows that would start beyond data and left padding are dropped."""
 
-    rounding_type: str = enum("floor", "floor", "ceil", "ceil_torch")
+    rounding_type: str = enum("floor", "ceil", "ceil_torch", default="floor")
 
 
 @operation("AvgPool", opset=16)
 class AvgPool16(AvgPool14):
     """Adds ``dilations``."""
 
-    dilations: tuple[int, ...] = integers()
+    dilations: Sequence[int] = integers()
 
 
 class MaxPool(Pooling):
@@ -149,9 +149,9 @@ class IndexedMaxPool(MaxPool):
     maxima counts.
     """
 
-    dilations: tuple[int, ...] = integers(())
-    index_element_type: ElementType = type_of_elements(element_types.i64)
-    axis: int = integer(0)
+    dilations: Sequence[int] = integers(default=())
+    index_element_type: ElementType = type_of_elements(default=element_types.i64)
+    axis: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = self.pooled_shape(inputs[0].shape)
@@ -199,7 +199,7 @@ class MaxPool8(IndexedMaxPool):
 class MaxPool14(IndexedMaxPool):
     """Adds ``ceil_torch``: windows that would start beyond data and left padding are dropped."""
 
-    rounding_type: str = enum("floor", "floor", "ceil", "ceil_torch")
+    rounding_type: str = enum("floor", "ceil", "ceil_torch", default="floor")
 
 
 class AdaptivePooling(Operation):
@@ -250,7 +250,7 @@ class AdaptiveAvgPool8(AdaptivePooling):
 class AdaptiveMaxPool8(AdaptivePooling):
     """The greatest element of each region, and its index within the spatial dimensions."""
 
-    index_element_type: ElementType = type_of_elements(element_types.i64)
+    index_element_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = self.adapted_shape(inputs)

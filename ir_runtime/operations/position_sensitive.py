@@ -11,7 +11,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import REQUIRED, Operation, TensorType, enum, integer, operation, real
+from ir_runtime.operation import Operation, TensorType, enum, integer, operation, real
 from ir_runtime.shapes import PartialShape, as_dimension
 
 from .detection import ranked, same_extent
@@ -71,9 +71,9 @@ class PSROIPooling1(_PositionSensitive):
     inputs = (2, 2)
     group_size: int = integer()
     spatial_scale: float = real()
-    mode: str = enum(REQUIRED, "average", "bilinear")
-    spatial_bins_x: int = integer(0)
-    spatial_bins_y: int = integer(0)
+    mode: str = enum("average", "bilinear")
+    spatial_bins_x: int = integer(default=0)
+    spatial_bins_y: int = integer(default=0)
 
     def bins(self) -> int:
         return self.group_size
@@ -143,13 +143,13 @@ class DeformablePSROIPooling1(_PositionSensitive):
     """
 
     inputs = (2, 3)
-    spatial_scale: float = real(0.0)
-    group_size: int = integer(1)
-    mode: str = enum("bilinear_deformable", "bilinear_deformable")
-    spatial_bins_x: int = integer(1)
-    spatial_bins_y: int = integer(1)
-    trans_std: float = real(1.0)
-    part_size: int = integer(1)
+    spatial_scale: float = real(default=0.0)
+    group_size: int = integer(default=1)
+    mode: str = enum("bilinear_deformable", default="bilinear_deformable")
+    spatial_bins_x: int = integer(default=1)
+    spatial_bins_y: int = integer(default=1)
+    trans_std: float = real(default=1.0)
+    part_size: int = integer(default=1)
 
     def bins(self) -> int:
         return self.group_size

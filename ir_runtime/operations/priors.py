@@ -33,7 +33,7 @@ class _Priors(Operation):
         """The elements' centres in the image: those of columns, and those of rows."""
         raise NotImplementedError
 
-    def prior_variances(self) -> tuple[float, ...]:
+    def prior_variances(self) -> Sequence[float]:
         raise NotImplementedError
 
     def is_clipped(self) -> bool:
@@ -83,24 +83,24 @@ class _PriorBox(_Priors):
     centres in the image, 0 what the layer's extents make it.
     """
 
-    min_size: tuple[float, ...] = reals(())
-    max_size: tuple[float, ...] = reals(())
-    aspect_ratio: tuple[float, ...] = reals(())
-    density: tuple[float, ...] = reals(())
-    fixed_ratio: tuple[float, ...] = reals(())
-    fixed_size: tuple[float, ...] = reals(())
-    clip: bool = boolean(False)
-    flip: bool = boolean(False)
-    step: float = real(0.0)
-    offset: float = real(0.0)
-    variance: tuple[float, ...] = reals(())
-    scale_all_sizes: bool = boolean(True)
+    min_size: Sequence[float] = reals(default=())
+    max_size: Sequence[float] = reals(default=())
+    aspect_ratio: Sequence[float] = reals(default=())
+    density: Sequence[float] = reals(default=())
+    fixed_ratio: Sequence[float] = reals(default=())
+    fixed_size: Sequence[float] = reals(default=())
+    clip: bool = boolean(default=False)
+    flip: bool = boolean(default=False)
+    step: float = real(default=0.0)
+    offset: float = real(default=0.0)
+    variance: Sequence[float] = reals(default=())
+    scale_all_sizes: bool = boolean(default=True)
 
     def puts_greatest_first(self) -> bool:
         """Whether the square between least and greatest size comes before the ratios."""
         return True
 
-    def prior_variances(self) -> tuple[float, ...]:
+    def prior_variances(self) -> Sequence[float]:
         return self.variance
 
     def is_clipped(self) -> bool:
@@ -175,7 +175,7 @@ class PriorBox1(_PriorBox):
 class PriorBox8(_PriorBox):
     """Adds which of the two comes first."""
 
-    min_max_aspect_ratios_order: bool = boolean(True)
+    min_max_aspect_ratios_order: bool = boolean(default=True)
 
     def puts_greatest_first(self) -> bool:
         return self.min_max_aspect_ratios_order
@@ -185,16 +185,16 @@ class PriorBox8(_PriorBox):
 class PriorBoxClustered1(_Priors):
     """Boxes of given widths and heights. The steps between centres are ``step_w`` and ``step_h``, or ``step``."""
 
-    step: float = real(0.0)
-    step_w: float = real(0.0)
-    step_h: float = real(0.0)
-    width: tuple[float, ...] = reals()
-    height: tuple[float, ...] = reals()
-    clip: bool = boolean(True)
-    offset: float = real(0.0)
-    variance: tuple[float, ...] = reals(())
+    step: float = real(default=0.0)
+    step_w: float = real(default=0.0)
+    step_h: float = real(default=0.0)
+    width: Sequence[float] = reals()
+    height: Sequence[float] = reals()
+    clip: bool = boolean(default=True)
+    offset: float = real(default=0.0)
+    variance: Sequence[float] = reals(default=())
 
-    def prior_variances(self) -> tuple[float, ...]:
+    def prior_variances(self) -> Sequence[float]:
         return self.variance
 
     def is_clipped(self) -> bool:

@@ -48,20 +48,20 @@ class _Proposal(Operation):
     """
 
     inputs = (3, 3)
-    base_size: int = integer(0)
-    pre_nms_topn: int = integer(0)
-    post_nms_topn: int = integer(0)
-    nms_thresh: float = real(0.0)
-    feat_stride: int = integer(1)
-    min_size: int = integer(1)
-    ratio: tuple[float, ...] = reals(())
-    scale: tuple[float, ...] = reals(())
-    clip_before_nms: bool = boolean(True)
-    clip_after_nms: bool = boolean(False)
-    normalize: bool = boolean(False)
-    box_size_scale: float = real(1.0)
-    box_coordinate_scale: float = real(1.0)
-    framework: str = text("")
+    base_size: int = integer(default=0)
+    pre_nms_topn: int = integer(default=0)
+    post_nms_topn: int = integer(default=0)
+    nms_thresh: float = real(default=0.0)
+    feat_stride: int = integer(default=1)
+    min_size: int = integer(default=1)
+    ratio: Sequence[float] = reals(default=())
+    scale: Sequence[float] = reals(default=())
+    clip_before_nms: bool = boolean(default=True)
+    clip_after_nms: bool = boolean(default=False)
+    normalize: bool = boolean(default=False)
+    box_size_scale: float = real(default=1.0)
+    box_coordinate_scale: float = real(default=1.0)
+    framework: str = text(default="")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         scores, deltas = ranked("the scores", inputs[0].shape, 4), ranked("the deltas", inputs[1].shape, 4)
@@ -193,13 +193,13 @@ class GenerateProposals9(Operation):
     """
 
     inputs = (4, 4)
-    min_size: float = real(0.0)
-    nms_threshold: float = real(0.0)
+    min_size: float = real(default=0.0)
+    nms_threshold: float = real(default=0.0)
     post_nms_count: int = integer()
     pre_nms_count: int = integer()
-    normalized: bool = boolean(True)
-    nms_eta: float = real(1.0)
-    roi_num_type: ElementType = type_of_elements(element_types.i64)
+    normalized: bool = boolean(default=True)
+    nms_eta: float = real(default=1.0)
+    roi_num_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the images' extents", "the anchors", "the deltas", "the scores")

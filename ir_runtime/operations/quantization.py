@@ -28,8 +28,8 @@ class FakeQuantize1(Operation):
     """
 
     inputs = (5, 5)
-    levels: int = integer(0)
-    auto_broadcast: str = enum("numpy", "numpy", "pdpd", "none")
+    levels: int = integer(default=0)
+    auto_broadcast: str = enum("numpy", "pdpd", "none", default="numpy")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.levels < 2:
@@ -63,7 +63,7 @@ class FakeConvert13(Operation):
     """
 
     inputs = (2, 3)
-    destination_type: ElementType = type_of_elements(element_types.f8e4m3)
+    destination_type: ElementType = type_of_elements(default=element_types.f8e4m3)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.destination_type not in (element_types.f8e4m3, element_types.f8e5m2):

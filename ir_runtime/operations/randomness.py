@@ -62,9 +62,9 @@ class RandomUniform8(Operation):
     inputs = (3, 3)
     deterministic = False
     output_type: ElementType = type_of_elements()
-    op_seed: int = integer(0)
-    global_seed: int = integer(0)
-    alignment: str = enum("tensorflow", "tensorflow", "pytorch")
+    op_seed: int = integer(default=0)
+    global_seed: int = integer(default=0)
+    alignment: str = enum("tensorflow", "pytorch", default="tensorflow")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape, low, high = inputs
@@ -109,11 +109,11 @@ class Multinomial13(Operation):
 
     inputs = (2, 2)
     deterministic = False
-    convert_type: ElementType = type_of_elements(element_types.dynamic)
-    with_replacement: bool = boolean(False)
-    log_probs: bool = boolean(False)
-    global_seed: int = integer(0)
-    op_seed: int = integer(0)
+    convert_type: ElementType = type_of_elements(default=element_types.dynamic)
+    with_replacement: bool = boolean(default=False)
+    log_probs: bool = boolean(default=False)
+    global_seed: int = integer(default=0)
+    op_seed: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         weights, count = inputs

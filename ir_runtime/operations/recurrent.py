@@ -58,11 +58,11 @@ class _Recurrent(Operation):
 
     gates: ClassVar[int]
     states: ClassVar[int] = 1
-    hidden_size: int = integer(0)
-    activations: tuple[str, ...] = texts(())
-    activations_alpha: tuple[float, ...] = reals(())
-    activations_beta: tuple[float, ...] = reals(())
-    clip: float = real(0.0)
+    hidden_size: int = integer(default=0)
+    activations: Sequence[str] = texts(default=())
+    activations_alpha: Sequence[float] = reals(default=())
+    activations_beta: Sequence[float] = reals(default=())
+    clip: float = real(default=0.0)
 
     def functions(self) -> list[Activation]:
         """The activations with their parameters filled in."""
@@ -105,7 +105,7 @@ class _LSTM(_Recurrent):
 
     gates = 4
     states = 2
-    activations: tuple[str, ...] = texts(("sigmoid", "tanh", "tanh"))
+    activations: Sequence[str] = texts(default=("sigmoid", "tanh", "tanh"))
 
     def activation_count(self) -> int:
         return 3
@@ -130,8 +130,8 @@ class _GRU(_Recurrent):
     """
 
     gates = 3
-    activations: tuple[str, ...] = texts(("sigmoid", "tanh"))
-    linear_before_reset: bool = boolean(False)
+    activations: Sequence[str] = texts(default=("sigmoid", "tanh"))
+    linear_before_reset: bool = boolean(default=False)
 
     def activation_count(self) -> int:
         return 2
@@ -157,7 +157,7 @@ class _RNN(_Recurrent):
     """H = act(W*x + R*H + b)."""
 
     gates = 1
-    activations: tuple[str, ...] = texts(("tanh",))
+    activations: Sequence[str] = texts(default=("tanh",))
 
     def step(self, x: Array, states: Sequence[Array], weights: Weights, functions: list[Activation]) -> list[Array]:
         return [functions[0](self.clipped(x + states[0] @ weights.r.T + weights.b))]
@@ -245,8 +245,8 @@ class LSTMCell1(_LSTM, _Cell):
     """Adds an order of the gates, and peepholes as a seventh input, which engines take to be zero."""
 
     inputs = (5, 7)
-    input_forget: bool = boolean(False)
-    weights_format: str = enum("ifco", "fico", "icof", "ifco", "iofc", "ifoc")
+    input_forget: bool = boolean(default=False)
+    weights_format: str = enum("fico", "icof", "ifco", "iofc", "ifoc", default="ifco")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.input_forget:
@@ -273,8 +273,8 @@ class _Sequence(_Recurrent):
     last states. Direction ``reverse`` starts at the end of each sequence.
     """
 
-    direction: str = enum("forward", "forward", "reverse", "bidirectional")
-    activations: tuple[str, ...] = texts(())
+    direction: str = enum("forward", "reverse", "bidirectional", default="forward")
+    activations: Sequence[str] = texts(default=())
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         self.check_activations(self.activation_count())
@@ -369,7 +369,7 @@ class RNNSequence5(_RNN, _Sequence):
     """A plain recurrent network over sequences."""
 
     inputs = (6, 6)
-    activations: tuple[str, ...] = texts(())
+    activations: Sequence[str] = texts(default=())
 
 
 @operation("GRUSequence", opset=5)
@@ -377,7 +377,7 @@ class GRUSequence5(_GRU, _Sequence):
     """Gated recurrent units over sequences."""
 
     inputs = (6, 6)
-    activations: tuple[str, ...] = texts(())
+    activations: Sequence[str] = texts(default=())
 
 
 @operation("LSTMSequence", opset=5)
@@ -385,4 +385,4 @@ class LSTMSequence5(_LSTM, _Sequence):
     """Long short-term memory over sequences."""
 
     inputs = (7, 7)
-    activations: tuple[str, ...] = texts(())
+    activations: Sequence[str] = texts(default=())

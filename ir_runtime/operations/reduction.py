@@ -32,7 +32,7 @@ class Reduction(Operation):
 
     inputs = (2, 2)
     kernel: ClassVar[Kernel]
-    keep_dims: bool = boolean(False)
+    keep_dims: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, axes = inputs

@@ -69,10 +69,10 @@ class _AlignedPooling(Operation):
     """Bins of regions, and points in each: what both kinds have in common."""
 
     inputs = (3, 3)
-    pooled_h: int = integer(0)
-    pooled_w: int = integer(0)
-    sampling_ratio: int = integer(0)
-    spatial_scale: float = real(0.0)
+    pooled_h: int = integer(default=0)
+    pooled_w: int = integer(default=0)
+    sampling_ratio: int = integer(default=0)
+    spatial_scale: float = real(default=0.0)
     numbers: ClassVar[int] = 4
     """How many describe a region."""
 
@@ -95,7 +95,7 @@ class _ROIAlign(_AlignedPooling):
     interpolated values and 0.
     """
 
-    mode: str = enum("avg", "max", "avg")
+    mode: str = enum("max", "avg", default="avg")
 
     def shifts(self) -> tuple[float, float, float]:
         """What is added before scaling and after, and the least extent of a region."""
@@ -144,7 +144,7 @@ class ROIAlign3(_ROIAlign):
 class ROIAlign9(_ROIAlign):
     """Adds where elements lie: asymmetric as in the third revision, or at half pixels."""
 
-    aligned_mode: str = enum("asymmetric", "half_pixel", "asymmetric", "half_pixel_for_nn")
+    aligned_mode: str = enum("half_pixel", "asymmetric", "half_pixel_for_nn", default="asymmetric")
 
     def shifts(self) -> tuple[float, float, float]:
         if self.aligned_mode == "asymmetric":
@@ -163,7 +163,7 @@ class ROIAlignRotated15(_AlignedPooling):
     """
 
     numbers = 5
-    clockwise_mode: bool = boolean(False)
+    clockwise_mode: bool = boolean(default=False)
 
     def evaluate(self, *inputs: Array) -> Array:
         data, regions, batches = inputs
@@ -199,15 +199,15 @@ class ROIPooling2(Operation):
     """
 
     inputs = (2, 2)
-    output_size: tuple[int, ...] = integers((2, 2))
-    output_roi: tuple[int, ...] = integers((2, 2))
-    pooled_h: int = integer(2)
-    pooled_w: int = integer(2)
+    output_size: Sequence[int] = integers(default=(2, 2))
+    output_roi: Sequence[int] = integers(default=(2, 2))
+    pooled_h: int = integer(default=2)
+    pooled_w: int = integer(default=2)
     spatial_scale: float = real()
-    method: str = enum("max", "max", "bilinear")
+    method: str = enum("max", "bilinear", default="max")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
+        super().validate()
         # Files say the size in any of three ways, of which the last one counts; all are written.
         ways = ((self.pooled_h, self.pooled_w), self.output_roi, self.output_size)
         size = next((way for way in ways if way != (2, 2)), (2, 2))

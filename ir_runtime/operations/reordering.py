@@ -27,7 +27,7 @@ class Reverse1(_SameShape):
     """The dimensions named by a list of axes (index), or marked in a list of booleans (mask), backwards."""
 
     inputs = (2, 2)
-    mode: str = enum("index", "index", "mask")
+    mode: str = enum("index", "mask", default="index")
     movement = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -47,8 +47,8 @@ class ReverseSequence1(_SameShape):
     """The first ``seq_lengths[i]`` elements along ``seq_axis`` backwards, for each batch i."""
 
     inputs = (2, 2)
-    batch_axis: int = integer(0)
-    seq_axis: int = integer(1)
+    batch_axis: int = integer(default=0)
+    seq_axis: int = integer(default=1)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, lengths = inputs

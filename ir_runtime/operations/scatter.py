@@ -166,8 +166,8 @@ class ScatterElementsUpdate3(_ScatterElements):
 class ScatterElementsUpdate12(_ScatterElements):
     """Updates may be reduced, with the value that stood there or (``use_init_val`` false) without it."""
 
-    reduction: str = enum("none", "none", "sum", "prod", "min", "max", "mean")
-    use_init_val: bool = boolean(True)
+    reduction: str = enum("none", "sum", "prod", "min", "max", "mean", default="none")
+    use_init_val: bool = boolean(default=True)
 
 
 class _ScatterND(_Scatter):
@@ -210,4 +210,4 @@ class ScatterNDUpdate4(_ScatterND):
 class ScatterNDUpdate15(_ScatterND):
     """Updates may be reduced with what stood there."""
 
-    reduction: str = enum("none", "none", "sum", "sub", "prod", "min", "max")
+    reduction: str = enum("none", "sum", "sub", "prod", "min", "max", default="none")

@@ -150,7 +150,7 @@ class STFT15(Operation):
     """
 
     inputs = (4, 4)
-    transpose_frames: bool = boolean(False)
+    transpose_frames: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         signal, window, size, step = inputs
@@ -209,8 +209,8 @@ class ISTFT16(Operation):
     """
 
     inputs = (4, 5)
-    center: bool = boolean(False)
-    normalized: bool = boolean(False)
+    center: bool = boolean(default=False)
+    normalized: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, window, size, step = inputs[:4]

@@ -181,11 +181,11 @@ class StridedSlice1(Operation):
     """
 
     inputs = (3, 4)
-    begin_mask: tuple[int, ...] = integers(())
-    end_mask: tuple[int, ...] = integers(())
-    new_axis_mask: tuple[int, ...] = integers(())
-    shrink_axis_mask: tuple[int, ...] = integers(())
-    ellipsis_mask: tuple[int, ...] = integers(())
+    begin_mask: Sequence[int] = integers(default=())
+    end_mask: Sequence[int] = integers(default=())
+    new_axis_mask: Sequence[int] = integers(default=())
+    shrink_axis_mask: Sequence[int] = integers(default=())
+    ellipsis_mask: Sequence[int] = integers(default=())
 
     def _plan(self, rank: int, count: int) -> Iterator[tuple[str, int, int]]:
         """What happens, in order: (kind, dimension of data, position in begin); kinds are ``new``,
@@ -214,7 +214,7 @@ class StridedSlice1(Operation):
             yield "whole", rest, count
 
     @staticmethod
-    def _is(mask: tuple[int, ...], index: int) -> bool:
+    def _is(mask: Sequence[int], index: int) -> bool:
         return index < len(mask) and bool(mask[index])
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

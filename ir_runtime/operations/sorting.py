@@ -27,10 +27,10 @@ class _TopK(Operation):
     """
 
     inputs = (2, 2)
-    axis: int = integer(0)
-    mode: str = enum("max", "max", "min")
-    sort: str = enum("none", "none", "value", "index")
-    index_element_type: ElementType = type_of_elements(element_types.i32)
+    axis: int = integer(default=0)
+    mode: str = enum("max", "min", default="max")
+    sort: str = enum("none", "value", "index", default="none")
+    index_element_type: ElementType = type_of_elements(default=element_types.i32)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, k = inputs
@@ -98,7 +98,7 @@ class TopK3(_TopK):
 class TopK11(_TopK):
     """Adds ``stable``: equal elements keep their order (here they always do)."""
 
-    stable: bool = boolean(False)
+    stable: bool = boolean(default=False)
 
 
 @operation("Unique", opset=10)
@@ -111,9 +111,9 @@ class Unique10(Operation):
     """
 
     inputs = (1, 2)
-    sorted: bool = boolean(True)
-    index_element_type: ElementType = type_of_elements(element_types.i64)
-    count_element_type: ElementType = type_of_elements(element_types.i64)
+    sorted: bool = boolean(default=True)
+    index_element_type: ElementType = type_of_elements(default=element_types.i64)
+    count_element_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = inputs[0]
@@ -177,8 +177,8 @@ class SearchSorted15(Operation):
     """
 
     inputs = (2, 2)
-    right_mode: bool = boolean(False)
-    output_type: ElementType = type_of_elements(element_types.i64)
+    right_mode: bool = boolean(default=False)
+    output_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         ordered, values = inputs
@@ -210,8 +210,8 @@ class Bucketize3(Operation):
     """
 
     inputs = (2, 2)
-    output_type: ElementType = type_of_elements(element_types.i64)
-    with_right_bound: bool = boolean(True)
+    output_type: ElementType = type_of_elements(default=element_types.i64)
+    with_right_bound: bool = boolean(default=True)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if inputs[1].shape.has_rank and inputs[1].shape.rank != 1:

@@ -32,9 +32,9 @@ class ConvertPromoteTypes14(Operation):
     """
 
     inputs = (2, 2)
-    promote_unsafe: bool = boolean(False)
-    pytorch_scalar_promotion: bool = boolean(False)
-    u64_integer_promotion_target: ElementType = type_of_elements(element_types.f32)
+    promote_unsafe: bool = boolean(default=False)
+    pytorch_scalar_promotion: bool = boolean(default=False)
+    u64_integer_promotion_target: ElementType = type_of_elements(default=element_types.f32)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         a, b = inputs

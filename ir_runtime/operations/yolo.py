@@ -27,14 +27,14 @@ class RegionYolo1(Operation):
     """
 
     inputs = (1, 1)
-    anchors: tuple[float, ...] = reals(())
-    axis: int = integer(0)
-    coords: int = integer(0)
-    classes: int = integer(0)
-    end_axis: int = integer(0)
-    num: int = integer(0)
-    do_softmax: bool = boolean(False)
-    mask: tuple[int, ...] = integers(())
+    anchors: Sequence[float] = reals(default=())
+    axis: int = integer(default=0)
+    coords: int = integer(default=0)
+    classes: int = integer(default=0)
+    end_axis: int = integer(default=0)
+    num: int = integer(default=0)
+    do_softmax: bool = boolean(default=False)
+    mask: Sequence[int] = integers(default=())
 
     def regions(self) -> int:
         return self.num if self.do_softmax else len(self.mask)
@@ -82,7 +82,7 @@ class ReorgYolo2(Operation):
     """
 
     inputs = (1, 1)
-    stride: tuple[int, ...] = integers()
+    stride: Sequence[int] = integers()
     movement = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

@@ -6,32 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, helper
-from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
 import converter
-from converter.translation.registry import all_translators
 from tests.engines import check_node, node_model
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((2, 3, 5, 6)).astype(np.float32)
 FREE: dict[str, Any] = {"x": ["n", 3, None, None]}
-
-
-SCHEMAS = {s.name: s for s in binding.get_all_operator_schema() if s.domain == "" and s.since_version == 1}
-
-
-@pytest.mark.parametrize(
-    "op_type", ["Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"]
-)
-def test_claim_has_the_schema_that_onnxruntime_has(op_type: str) -> None:
-    (translator,) = (t for t in all_translators() if t.op_type == op_type and t.domain == "")
-    schema = SCHEMAS[op_type]
-    assert set(translator.attributes) == set(schema.attributes)
-    for name, attribute in schema.attributes.items():
-        default = AttributeProto.FromString(attribute._default_value)
-        assert translator.attributes[name] == (helper.get_attribute_value(default) if default.type else None)
-    assert translator.most_inputs == len(schema.inputs)
 
 
 @pytest.mark.parametrize("shapes", [None, FREE], ids=["static", "dynamic"])

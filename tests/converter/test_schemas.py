@@ -1,98 +1,273 @@
-"""Every translator's signature is held against the schema that ONNX has for each version it claims."""
+"""Every translator's signature against the schemas of ONNX and onnxruntime, and every schema's version for a translator.
+
+What is compared: the inputs' names, which of them are required, optional or any number; the attributes'
+names, which are required, and their defaults.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from onnx import AttributeProto, defs, helper
+from onnx import AttributeProto, TensorProto, defs, helper
+from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
-import converter
-from converter.translation.registry import REQUIRED, Translator, all_translators
+from converter.onnx_file.functions import has_schema_function
+from converter.translation.registry import (
+    REQUIRED,
+    Translator,
+    all_translators,
+    find_schema,
+    find_translator,
+    refused_operators,
+)
 
-assert converter
+WITHOUT_SCHEMAS = {"org.openvinotoolkit", "mmdeploy", "org.pytorch.aten"}
+"""Domains that neither of the two has schemas of."""
 
-OF_ONNXRUNTIME = {"SimplifiedLayerNormalization"}
-"""Operators that onnxruntime alone has, though it puts them into ONNX's domain; test_microsoft_fused.py has them."""
+FORGOTTEN = {("", "ATen"), ("", "ConstantFill")}
+"""Operators likewise: exporters wrote them into ONNX's domain."""
 
-TAKEN_BACK = {
-    *("Affine", "ConstantFill", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"),
-    "ATen",
+RENAMED = {
+    "input": {"x", "data", "shape"},
+    "X": {"data", "a", "inputs"},
+    "Y": {"b"},
+    "data": {"x"},
+    "data_0": {"values"},
+    "inputs": {"tensors"},
+    "input_data": {"data"},
+    "signal": {"data"},
+    "split": {"lengths"},
+    "B": {"bias"},
+    "M": {"trip_count"},
+    "Q": {"query"},
+    "K": {"key"},
+    "V": {"value"},
+    "I": {"indices"},
+    "R": {"rate"},
+    "T": {"count"},
+    "var": {"variance"},
+    "input_mean": {"mean"},
+    "input_var": {"variance"},
 }
-"""Operators that ONNX no longer lists in any version; test_experimental.py and test_pytorch_aten.py have them."""
+"""ONNX's name of an input -> the parameter's, where that is not just the same in lower case and with
+underscores. Names that tell inputs of one operator apart (scale and bias, query and key) stay apart."""
 
-VERSIONS_OF_ONNXRUNTIME = {("LayerNormalization", 1), ("MeanVarianceNormalization", 1), ("ThresholdedRelu", 1)}
-"""Versions likewise: its optimiser writes the first into files of opset 16 and below, the others were on trial."""
+SAID_IN_WORDS: dict[tuple[str, int, str], Any] = {
+    ("Concat", 1, "axis"): 1,
+    ("SequenceEmpty", 11, "dtype"): TensorProto.FLOAT,
+    # Silent on it; from version 2 on the schema says 0.
+    ("Split", 1, "axis"): 0,
+    # "If omitted", every input and output counts as forward, along axis 0: as with an empty list.
+    ("Scan", 8, "directions"): (),
+    **{
+        ("Scan", version, f"scan_{side}_{what}"): ()
+        for version in (9, 11, 16, 19, 21, 23, 24, 25)
+        for side in ("input", "output")
+        for what in ("axes", "directions")
+    },
+}
+"""Defaults that stand in the operator's description, while its schema has none: (operator, version, attribute)."""
+
+INTERNAL_DOMAINS = {"com.ms.internal.nhwc", "com.microsoft.nchwc"}
+"""What onnxruntime's optimiser makes in memory, for itself."""
+
+NOT_TRANSLATED = {
+    # Searches over a decoder that is a graph within the node.
+    *("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
+    # Attention in forms that come with one execution provider, and what goes with it.
+    *("AttnLSTM", "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention"),
+    *("DynamicSparseAttention", "GatedDeltaNet", "GatedRelativePositionBias", "LinearAttention", "LinearAttentionGate"),
+    *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
+    *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
+    *("SparseAttentionIndexer", "SparsePagedAttention", "CausalConvWithState", "VarlenCausalConvWithState"),
+    *("GemmaRotaryEmbedding", "MRotaryEmbedding"),
+    # Fused layers of single models.
+    *("BiasSoftmax", "BiasSplitGelu", "BranchwiseRMSNorm", "ConvTransposeWithDynamicPads", "EngramGate"),
+    *("FusedMatMulActivation", "GatedAdd", "GatedRMSNorm", "GemmFastGelu", "HyperConnectionPostMix"),
+    *("HyperConnectionPreMix", "MaxpoolWithMask", "MoE", "NhwcFusedConv", "QMoE", "ScaledSiLU"),
+    # Numbers in packings of their own.
+    *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
+    *("MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16", "MatMulNBitsMlp"),
+    *("MatMulNBitsQkv", "MulInteger", "QEmbedLayerNormalization", "QOrderedAttention", "QOrderedGelu"),
+    *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
+    *("QuantizeWithOrder", "ReduceSumInteger"),
+    # Training.
+    *("BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "IsAllFinite"),
+    # Texts, hashes and n-grams.
+    *("MurmurHash3", "NGramHashMapping", "NGramRepeatBlock", "Tokenizer", "VarlenNGramHashMapping"),
+    "WordConvEmbedding",
+    # Programs that are compiled for one engine.
+    *("EPContext", "Snpe"),
+    # What later came to ONNX in other words, and the rest.
+    *("ComplexMul", "ComplexMulConj", "CropAndResize", "DynamicTimeWarping", "GridSample", "Irfft", "Rfft"),
+    *("SampleOp", "SparseToDenseMatMul", "TorchEmbedding", "UnfoldTensor", "Unique"),
+}
+"""Operators of com.microsoft that converting refuses as not supported, without a reason of their own."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a schema says: (name, ``Single`` | ``Optional`` | ``Variadic``) of inputs, attributes with defaults."""
+
+    inputs: tuple[tuple[str, str], ...]
+    attributes: dict[str, Any]
+    """Attribute name -> default, None where there is none, :data:`REQUIRED` where it must be given."""
+
+
+def signature_of(schema: Any) -> Signature:
+    inputs = tuple((formal.name, str(formal.option).rsplit(".", 1)[-1]) for formal in schema.inputs)
+    return Signature(inputs, {name: default_of(attribute) for name, attribute in schema.attributes.items()})
+
+
+def default_of(attribute: Any) -> Any:
+    if attribute.required:
+        return REQUIRED
+    # onnxruntime's schemas give the message's bytes.
+    stored = getattr(attribute, "_default_value", None)
+    default = attribute.default_value if stored is None else AttributeProto.FromString(stored)
+    if default.type == AttributeProto.UNDEFINED:
+        return None
+    value = helper.get_attribute_value(default)
+    if isinstance(value, (list, tuple)):
+        return tuple(item.decode() if isinstance(item, bytes) else item for item in value)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+SCHEMAS: dict[tuple[str, str, int], Any] = {
+    (schema.domain, schema.name, schema.since_version): schema for schema in binding.get_all_operator_schema()
+} | {(schema.domain, schema.name, schema.since_version): schema for schema in defs.get_all_schemas_with_history()}
+"""Both sets of schemas; where both have one, ONNX's counts."""
 
 CLAIMS = [
     (translator, version)
     for translator in all_translators()
     for version in translator.versions
-    if translator.domain in ("", "ai.onnx.ml")
-    and translator.op_type not in OF_ONNXRUNTIME | TAKEN_BACK
-    and (translator.op_type, version) not in VERSIONS_OF_ONNXRUNTIME
+    if translator.domain not in WITHOUT_SCHEMAS and (translator.domain, translator.op_type) not in FORGOTTEN
 ]
+each_claim = pytest.mark.parametrize(
+    ("translator", "version"), CLAIMS, ids=[f"{t.domain or 'ai.onnx'}-{t.op_type}-{v}" for t, v in CLAIMS]
+)
 
 
-def schema_of(translator: Translator, version: int) -> defs.OpSchema:
-    schema = defs.get_schema(translator.op_type, version, translator.domain)
-    assert schema.since_version == version, f"{translator.op_type} has no version {version}"
-    return schema
+def claimed_schema(translator: Translator, version: int) -> Signature:
+    key = translator.domain, translator.op_type, version
+    assert key in SCHEMAS, f"{translator.op_type} has no version {version}"
+    return signature_of(SCHEMAS[key])
 
 
-@pytest.mark.parametrize(("translator", "version"), CLAIMS, ids=[f"{t.op_type}-{v}" for t, v in CLAIMS])
-def test_claimed_version_has_the_schema_that_the_signature_says(translator: Translator, version: int) -> None:
-    schema = schema_of(translator, version)
-    assert set(translator.attributes) == set(schema.attributes), "the attributes"
-    for name, attribute in schema.attributes.items():
-        assert_default(name, attribute, translator.attributes[name])
-    variadic = any(i.option == defs.OpSchema.FormalParameterOption.Variadic for i in schema.inputs)
-    if variadic:
-        assert translator.most_inputs is None, "any number of inputs"
-    else:
-        assert translator.most_inputs == len(schema.inputs), "the number of inputs"
-        assert translator.least_inputs <= sum(
-            1 for i in schema.inputs if i.option == defs.OpSchema.FormalParameterOption.Single
-        ), "required inputs"
+def test_all_domains_are_compared() -> None:
+    domains = {translator.domain for translator, _ in CLAIMS}
+    assert domains == {"", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"}
+    assert {translator.domain for translator in all_translators()} == domains | WITHOUT_SCHEMAS
 
 
-def assert_default(name: str, attribute: defs.OpSchema.Attribute, given: Any) -> None:
-    if attribute.required:
-        assert given is REQUIRED, f"'{name}' is required by ONNX, but has the default {given!r}"
-        return
-    assert given is not REQUIRED, f"'{name}' is optional in ONNX, but required here"
-    default = attribute.default_value
-    if default.type == AttributeProto.UNDEFINED:
-        assert given is None or given in (0, 1, (), "", 0.0), f"'{name}' has no default in ONNX, but {given!r} here"
-        return
-    expected = helper.get_attribute_value(default)
-    if isinstance(expected, bytes):
-        expected = expected.decode()
-    if isinstance(expected, float):
-        assert given == pytest.approx(expected, rel=1e-6), name
-    elif isinstance(expected, list):
-        texts = [item.decode() if isinstance(item, bytes) else item for item in expected]
-        assert list(given) == pytest.approx(texts) if texts and isinstance(texts[0], float) else list(given) == texts
-    else:
-        assert given == expected, f"'{name}' is {expected!r} by default in ONNX, but {given!r} here"
+# --- inputs ---
 
 
-def claimed_operators() -> dict[tuple[str, str], set[int]]:
-    found: dict[tuple[str, str], set[int]] = {}
-    for translator in all_translators():
-        found.setdefault((translator.domain, translator.op_type), set()).update(translator.versions)
-    return found
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-@pytest.mark.parametrize("op", sorted(k for k in claimed_operators() if k[0] == ""), ids=lambda op: op[1])
-def test_no_version_of_a_claimed_operator_is_missed(op: tuple[str, str]) -> None:
-    versions = {
-        schema.since_version
-        for schema in defs.get_all_schemas_with_history()
-        if (schema.domain, schema.name) == op and not schema.deprecated
+def input_parameters(translator: Translator) -> list[inspect.Parameter]:
+    return [p for p in translator.parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
+
+
+@each_claim
+def test_inputs_have_the_names_of_the_schema(translator: Translator, version: int) -> None:
+    wanted = [name for name, _ in claimed_schema(translator, version).inputs]
+    given = [parameter.name for parameter in input_parameters(translator)]
+    assert len(given) == len(wanted), f"{given} stand for {wanted}"
+    for name, parameter in zip(wanted, given):
+        # An underscore keeps a parameter apart from a word of Python.
+        fits = parameter.rstrip("_") == snake_case(name) or parameter in RENAMED.get(name, ())
+        assert fits, f"input '{name}' is called '{parameter}'"
+    assert len(set(given)) == len(given)
+
+
+def test_every_other_name_is_in_use() -> None:
+    used = {
+        (name, parameter.name)
+        for translator, version in CLAIMS
+        for (name, _), parameter in zip(claimed_schema(translator, version).inputs, input_parameters(translator))
     }
-    assert claimed_operators()[op] >= versions
+    assert {(name, other) for name, others in RENAMED.items() for other in others} <= used
+
+
+@each_claim
+def test_required_inputs_are_those_of_the_schema(translator: Translator, version: int) -> None:
+    options = [option for _, option in claimed_schema(translator, version).inputs]
+    parameters = input_parameters(translator)
+    for position, (option, parameter) in enumerate(zip(options, parameters)):
+        assert (parameter.kind is parameter.VAR_POSITIONAL) == (option == "Variadic"), parameter
+        # Python has no required parameter after an optional one: there each schema is asked at conversion.
+        required = all(set(rest[: position + 1]) == {"Single"} for rest in options_of_all_versions(translator))
+        expected = REQUIRED if required or option == "Variadic" else None
+        assert parameter.default is expected, parameter
+    assert translator.most_inputs == (None if "Variadic" in options else len(options))
+    assert translator.least_inputs <= SCHEMAS[translator.domain, translator.op_type, version].min_input
+
+
+def options_of_all_versions(translator: Translator) -> list[list[str]]:
+    return [[option for _, option in claimed_schema(translator, version).inputs] for version in translator.versions]
+
+
+# --- attributes ---
+
+
+@each_claim
+def test_attributes_are_those_of_the_schema_with_its_defaults(translator: Translator, version: int) -> None:
+    wanted = claimed_schema(translator, version).attributes
+    assert set(translator.attributes) == set(wanted)
+    for name, default in wanted.items():
+        given = translator.attributes[name]
+        expected = SAID_IN_WORDS.get((translator.op_type, version, name), default)
+        if isinstance(expected, float):
+            assert isinstance(given, float), f"'{name}' is {expected!r} by default, but {given!r} here"
+            assert given == pytest.approx(expected, rel=1e-6), name
+        elif isinstance(expected, tuple) and any(isinstance(item, float) for item in expected):
+            assert given == pytest.approx(expected, rel=1e-6), name
+        else:
+            # 0, 0.0, False and "" differ, and each of them from none at all.
+            same = type(given) is type(expected) and given == expected
+            assert same, f"'{name}' is {expected!r} by default, but {given!r} here"
+
+
+def test_defaults_in_words_are_missing_in_the_schemas() -> None:
+    for op_type, version, name in SAID_IN_WORDS:
+        assert signature_of(SCHEMAS["", op_type, version]).attributes[name] is None, (op_type, version, name)
+
+
+# --- versions ---
+
+LISTED = sorted({(s.domain, s.name, s.since_version) for s in defs.get_all_schemas_with_history() if not s.deprecated})
+
+
+@pytest.mark.parametrize(("domain", "op_type", "version"), LISTED)
+def test_every_version_is_translated_expanded_or_refused_with_a_reason(domain: str, op_type: str, version: int) -> None:
+    found = find_translator(op_type, domain, version)
+    if not isinstance(found, str):
+        assert found[1] == version, f"the function for version {found[1]} would translate it"
+    elif not has_schema_function(find_schema(op_type, domain, version)):
+        assert found == refused_operators()[domain, op_type]
+
+
+def test_every_operator_of_onnxruntime_is_translated_refused_or_listed() -> None:
+    claimed = {(t.domain, t.op_type, version) for t in all_translators() for version in t.versions}
+    refused = refused_operators()
+    rest = {key for key in SCHEMAS if key not in claimed and key[:2] not in refused and key[0] == "com.microsoft"}
+    assert rest == {("com.microsoft", name, 1) for name in NOT_TRANSLATED}
+    assert {domain for domain, _, _ in SCHEMAS} <= {
+        *("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft"),
+        *INTERNAL_DOMAINS,
+    }
+
+
+def test_no_operator_is_both_translated_and_refused() -> None:
+    assert not {(t.domain, t.op_type) for t in all_translators()} & set(refused_operators())
 
 
 def test_translators_take_the_context_first() -> None:

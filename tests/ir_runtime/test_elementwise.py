@@ -276,5 +276,5 @@ def test_wrong_attributes() -> None:
         ir.Add1(auto_broadcast="some")
     with pytest.raises(ir_runtime.ModelError, match="mode"):
         ir.Round5(mode="up")
-    with pytest.raises(TypeError):
+    with pytest.raises(ir_runtime.AttributeValueError, match="Add has no attribute 'axis'; known are: auto_broadcast"):
         ir.Add1(axis=1)

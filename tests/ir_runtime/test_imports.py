@@ -1,21 +1,75 @@
-"""ir_runtime stands alone: importing it loads neither ONNX nor the converter nor a command line."""
+"""What importing loads, and what it leaves for when it is needed."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
 
+def _loaded(code: str, names: list[str]) -> list[str]:
+    """Those of ``names`` that are imported once ``code`` has run in a process of its own."""
+    script = f"{code}\nimport sys, json\njson.dump([n for n in {names!r} if n in sys.modules], sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stderr)
+    return found
+
+
 @pytest.mark.parametrize(
-    ("package", "forbidden"),
+    ("code", "forbidden"),
     [
-        ("ir_runtime", ["onnx", "onnxruntime", "openvino", "click", "rich", "converter", "google.protobuf"]),
-        ("converter", ["onnxruntime", "openvino", "click", "rich"]),
+        # ir_runtime stands alone, and takes lxml and hashlib with the first file.
+        ("import ir_runtime", ["onnx", "onnxruntime", "openvino", "click", "rich", "converter", "google.protobuf"]),
+        ("import ir_runtime", ["lxml", "ir_runtime.xml_reader", "ir_runtime.weights"]),
+        ("import converter", ["onnx", "numpy", "ir_runtime", "click"]),
+        (
+            "import converter; converter.convert_model",
+            ["onnxruntime", "openvino", "click", "rich", "lxml", "onnx.reference", "difflib"],
+        ),
     ],
 )
-def test_import_loads_nothing_forbidden(package: str, forbidden: list[str]) -> None:
-    code = f"import sys, {package}; print([n for n in {forbidden!r} if n in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+def test_import_loads_nothing_forbidden(code: str, forbidden: list[str]) -> None:
+    assert _loaded(code, forbidden) == []
+
+
+COMMAND = """
+from converter.cli import main
+try:
+    main({arguments!r}, prog_name="onnx2ir")
+except SystemExit as done:
+    assert not done.code
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["convert", "--help"], ["ops", "--help"]])
+def test_help_answers_without_the_converter(arguments: list[str]) -> None:
+    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.operators"]
+    assert _loaded(COMMAND.format(arguments=arguments), ["click", *heavy]) == ["click"]
+
+
+def test_the_package_gives_its_names_when_asked() -> None:
+    code = """
+import converter, ir_runtime
+for package in (converter, ir_runtime):
+    names = {}
+    exec(f"from {package.__name__} import *", names)
+    assert set(package.__all__) <= set(names), set(package.__all__) - set(names)
+    assert set(package.__all__) <= set(dir(package))
+    assert all(getattr(package, name) is names[name] for name in package.__all__)
+    assert not hasattr(package, "no_such_name")
+"""
+    assert _loaded(code, ["converter.operators"]) == ["converter.operators"]
+
+
+def test_users_operators_come_after_the_converters_own() -> None:
+    code = """
+import converter
+@converter.onnx_op("Relu", versions=(14,), replace=True)
+def own(ctx, x): ...
+import converter.conversion
+from converter.translation.registry import find_translator
+assert find_translator("Relu", "", 20)[0].function is own
+"""
+    assert _loaded(code, ["converter.operators"]) == ["converter.operators"]

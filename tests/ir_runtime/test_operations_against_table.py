@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ir_runtime.operation import Operation, all_operations, attribute_fields, format_attribute
+from ir_runtime.attributes import format_attribute
+from ir_runtime.operation import Operation, all_operations
 
 TABLE: dict[str, dict[str, Any]] = {
     (entry.get("xml_type") or name): revisions
@@ -42,21 +42,20 @@ def entry_of(cls: type[Operation]) -> dict[str, Any]:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
 def test_revision_exists_with_those_attributes(cls: type[Operation]) -> None:
     entry = entry_of(cls)
-    assert {spec.xml or field.name for field, spec in attribute_fields(cls)} == set(entry.get("attributes", {}))
+    assert {attribute.xml for attribute in cls.xml_attributes()} == set(entry.get("attributes", {}))
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
 def test_attribute_kinds_values_and_defaults(cls: type[Operation]) -> None:
     described = entry_of(cls).get("attributes", {})
-    for field, spec in attribute_fields(cls):
-        said = described[spec.xml or field.name]
-        if spec.kind != "text" or said["type"] != "enum":
-            assert spec.kind == KINDS[said["type"]] or (spec.kind == "enum" and said["type"] == "string"), field.name
-        if spec.kind == "enum" and isinstance(said.get("values"), list):
-            assert set(spec.values) >= set(said["values"]), field.name
-        if field.default is not dataclasses.MISSING and said["default"] is not None and not said["required"]:
-            made = format_attribute(cls.__dataclass_fields__[field.name].default)
-            assert _plain(made) == _plain(said["default"]), field.name
+    for attribute in cls.xml_attributes():
+        said, name, kind = described[attribute.xml], attribute.name, attribute.kind
+        if kind != "text" or said["type"] != "enum":
+            assert kind == KINDS[said["type"]] or (kind == "enum" and said["type"] == "string"), name
+        if kind == "enum" and isinstance(said.get("values"), list):
+            assert set(attribute.values) >= set(said["values"]), name
+        if not attribute.is_required and said["default"] is not None and not said["required"]:
+            assert _plain(format_attribute(attribute.default)) == _plain(said["default"]), name
 
 
 def _plain(value: Any) -> Any:

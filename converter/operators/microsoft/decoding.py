@@ -82,5 +82,5 @@ def bifurcation_detector(
         keep = ctx.emit(elementwise.LogicalOr1(), stopped, missing)
         place = ctx.emit(elementwise.Select1(), keep, place, here)
         stopped = ctx.emit(elementwise.LogicalOr1(), keep, at_end)
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), prev_suffix_match_idx)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), prev_suffix_match_idx)
     return tokens, ctx.emit(movement.Reshape1(special_zero=False), place, shape)

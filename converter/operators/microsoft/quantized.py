@@ -114,7 +114,7 @@ def qlinear_softmax(
     if opset >= 13:
         made = ctx.emit(ir.SoftMax8(axis=at), wide)
     else:
-        shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+        shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
         flat = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0] * at + [-1]))
         made = ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
     return _put_on(ctx, made, needed(ctx, y_scale, "y_scale"), needed(ctx, y_zero_point, "y_zero_point"), x)

@@ -84,7 +84,7 @@ def of_two_shares(ctx: Context, transform: str) -> None:
 
 def greatest(ctx: Context, scores: Output, labels: Sequence[int]) -> Output:
     """For each row of ``[n, c]`` the label of the first greatest score."""
-    op = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type="i64", stable=True)
+    op = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type=element_types.i64, stable=True)
     best = ctx.emit(movement.Squeeze1(), ctx.emit_all(op, scores, ctx.constant(1))[1], ctx.constant([1]))
     if list(labels) == list(range(len(labels))):
         return best

@@ -26,7 +26,9 @@ def suppressed(ctx: Context, boxes: Output, scores: Output, *, iou_threshold: fl
     """
     limits = [ctx.constant(value, "f32") for value in (iou_threshold, score_threshold)]
     most = ctx.constant(np.iinfo(np.int32).max)
-    return ctx.emit(nms_rotated.NMSRotated13(clockwise=False, output_type="i64"), boxes, scores, most, *limits)
+    return ctx.emit(
+        nms_rotated.NMSRotated13(clockwise=False, output_type=element_types.i64), boxes, scores, most, *limits
+    )
 
 
 @onnx_op("MMCVRoIAlignRotated", domain=MMDEPLOY, versions=(1,))

@@ -259,11 +259,11 @@ def _log_softmax(ctx: Context, x: Output, axis: int) -> Output:
 
 def _hardmax(ctx: Context, x: Output, axis: int) -> Output:
     """1 at the first greatest element, 0 elsewhere."""
-    op = sorting.TopK11(axis=axis, mode="max", sort="value", index_element_type="i64", stable=True)
+    op = sorting.TopK11(axis=axis, mode="max", sort="value", index_element_type=element_types.i64, stable=True)
     best = ctx.emit_all(op, x, ctx.constant(1))[1]
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     extent = ctx.emit(indexing.Gather8(), shape, ctx.constant(axis), ctx.constant(0))
-    numbers = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), extent, ctx.constant(1))
+    numbers = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), extent, ctx.constant(1))
     placed = [1] * ctx.rank(x, "the input")
     placed[axis] = -1
     numbers = ctx.emit(movement.Reshape1(), numbers, ctx.constant(placed))
@@ -277,7 +277,7 @@ def _over_the_rest(ctx: Context, x: Output, axis: int, along: Along) -> Output:
     if all(extent == _ONE for extent in x.shape.dims[at + 1 :]):
         return along(ctx, x, at)
     flat = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0] * at + [-1]))
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     return ctx.emit(movement.Reshape1(), along(ctx, flat, at), shape)
 
 

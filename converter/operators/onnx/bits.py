@@ -151,7 +151,9 @@ def _ranked(ctx: Context, x: Output, kind: ElementType) -> Output:
     rising = floats[1 : None if kind is element_types.f8e8m0 else 1 << (kind.bits - 1)]
     rising = rising[~np.isnan(rising)]
     size = ctx.emit(elementwise.Abs1(), x)
-    return ctx.emit(sorting.Bucketize3(output_type="i32", with_right_bound=False), size, ctx.constant(rising, _F32))
+    return ctx.emit(
+        sorting.Bucketize3(output_type=element_types.i32, with_right_bound=False), size, ctx.constant(rising, _F32)
+    )
 
 
 def _looked_up(ctx: Context, table: Array, places: Output, kind: ElementType) -> Output:
@@ -170,7 +172,7 @@ def _bits_of(ctx: Context, x: Output, layout: _Layout) -> Output:
     size = ctx.emit(elementwise.Select1(), is_number, size, number(0))
     # The exponent is how many of the powers of two, from the least normal number on, are not above.
     powers = np.ldexp(1.0, np.arange(1, layout.special) - layout.bias)
-    bucket = sorting.Bucketize3(output_type="i32", with_right_bound=False)
+    bucket = sorting.Bucketize3(output_type=element_types.i32, with_right_bound=False)
     exponent = ctx.emit(bucket, size, ctx.constant(powers, _F32))
     for step in layout.steps():
         size = ctx.emit(elementwise.Multiply1(), size, _looked_up(ctx, 1 / step, exponent, _F32))

@@ -123,7 +123,9 @@ def _failing(cond: Output, other: Body, name: str) -> Body:
     layers: list[Node] = []
     condition = layer(Parameter1(shape=cond.shape, element_type=cond.element_type))
     model.parameters.append(condition.node)
-    several = layer(movement.Reshape1(), layer(elementwise.Convert1(destination_type="i64"), condition), numbers([1]))
+    several = layer(
+        movement.Reshape1(), layer(elementwise.Convert1(destination_type=element_types.i64), condition), numbers([1])
+    )
     for index, result in enumerate(other.model.outputs):
         extents = [d.value if d.is_static else 1 for d in result.shape] if result.shape.has_rank else []
         size = layer(elementwise.Add1(), several, numbers([math.prod(extents) + 2]))

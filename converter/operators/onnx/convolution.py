@@ -14,6 +14,7 @@ import numpy as np
 
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
+from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import convolution, elementwise, generation, indexing, movement
 from ir_runtime.shapes import Dimension
@@ -105,7 +106,7 @@ def _grouped(ctx: Context, w: Output, group: int) -> Output:
     if all(d.is_static for d in w.shape.dims[1:]):
         rest = ctx.constant([d.value for d in w.shape.dims[1:]])
     else:
-        extents = ctx.emit(generation.ShapeOf3(output_type="i64"), w)
+        extents = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), w)
         rest = ctx.emit(indexing.Gather8(), extents, ctx.constant(np.arange(1, rank)), ctx.constant(0))
     per_group = first.value // group if first.is_static else -1
     target = ctx.emit(movement.Concat1(axis=0), ctx.constant([group, per_group]), rest)
@@ -263,7 +264,7 @@ def _transposed(
     if wanted is not None:
         extents = ctx.constant(wanted)
     else:
-        whole = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+        whole = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
         chosen = ctx.emit(indexing.Gather8(), whole, ctx.constant(np.arange(2, geometry.rank + 2)), ctx.constant(0))
         extents = ctx.emit(elementwise.Multiply1(), chosen, ctx.constant(geometry.strides))
     return ctx.emit(layer(zeros, zeros, extra, mode), x, weights, extents)

@@ -51,7 +51,9 @@ def non_max_suppression(
     if score_threshold is not None:
         least = as_scalar(ctx, score_threshold, "score_threshold")
     op = detection.NonMaxSuppression9(
-        box_encoding="center" if center_point_box else "corner", sort_result_descending=False, output_type="i64"
+        box_encoding="center" if center_point_box else "corner",
+        sort_result_descending=False,
+        output_type=element_types.i64,
     )
     return ctx.emit(op, boxes, scores, limit, _exceeding(ctx, iou_threshold), least)
 

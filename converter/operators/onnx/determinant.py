@@ -47,7 +47,9 @@ def _eliminated(ctx: Context, x: Output, extent: int) -> tuple[Output, Output]:
     first = _cut(ctx, x, rank - 1, 0, 1)
     if extent == 1:
         return ctx.emit(movement.Squeeze1(), first, axes), x
-    greatest = sorting.TopK11(axis=rank - 2, mode="max", sort="value", index_element_type="i32", stable=True)
+    greatest = sorting.TopK11(
+        axis=rank - 2, mode="max", sort="value", index_element_type=element_types.i32, stable=True
+    )
     row = ctx.emit_all(greatest, ctx.emit(elementwise.Abs1(), first), ctx.constant(1))[1]
     rows = ctx.constant(np.arange(extent)[:, None], "i32")
     chosen = ctx.emit(elementwise.Equal1(), rows, row)

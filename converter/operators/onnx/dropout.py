@@ -22,7 +22,7 @@ def _undropped(ctx: Context, x: Output, mask_type: ElementType) -> tuple[Output,
     """The input, and a mask that says that all of it was kept."""
     if not ctx.wants(1):
         return x, None
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     return x, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, mask_type), shape)
 
 

@@ -60,7 +60,9 @@ def eye_like(ctx: Context, data: Output, *, dtype: int | None = None, k: int = 0
         raise ctx.invalid(f"the input must be a matrix, but has the shape {data.shape}")
     kind = data.element_type if dtype is None else element_type_of(dtype)
     # A plain type that every engine can fill; the values 0 and 1 are exact in all others.
-    matrix = ctx.emit(generation.Eye9(output_type="f32"), extent(ctx, data, 0), extent(ctx, data, 1), ctx.constant(k))
+    matrix = ctx.emit(
+        generation.Eye9(output_type=element_types.f32), extent(ctx, data, 0), extent(ctx, data, 1), ctx.constant(k)
+    )
     return in_type(ctx, matrix, kind)
 
 

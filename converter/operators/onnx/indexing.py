@@ -166,7 +166,7 @@ def one_hot(ctx: Context, indices: Output, depth: Output, values: Output, *, axi
 @onnx_op("NonZero", versions=(9, 13))
 def non_zero(ctx: Context, data: Output) -> Output:
     """The positions of all elements that are not zero, one column each."""
-    found = ctx.emit(indexing.NonZero3(output_type="i64"), data)
+    found = ctx.emit(indexing.NonZero3(output_type=element_types.i64), data)
     if data.shape.has_rank and data.shape.rank == 0:
         # A scalar has no dimensions, and so no rows; the IR gives it one.
         bounds = [ctx.constant([value]) for value in (0, 0, 1, 0)]
@@ -188,7 +188,7 @@ def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None 
     if known is not None:
         chosen = ctx.constant(np.flatnonzero(known))
     else:
-        chosen = as_list(ctx, ctx.emit(indexing.NonZero3(output_type="i64"), condition))
+        chosen = as_list(ctx, ctx.emit(indexing.NonZero3(output_type=element_types.i64), condition))
     return ctx.emit(indexing.Gather8(), data, chosen, ctx.constant(at))
 
 

@@ -104,7 +104,7 @@ class _Layers:
 
     def numbers(self, start: Output, stop: Output) -> Output:
         """The whole numbers from start up to, but without, stop, in float32."""
-        op = generation.Range4(output_type="i64")
+        op = generation.Range4(output_type=element_types.i64)
         return self.real(self.ctx.emit(op, start, stop, self.ctx.constant(1)))
 
 
@@ -145,7 +145,7 @@ def resize_at_execution(ctx: Context, x: Output, wanted: Wanted) -> Output:
 
 def _axes(ctx: Context, f: _Layers, x: Output, wanted: Wanted) -> list[_Axis]:
     count = len(wanted.axes)
-    extents = f.real(f.pick(ctx.emit(generation.ShapeOf3(output_type="i64"), x), list(wanted.axes)))
+    extents = f.real(f.pick(ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x), list(wanted.axes)))
     starts, ends = ctx.constant(np.zeros(count), "f32"), ctx.constant(np.ones(count), "f32")
     if wanted.roi is not None and wanted.places == "tf_crop_and_resize":
         region = f.real(wanted.roi)

@@ -29,7 +29,7 @@ def scalar(ctx: Context, value: Output) -> Output:
 
 def condition(ctx: Context, value: Output) -> Output:
     if value.element_type is not element_types.boolean:
-        value = ctx.emit(elementwise.Convert1(destination_type="boolean"), value)
+        value = ctx.emit(elementwise.Convert1(destination_type=element_types.boolean), value)
     return scalar(ctx, value)
 
 

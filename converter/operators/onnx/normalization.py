@@ -66,7 +66,7 @@ def _flat(ctx: Context, x: Output) -> Output:
 
 def _unflattened(ctx: Context, made: Output, x: Output) -> Output:
     """A result of :func:`_flat` in the shape of ``x`` again."""
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     return ctx.emit(movement.Reshape1(special_zero=False), made, shape)
 
 
@@ -271,7 +271,7 @@ def instance_normalization(ctx: Context, x: Output, scale: Output, bias: Output,
 
 def _grouped(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Output, bias: Output) -> Output:
     """With the channels of a group as one dimension, where scale and bias have a value a group."""
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     groups = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0, num_groups, -1]))
     made = _standardized(ctx, groups, ctx.constant([2]), epsilon)
     made = _add(ctx, _multiply(ctx, made, _by_channel(ctx, scale, 3)), _by_channel(ctx, bias, 3))
@@ -424,7 +424,7 @@ def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: floa
     """For windows that the IR's LRN does not have: of an even number of channels, it takes one less."""
     kind = _wide(x.element_type)
     wide = in_type(ctx, x, kind)
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     plane = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0, 0, -1]))
     plane = ctx.emit(movement.Unsqueeze1(), _multiply(ctx, plane, plane), ctx.constant([1]))
     before = (size - 1) // 2

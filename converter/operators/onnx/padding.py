@@ -217,7 +217,7 @@ def _wrapped_at_execution(ctx: Context, data: Output, axis: int, before: Output,
     grow = [as_scalar(ctx, ctx.emit(elementwise.Maximum1(), side, zero), "a pad") for side in (before, after)]
     start = ctx.emit(elementwise.Subtract1(), ctx.constant(0), grow[0])
     stop = ctx.emit(elementwise.Add1(), count, grow[1])
-    places = ctx.emit(generation.Range4(output_type="i64"), start, stop, ctx.constant(1))
+    places = ctx.emit(generation.Range4(output_type=element_types.i64), start, stop, ctx.constant(1))
     return ctx.emit(indexing.Gather8(), data, ctx.emit(elementwise.FloorMod1(), places, count), ctx.constant(axis))
 
 

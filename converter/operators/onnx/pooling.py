@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_pad
     return ctx.emit((pooling.AvgPool14 if ceil else pooling.AvgPool1)(**attributes), x)
 
 
-def _dynamic_attributes(geometry: Geometry) -> dict[str, object] | None:
+def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
     """A layer's attributes where the IR can say at execution what ONNX means; else None."""
     axes = geometry.axes
     ceil = axes[0].ceil
@@ -171,7 +172,7 @@ def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Out
     if not wants_indices and not geometry.is_dilated and attributes["rounding_type"] == "floor":
         return ctx.emit(pooling.MaxPool1(**attributes), x)
     cls = pooling.MaxPool14 if attributes["rounding_type"] == "ceil_torch" else pooling.MaxPool8
-    layer = cls(**attributes, dilations=geometry.dilations, index_element_type="i64", axis=0)
+    layer = cls(**attributes, dilations=geometry.dilations, index_element_type=element_types.i64, axis=0)
     values, indices = ctx.emit_all(layer, x)
     if not wants_indices:
         return values
@@ -187,7 +188,7 @@ def _max_by_pad(ctx: Context, x: Output, geometry: Geometry) -> Output:
     padded = windows.pad_beyond(ctx, windows.pad(ctx, x, lowest), lowest)
     none = [0] * len(geometry.axes)
     layer = pooling.MaxPool8(
-        **geometry.layer(none, none), dilations=geometry.dilations, index_element_type="i64", axis=0
+        **geometry.layer(none, none), dilations=geometry.dilations, index_element_type=element_types.i64, axis=0
     )
     return windows.cut(ctx, ctx.emit_all(layer, padded)[0])
 
@@ -363,9 +364,12 @@ def _spatial_axes(ctx: Context, x: Output) -> Output:
         if x.shape.rank < 2:
             raise ctx.invalid(f"the input must have at least two dimensions, but has the shape {x.shape}")
         return ctx.constant(np.arange(2, x.shape.rank))
-    extents = ctx.emit(generation.ShapeOf3(output_type="i64"), ctx.emit(generation.ShapeOf3(output_type="i64"), x))
+    extents = ctx.emit(
+        generation.ShapeOf3(output_type=element_types.i64),
+        ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x),
+    )
     rank = ctx.emit(movement.Squeeze1(), extents, ctx.constant([0]))
-    return ctx.emit(generation.Range4(output_type="i64"), ctx.constant(2), rank, ctx.constant(1))
+    return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(2), rank, ctx.constant(1))
 
 
 def _global(op_type: str, reduce: Callable[..., reduction.Reduction]) -> None:

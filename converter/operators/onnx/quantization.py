@@ -71,10 +71,10 @@ def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int
         return ctx.emit(
             indexing.Gather8(), value, ctx.constant(np.arange(extent.value) // block_size), ctx.constant(at)
         )
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     count = ctx.emit(indexing.Gather8(), shape, ctx.constant(at), ctx.constant(0))
     # The places of the data, of which each block has as many in a row.
-    column = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), count, ctx.constant(1))
+    column = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
     index = ctx.emit(elementwise.Divide1(m_pythondiv=False), column, ctx.constant(block_size))
     return ctx.emit(indexing.Gather8(), value, index, ctx.constant(at))
 

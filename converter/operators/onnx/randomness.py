@@ -34,7 +34,7 @@ def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Ou
     """Evenly distributed f32 numbers from 0 to 1 (exclusive)."""
     number = _seed(seed)
     op = randomness.RandomUniform8(
-        output_type="f32", op_seed=number, global_seed=stream if number else 0, alignment="tensorflow"
+        output_type=element_types.f32, op_seed=number, global_seed=stream if number else 0, alignment="tensorflow"
     )
     return ctx.emit(op, shape, ctx.constant(0, "f32"), ctx.constant(1, "f32"))
 

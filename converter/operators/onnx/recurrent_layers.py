@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -275,7 +276,7 @@ def _transposed(ctx: Context, x: Output, order: list[int]) -> Output:
 
 
 def _extents(ctx: Context, x: Output) -> Output:
-    return ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
 
 
 def _is_native(network: _Network) -> bool:
@@ -294,7 +295,7 @@ def _is_native(network: _Network) -> bool:
 
 def _native(ctx: Context, network: _Network) -> list[Output]:
     family, options = network.family, network.options
-    attributes = {
+    attributes: dict[str, Any] = {
         "hidden_size": network.hidden,
         "direction": options.direction,
         "activations": [function.name for function in network.functions[0]],
@@ -398,7 +399,7 @@ def _running(ctx: Context, gates: Output, lengths: Output) -> Output:
     """``[b, s, 1]``: whether a sequence is still running at a step."""
     extents = _extents(ctx, gates)
     count = ctx.emit(indexing.Gather8(), extents, ctx.constant(1), ctx.constant(0))
-    steps = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), count, ctx.constant(1))
+    steps = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
     ends = ctx.emit(elementwise.Convert1(destination_type=element_types.i64), lengths)
     column = ctx.emit(movement.Unsqueeze1(), ends, ctx.constant([1]))
     running = ctx.emit(elementwise.Less1(), steps, column)

@@ -367,7 +367,7 @@ def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
     chosen = ctx.emit(
         elementwise.Select1(), ctx.emit(elementwise.Equal1(), some, ctx.constant([0])), ctx.constant([1]), member
     )
-    found = ctx.emit(indexing.NonZero3(output_type="i64"), chosen)
+    found = ctx.emit(indexing.NonZero3(output_type=element_types.i64), chosen)
     return ctx.emit(movement.Squeeze1(), found, ctx.constant([0]))
 
 
@@ -413,7 +413,7 @@ def _arg_extreme(name: str, mode: str) -> None:
         rank = ctx.rank(data, "the data")
         at = normalize_axis(axis, rank)
         source = _reversed(ctx, data, at) if select_last_index else data
-        op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type="i64", stable=True)
+        op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
         found = ctx.emit_all(op, source, ctx.constant(1))[1]
         if select_last_index:
             last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, at), ctx.constant(1))
@@ -426,7 +426,7 @@ def _arg_extreme(name: str, mode: str) -> None:
 
 def _reversed(ctx: Context, data: Output, axis: int) -> Output:
     last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, axis), ctx.constant(1))
-    numbers = ctx.emit(generation.Range4(output_type="i64"), last, ctx.constant(-1), ctx.constant(-1))
+    numbers = ctx.emit(generation.Range4(output_type=element_types.i64), last, ctx.constant(-1), ctx.constant(-1))
     return ctx.emit(indexing.Gather8(), data, numbers, ctx.constant(axis))
 
 

@@ -104,7 +104,7 @@ def rotary_embedding_23(
     position_ids: Output | None = None,
     *,
     interleaved: int = 0,
-    num_heads: int = 0,
+    num_heads: int | None = None,
     rotary_embedding_dim: int = 0,
 ) -> Output:
     """``[b, s, n h]`` or ``[b, n, s, h]``, the first ``rotary_embedding_dim`` numbers of each head turned.
@@ -115,9 +115,10 @@ def rotary_embedding_23(
     rank = ctx.rank(x, "the input")
     if rank not in (3, 4):
         raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
-    if rank == 3 and num_heads < 1:
+    heads = num_heads or 0
+    if rank == 3 and heads < 1:
         raise ctx.invalid("num_heads is required where the input has 3 dimensions")
-    data = x if rank == 4 else reshape(ctx, x, [0, 0, num_heads, -1])
+    data = x if rank == 4 else reshape(ctx, x, [0, 0, heads, -1])
     cache_rank = 3 if position_ids is None else 2
     for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
         if ctx.rank(cache, name) != cache_rank:

@@ -185,7 +185,7 @@ def _frames(ctx: Context, data: Output, size: Output, step: Output) -> Output:
     """``[batch, length, parts]`` as ``[batch, frames, size, parts]``."""
     room = ctx.emit(elementwise.Subtract1(), extent(ctx, data, 1), size)
     stop = ctx.emit(elementwise.Add1(), room, ctx.constant(1))
-    starts = ctx.emit(generation.Range4(output_type="i64"), ctx.constant(0), stop, step)
+    starts = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), stop, step)
     column = ctx.emit(movement.Unsqueeze1(), starts, ctx.constant([1]))
     places = ctx.emit(elementwise.Add1(), column, counted(ctx, size))
     return ctx.emit(indexing.Gather8(), data, places, ctx.constant(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from converter.lowering.shapes import as_i64, as_scalar
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
+from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import slicing, sorting
 from ir_runtime.shapes import normalize_axis
@@ -40,7 +41,7 @@ def _top_k(ctx: Context, data: Output, k: Output, axis: int, largest: bool) -> l
         nothing = ctx.emit(slicing.Slice8(), data, zero, zero, one, ctx.constant([at]))
         return [nothing, as_i64(ctx, nothing)]
     mode = "max" if largest else "min"
-    op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type="i64", stable=True)
+    op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
     return ctx.emit_all(op, data, count)
 
 
@@ -48,7 +49,9 @@ def _top_k(ctx: Context, data: Output, k: Output, axis: int, largest: bool) -> l
 def unique(ctx: Context, data: Output, *, axis: int | None = None, sorted: int = 1) -> list[Output]:
     """The different elements (or slices along ``axis``), where each stands first, which one each
     element is, and how often each occurs; in ascending order, or as they came."""
-    op = sorting.Unique10(sorted=bool(sorted), index_element_type="i64", count_element_type="i64")
+    op = sorting.Unique10(
+        sorted=bool(sorted), index_element_type=element_types.i64, count_element_type=element_types.i64
+    )
     if axis is None:
         return ctx.emit_all(op, data)
     return ctx.emit_all(op, data, ctx.constant(normalize_axis(axis, ctx.rank(data, "the data"))))

@@ -13,6 +13,7 @@ import numpy as np
 
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
+from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import (
     activation,
@@ -146,7 +147,7 @@ def _image_extents(ctx: Context, x: Output, name: str) -> Output:
     """Height and width of ``[n, c, h, w]``."""
     if ctx.rank(x, name) != 4:
         raise ctx.invalid(f"{name} must have 4 dimensions, but has the shape {x.shape}")
-    shape = ctx.emit(generation.ShapeOf3(output_type="i64"), x)
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     return ctx.emit(indexing.Gather8(), shape, ctx.constant([2, 3]), ctx.constant(0))
 
 
@@ -308,7 +309,7 @@ def generate_proposals(
     """The best boxes made of anchors ``[a, 4]`` at every place: boxes, scores, and how many an image has."""
     if ctx.rank(anchors, "the anchors") != 2:
         raise ctx.invalid(f"the anchors must have the shape [a, 4], but have {anchors.shape}")
-    own = ctx.emit(generation.ShapeOf3(output_type="i64"), anchors)
+    own = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), anchors)
     target = ctx.emit(movement.Concat1(axis=0), _image_extents(ctx, scores, "the scores"), own)
     placed = ctx.emit(movement.Broadcast3(mode="numpy"), anchors, target)
     op = proposals.GenerateProposals9(
