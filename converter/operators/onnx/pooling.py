@@ -289,9 +289,11 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
         padded = pad(ctx, powers, [q.begin for q in placed], [q.end + q.beyond for q in placed])
         means = ctx.emit(layer, padded)
     elif (attributes := _dynamic_attributes(geometry)) is not None and attributes["rounding_type"] == "floor":
-        cls = pooling.AvgPool16 if geometry.is_dilated else pooling.AvgPool1
-        dilations = {"dilations": geometry.dilations} if geometry.is_dilated else {}
-        means = ctx.emit(cls(**attributes, **dilations, exclude_pad=False), powers)
+        if geometry.is_dilated:
+            whole: pooling.AvgPool = pooling.AvgPool16(**attributes, dilations=geometry.dilations, exclude_pad=False)
+        else:
+            whole = pooling.AvgPool1(**attributes, exclude_pad=False)
+        means = ctx.emit(whole, powers)
     else:
         windows = windows_at_execution(ctx, x, geometry)
         zero = ctx.like(0, powers)
