@@ -27,27 +27,36 @@ def is_decompression(op: Operation, inputs: Sequence[TensorType], outputs: Seque
     return target.is_real and 0 < source.bits < target.bits and (source.bits <= 8 or source.is_real)
 
 
-def fold(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> list[Tensor] | None:
+def fold(
+    op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType], *, limited: bool = True
+) -> list[Tensor] | None:
     """The constant outputs of ``op``, or None where they are not constant or not worth storing.
 
     Compressed weights are never unfolded: a conversion of a large constant to wider floats stays a
-    layer. The result may not be larger than the inputs together, unless it is small.
+    layer. The result may not be larger than the inputs together, unless it is small. Without ``limited``
+    neither holds: for a graph that is run and not stored.
+
+    Raises :class:`InferenceError` where the constants contradict the operation.
     """
     if not op.deterministic or op.subgraphs or op.data is not None or not outputs:
         return None
-    tensors = [type.tensor for type in inputs]
     exact = [type.constant for type in inputs]
-    if any(value is None for value in exact):
+    values = [value for value in exact if value is not None]
+    if len(values) < len(exact):
         return _from_bounds(outputs)
+    if limited and not _is_worth_storing(op, inputs, outputs):
+        return None
+    return _run(op, values, outputs)
+
+
+def _is_worth_storing(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
     if not all(out.shape.is_static and out.element_type.bits for out in outputs):
-        return _run(op, [v for v in exact if v is not None], outputs) if _is_small(inputs) else None
+        return _is_small(inputs)
     produced = sum(out.element_type.byte_size(_count(out)) for out in outputs)
-    consumed = sum(tensor.byte_size for tensor in tensors if tensor is not None)
+    consumed = sum(type.tensor.byte_size for type in inputs if type.tensor is not None)
     if produced > max(FOLD_LIMIT, consumed):
-        return None
-    if produced > FOLD_LIMIT and is_decompression(op, inputs, outputs):
-        return None
-    return _run(op, [value for value in exact if value is not None], outputs)
+        return False
+    return produced <= FOLD_LIMIT or not is_decompression(op, inputs, outputs)
 
 
 def _is_small(inputs: Sequence[TensorType]) -> bool:
@@ -55,6 +64,7 @@ def _is_small(inputs: Sequence[TensorType]) -> bool:
 
 
 def _from_bounds(outputs: Sequence[TensorType]) -> list[Tensor] | None:
+    """What the extents decide, such as a shape that is known."""
     if len(outputs) != 1 or outputs[0].tensor is not None:
         return None
     known = outputs[0].constant
@@ -71,4 +81,5 @@ def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) 
             results = as_tuple(op.evaluate(*values))
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
-    return [Tensor.from_array(r, out.element_type) for r, out in zip(results, outputs)]
+    kinds = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
+    return [Tensor.from_array(result, kind) for result, kind in zip(results, kinds)]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .constant_folding import as_tuple
+from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
 from .graph import Model, Node, Output
-from .operation import Operation, Runner
+from .operation import Operation, Runner, TensorType
 from .shapes import PartialShape
+from .tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,13 @@ class _Plan:
         nodes = model.nodes()
         parameters = set(model.parameters)
         slots: dict[Output, int] = {}
+        types: dict[Output, TensorType] = {}
         self._initial: list[Array | None] = []
-        folded: set[Node] = set()
 
-        def slot(output: Output, value: Array | None = None) -> int:
+        def slot(output: Output, tensor: Tensor | None = None) -> int:
             slots[output] = len(self._initial)
-            self._initial.append(value)
+            types[output] = output.type if tensor is None else replace(output.type, tensor=tensor)
+            self._initial.append(None if tensor is None else tensor.array())
             return slots[output]
 
         self.inputs = [slot(node.outputs[0]) for node in model.parameters]
@@ -94,14 +96,10 @@ class _Plan:
         for node in nodes:
             if node in parameters or not node.outputs:
                 continue
-            if _is_constant(node, folded):
-                folded.add(node)
-                values = _evaluate_constant(node, [self._initial[slots[s]] for s in node.inputs])
-                for output, value in zip(node.outputs, values):
-                    slot(output, value)
-            else:
-                for output in node.outputs:
-                    slot(output)
+            constants = _constants(node, [types[source] for source in node.inputs])
+            for index, output in enumerate(node.outputs):
+                slot(output, constants[index] if constants else None)
+            if constants is None:
                 pending.append(node)
         self.outputs = [slots[node.inputs[0]] for node in model.results]
         last: dict[int, int] = {}
@@ -146,18 +144,13 @@ def _at(step: _Step, error: Exception) -> str:
     return f"layer '{step.name}' ({step.op.type}, opset{step.op.opset}): {error or type(error).__name__}"
 
 
-def _is_constant(node: Node, folded: set[Node]) -> bool:
-    op = node.op
-    if not op.deterministic or op.subgraphs:
-        return False
-    return op.data is not None or (bool(node.inputs) and all(s.node in folded for s in node.inputs))
-
-
-def _evaluate_constant(node: Node, values: Sequence[Array | None]) -> tuple[Array, ...]:
+def _constants(node: Node, inputs: Sequence[TensorType]) -> list[Tensor] | None:
+    """The node's outputs, where they follow from constants and from the extents that are known."""
+    if node.op.data is not None:
+        return [node.op.data]
     try:
-        with np.errstate(all="ignore"):
-            return as_tuple(node.op.evaluate(*[v for v in values if v is not None]))
-    except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+        return fold(node.op, inputs, [output.type for output in node.outputs], limited=False)
+    except (ModelError, MemoryError) as error:
         raise ExecutionError(f"layer '{node.name}' ({node.op.type}): {error}") from error
 
 

@@ -9,6 +9,7 @@ from tests.engines import ENGINES, converted, run, run_onnxruntime
 from tests.fuzz.random_graphs import random_chain
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("block", range(20))
 def test_chains_give_the_numbers_of_onnxruntime(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):

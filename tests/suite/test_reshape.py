@@ -1,0 +1,52 @@
+"""Static models of ONNX's node suite, converted as they are and then given other extents, in both engines.
+
+What is not right stands in ``known_reshape_failures.json`` with its reason, strict both ways: by case for
+each engine. ``benchmarks/reshape.py`` prints the figures beside those of OpenVINO's importer.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.engines import ENGINES
+from tests.suite.node_suite import Case, known_failures, node_cases
+from tests.suite.reshape import outcomes
+
+KNOWN = Path(__file__).parent / "known_reshape_failures.json"
+
+
+@cache
+def known_reshape_failures() -> dict[tuple[str, str], str]:
+    """(case, engine) -> the reason for which at least one of its reshapings is not right."""
+    return {
+        (case, engine): entry["reason"]
+        for entry in json.loads(KNOWN.read_text())
+        for engine in entry["engines"]
+        for case in entry["cases"]
+    }
+
+
+def test_every_known_failure_is_a_case() -> None:
+    assert {case for case, _ in known_reshape_failures()} <= {case.name for case in node_cases()}
+
+
+@pytest.mark.sample(every=12)
+@pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    found: dict[str, list[str]] = {engine: [] for engine in ENGINES}
+    for one, verdicts in outcomes(case):
+        for engine in ENGINES:
+            if verdicts[engine] != "right":
+                found[engine].append(f"{one.label}: {verdicts[engine]}")
+    for engine in ENGINES:
+        if (case.name, engine) in known_failures():
+            continue  # not right as it stands, either
+        reason = known_reshape_failures().get((case.name, engine))
+        if reason is None:
+            assert not found[engine], f"{engine}: {found[engine]}"
+        else:
+            assert found[engine], f"{engine} is right, but is listed as failing: {reason}"
