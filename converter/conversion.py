@@ -8,12 +8,12 @@ from typing import Any
 
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import InputShapes, make_options
-from converter.passes.compression import compress_weights_to_fp16
-from converter.passes.fusion_guards import guard_fusions
+from converter.passes.pipeline import run_pass, run_passes
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
 from ir_runtime.graph import Model
+from ir_runtime.rewrite import clone
 
 
 def convert_model(
@@ -47,7 +47,7 @@ def convert_model(
     options = make_options(input, freeze, output, batch)
     file = open_model(model)
     said: set[str] = set()
-    return translate_open(lambda opens: translate_model(file, options, opens, said), guard_fusions, static=static)
+    return translate_open(lambda opens: translate_model(file, options, opens, said), run_passes, static=static)
 
 
 def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:
@@ -62,4 +62,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: 
     # Converting alone needs no XML.
     from ir_runtime.xml_writer import write_model
 
-    write_model(compress_weights_to_fp16(model) if compress_to_fp16 else model, path)
+    if compress_to_fp16:
+        model = clone(model)
+        run_pass("compress_to_fp16", model)
+    write_model(model, path)

@@ -58,7 +58,7 @@ class Output:
 class Node:
     """An operation with its inputs (outputs of other nodes) and its outputs."""
 
-    __slots__ = ("inputs", "name", "op", "output_names", "outputs", "runtime_info")
+    __slots__ = ("inputs", "name", "op", "origin", "output_names", "outputs", "runtime_info")
 
     def __init__(
         self,
@@ -74,6 +74,14 @@ class Node:
         self.output_names: list[str] = []
         """On a result: the names of the model's output."""
         self.runtime_info: tuple[RuntimeInfo, ...] = ()
+        self.origin = ""
+        """What the layer was made from, as messages say it; not part of the file."""
+
+    @property
+    def where(self) -> str:
+        """The layer as messages call it."""
+        made_from = f", made from {self.origin}" if self.origin else ""
+        return f"layer '{self.name}' ({self.op.type}{made_from})"
 
     def __repr__(self) -> str:
         return f"Node({self.name!r}, {self.op.type}-{self.op.opset})"

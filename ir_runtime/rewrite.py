@@ -6,7 +6,7 @@ Everything that works on a finished graph stands on these few functions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,22 +69,20 @@ def copy_node(node: Node, inputs: Sequence[Output]) -> Node:
     made = Node(node.op, inputs, [output.type for output in node.outputs], node.name)
     made.output_names = list(node.output_names)
     made.runtime_info = node.runtime_info
+    made.origin = node.origin
     for old, new in zip(node.outputs, made.outputs):
         new.names = list(old.names)
         new.runtime_info = old.runtime_info
     return made
 
 
-def clone(model: Model, rewritten: Mapping[Node, Node] | None = None) -> Model:
-    """A copy whose nodes may be changed without touching ``model``; operations and bodies are shared.
-
-    ``rewritten`` gives nodes that take the place of others, with as many outputs.
-    """
-    copies = dict(rewritten or {})
+def clone(model: Model) -> Model:
+    """A copy whose nodes, those of bodies too, may be changed without touching ``model``."""
+    copies: dict[Node, Node] = {}
     values: dict[Output, Output] = {}
     for node in model.nodes():
-        if node not in copies:
-            copies[node] = copy_node(node, [values[source] for source in node.inputs])
+        made = copies[node] = copy_node(node, [values[source] for source in node.inputs])
+        made.op = in_bodies(node.op, clone)
         values.update(zip(node.outputs, copies[node].outputs))
     return Model(
         model.name,
@@ -96,7 +94,7 @@ def clone(model: Model, rewritten: Mapping[Node, Node] | None = None) -> Model:
     )
 
 
-def in_bodies(op: Operation, change: Any) -> Operation:
+def in_bodies(op: Operation, change: Callable[[Model], Model]) -> Operation:
     """``op`` with ``change(body)`` in the place of each of its bodies; itself where none changes."""
     subgraphs = op.subgraphs
     bodies = [change(sub.body) for sub in subgraphs]
@@ -132,7 +130,7 @@ def infer_again(model: Model, parameters: Mapping[Node, TensorType] | None = Non
                 op = node.op.specialized(inputs) if node.op.subgraphs else node.op
                 outputs = infer_types(op, inputs)
         except ModelError as error:
-            raise type(error)(f"layer '{node.name}' ({node.op.type}): {error}") from error
+            raise type(error)(f"{node.where}: {error}") from error
         found.append(_Inferred(node, op, outputs))
         types.update(zip(node.outputs, outputs))
     for change in found:

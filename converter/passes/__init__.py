@@ -1,1 +1,1 @@
-"""What runs on the IR between translation and writing. A pass never changes the model it is given."""
+"""What runs on the IR between translation and writing: one module a pass, registered in :mod:`.pipeline`."""

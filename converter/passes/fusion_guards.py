@@ -8,7 +8,6 @@ that computes, the greater of a value and itself, keeps the two apart and change
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
 from converter.lowering.barrier import barrier
@@ -20,51 +19,49 @@ from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
+from ir_runtime.rewrite import UniqueNames, Uses, replace_uses, uses_of
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
 
-_BY_CHANNEL = (PReLU1, BatchNormInference1, BatchNormInference5)
+from .pipeline import model_pass
+
+_OF_CHANNELS = (BatchNormInference1, BatchNormInference5)
+"""What has as many constants as there are channels, and so never widens anything."""
+_BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 """What has its constants along dimension 1, whatever their shapes are."""
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
-Readers = dict[Output, list[Node]]
 
-
-def guard_fusions(model: Model) -> Model:
-    """``model``, changed in place where it needs such layers; names and values stay."""
+@model_pass("fusion_guards")
+def guard_fusions(model: Model) -> bool:
+    """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
+    changed = False
     for part in model.all_models():
-        nodes = part.nodes()
-        guarded = [node for node in nodes if isinstance(node.op, (Reduction, MatMul1))]
+        guarded = [node for node in part.nodes() if isinstance(node.op, (Reduction, MatMul1))]
         if not guarded:
             continue
-        readers: Readers = defaultdict(list)
-        for node in nodes:
-            for source in node.inputs:
-                readers[source].append(node)
-        taken = {node.name for node in nodes}
+        uses, unique = uses_of(part), UniqueNames(part)
         for node in guarded:
-            wrong = [reader for reader in readers[node.outputs[0]] if _goes_wrong(node, reader, readers)]
+            wrong = [reader for reader in uses[node.outputs[0]] if _goes_wrong(node, reader, uses)]
             if wrong:
-                _keep_apart(node.outputs[0], wrong, taken)
-            if _is_pulled_through(node):
-                _keep_apart(node.inputs[0], [node], taken)
-    return model
+                _keep_apart(node.outputs[0], wrong, unique)
+            pulled = _is_pulled_through(node)
+            if pulled:
+                _keep_apart(node.inputs[0], [node], unique)
+            changed = changed or pulled or bool(wrong)
+    return changed
 
 
-def _keep_apart(source: Output, readers: Iterable[Node], taken: set[str]) -> None:
-    name = f"{source.node.name}/as_it_is"
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    between = make_node(barrier(source.element_type), [source, source], name).outputs[0]
-    for reader in readers:
-        reader.inputs = [between if value is source else value for value in reader.inputs]
+def _keep_apart(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:
+    between = make_node(barrier(source.element_type), [source, source], unique(f"{source.node.name}/as_it_is"))
+    between.origin = source.node.origin
+    replace_uses(source, between.outputs[0], readers)
 
 
 def _is_pulled_through(node: Node) -> bool:
     """Whether the plug-in would move a change of the shape behind the reduction, and put extents of 1 elsewhere."""
     before = node.inputs[0].node
-    if not isinstance(node.op, Reduction) or not node.inputs[0].shape.is_static or not before.inputs:
+    if not isinstance(node.op, Reduction) or not node.inputs[0].shape.has_rank or not before.inputs:
         return False
     if node.op.keep_dims:
         return isinstance(before.op, Unsqueeze1)
@@ -78,19 +75,20 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
     """Whether a Transpose does what a Reshape could do as well, at least where nothing is reduced after it."""
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     shape = node.inputs[0].shape if node.inputs else PartialShape.dynamic()
-    if order is None or not shape.is_static:
+    if order is None or not shape.has_rank:
         return False
     left = [int(axis) for place, axis in enumerate(order) if place not in reduced]
-    others = [axis for axis in left if shape[axis].value != 1]
+    others = [axis for axis in left if not shape[axis].contains(1)]
     return others == sorted(others) and len(others) < len(left)
 
 
-def _goes_wrong(node: Node, reader: Node, readers: Readers) -> bool:
-    after = list(_fused(reader, readers))
+def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
+    after = list(_fused(reader, uses))
     shape = node.outputs[0].shape
     # An extent that is not known may be 1, which a constant of several values widens.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
-    if any(_varies(one, place) for one in after for place in unknown):
+    widening = [one for one in after if not isinstance(one.op, _OF_CHANNELS)]
+    if any(_varies(one, place) for one in widening for place in unknown):
         return True
     if isinstance(node.op, Reduction):
         return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(one) for one in after))
@@ -98,7 +96,7 @@ def _goes_wrong(node: Node, reader: Node, readers: Readers) -> bool:
     return channels is not None and any(_varies(one, channels) for one in after)
 
 
-def _fused(reader: Node, readers: Readers) -> Iterator[Node]:
+def _fused(reader: Node, uses: Uses) -> Iterator[Node]:
     """What works element by element, with constants if with anything else, from ``reader`` on."""
     pending, seen = [reader], set()
     while pending:
@@ -106,7 +104,7 @@ def _fused(reader: Node, readers: Readers) -> Iterator[Node]:
         if node not in seen and isinstance(node.op, _FUSED) and _computed_inputs(node) <= 1:
             seen.add(node)
             yield node
-            pending += readers[node.outputs[0]]
+            pending += uses[node.outputs[0]]
 
 
 def _computed_inputs(node: Node) -> int:
@@ -146,8 +144,13 @@ def _looks_like_keeping(node: Node, reader: Node) -> bool:
         return False
     if not isinstance(reader.op, Reshape1):
         return _moves_only_ones(reader)
-    axes, target, shape = node.inputs[1].type.constant, reader.inputs[1].type.constant, node.inputs[0].shape
-    if axes is None or target is None or not shape.has_rank or target.size != shape.rank - axes.size:
+    axes, target, shape = node.inputs[1].type.constant, reader.inputs[1].type, node.inputs[0].shape
+    count = target.shape.element_count()
+    if axes is None or not shape.has_rank or not count.contains(shape.rank - axes.size):
         return False
     at = {int(axis) % shape.rank for axis in axes.reshape(-1)}
-    return any(int(extent) == 1 for index, extent in enumerate(target.reshape(-1)) if index in at)
+    bounds = target.known_bounds
+    if bounds is None:
+        return any(axis < shape.rank - axes.size for axis in at)
+    ends = zip(bounds.lower.reshape(-1).tolist(), bounds.upper.reshape(-1).tolist())
+    return any(low <= 1 <= high for index, (low, high) in enumerate(ends) if index in at)

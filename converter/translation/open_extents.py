@@ -75,7 +75,7 @@ def opened(name: str, stated: PartialShape, opens: Opens) -> PartialShape:
 
 
 Translate = Callable[[Opens], Translation]
-Finish = Callable[[Model], Model]
+Finish = Callable[[Model], object]
 
 
 def translate_open(translate: Translate, finish: Finish, *, static: bool = False) -> Model:
@@ -120,7 +120,8 @@ def _finished(translation: Translation, finish: Finish, kept: Sequence[Place]) -
     """The model with its stated shapes; None where something stands in the way."""
     if translation.problems:
         return None
-    model = finish(_guarded(translation, kept))
+    model = _guarded(translation, kept)
+    finish(model)
     try:
         model.reshape({name: shape for name, shape in translation.stated.items() if _has(model, name)})
     except ModelError as error:
@@ -135,7 +136,8 @@ def _finished(translation: Translation, finish: Finish, kept: Sequence[Place]) -
 def _demanded(translation: Translation, finish: Finish, kept: Sequence[Place] = ()) -> Model:
     if translation.problems:
         raise error_of(translation.problems)
-    model = finish(_guarded(translation, kept))
+    model = _guarded(translation, kept)
+    finish(model)
     model.reshape({name: shape for name, shape in translation.stated.items() if _has(model, name)})
     for name, shape, output in translation.declared:
         if shape.merge(output.shape) is None:

@@ -449,6 +449,9 @@ class GraphTranslation:
         outputs = _call(translator, context, inputs, node)
         if len(outputs) < len([name for name in node.output if name]):
             raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
+        origin = f"node '{node_name(node)}' of {node.op_type}"
+        for layer in context.emitted:
+            layer.origin = layer.origin or origin
         self._name_layers(context, self._prefix + node_name(node), outputs)
         self._keep(node, outputs)
 
