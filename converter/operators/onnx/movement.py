@@ -303,7 +303,7 @@ def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
 def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
     known = repeats.type.constant
     if not data.shape.has_rank or (known is not None and (data.shape.is_static or np.sum(known != 1) < 2)):
-        return ctx.emit(movement.Tile1(), data, repeats)
+        return _tiled_once(ctx, data, repeats)
     # The CPU plug-in's Tile returns garbage where repeats come at execution, or extents come then and several
     # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
     rank = data.shape.rank
@@ -315,6 +315,25 @@ def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
     spread = ctx.emit(movement.Broadcast3(mode="numpy"), spread, wide)
     final = ctx.emit(elementwise.Multiply1(), repeats, shape)
     return ctx.emit(movement.Reshape1(special_zero=False), spread, final)
+
+
+def _tiled_once(ctx: Context, data: Output, repeats: Output) -> Output:
+    """Tile, kept from the layout in which the CPU plug-in gets it wrong.
+
+    There images and volumes of one channel may be stored with the channels last, which looks the same; with
+    extents that come at execution Tile then repeats along the wrong dimensions.
+    """
+    known, rank = repeats.type.constant, data.shape.rank if data.shape.has_rank else 0
+    if known is None or rank not in (4, 5) or not data.shape[1].contains(1) or known.size != rank:
+        return ctx.emit(movement.Tile1(), data, repeats)
+    times = known.reshape(-1).tolist()
+    only_ones = (n == 1 or (n > 1 and d.is_static and d.value == 1) for n, d in zip(times, data.shape.dims))
+    if all(only_ones):
+        return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, repeats)
+    # That layout ends at 5 dimensions.
+    more = ctx.constant(list(range(rank, 6)))
+    wide = ctx.emit(movement.Unsqueeze1(), data, more)
+    return ctx.emit(movement.Squeeze1(), ctx.emit(movement.Tile1(), wide, ctx.constant(times + [1] * (6 - rank))), more)
 
 
 # --- blocks ---
