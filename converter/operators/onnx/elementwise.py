@@ -156,7 +156,11 @@ def _wrapping(cls: type[Operation]) -> Callable[..., Output]:
 
 
 def _divide(ctx: Context, a: Output, b: Output) -> Output:
-    if a.element_type.is_integral:
+    kind = a.element_type
+    if kind in _BYTES:  # The plug-in rounds quotients of 8 bits to the nearest number.
+        wide = (in_type(ctx, value, element_types.i32) for value in (a, b))
+        return in_type(ctx, ctx.emit(ir.Divide1(m_pythondiv=False), *wide), kind)
+    if kind.is_integral:
         return exact.divide(ctx, a, b)
     return ctx.emit(ir.Divide1(), a, b)
 
