@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from converter.conversion import convert_model, save_model
 from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
-from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
+from converter.errors import ConversionError, InternalError, InvalidModelError, UnsupportedModelError, VerificationError
 from converter.translation.registry import onnx_op
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Report",
     "Tolerance",
     "ConversionError",
+    "InternalError",
     "InvalidModelError",
     "UnsupportedModelError",
     "VerificationError",

@@ -87,6 +87,7 @@ class Context:
         self.version = version
         self.output_names = tuple(output_names)
         self.emitted: list[Node] = []
+        self.remarks: list[str] = []
 
     def emit(self, op: Operation, *inputs: Output) -> Output:
         """Add a layer of one output (the first, where it has several); constants are folded."""
@@ -136,6 +137,10 @@ class Context:
         if not output.shape.has_rank:
             raise UnsupportedModelError(f"the rank of {what} must be known while converting, but is not")
         return output.shape.rank
+
+    def tolerate(self, message: str) -> None:
+        """Say what the node breaks of its schema, where its meaning is beyond doubt; a warning names it."""
+        self.remarks.append(message)
 
     def invalid(self, message: str) -> InvalidModelError:
         """An error to raise: the model contradicts ONNX."""

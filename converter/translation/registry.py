@@ -34,11 +34,15 @@ class Translator:
     named_inputs: int
     attributes: dict[str, Any]
     """Attribute name -> default, :data:`REQUIRED` where there is none."""
+    also: frozenset[str] = frozenset()
+    """Types that no version of the schema allows, but that mean something beyond doubt: ``tensor(int64)``."""
     takes_values: bool = False
     """Whether inputs may be sequences and optionals, too."""
 
 
-def _make(op_type: str, domain: str, versions: Sequence[int], function: Translate, takes_values: bool) -> Translator:
+def _make(
+    op_type: str, domain: str, versions: Sequence[int], function: Translate, takes_values: bool, also: Sequence[str]
+) -> Translator:
     parameters = list(inspect.signature(function).parameters.values())[1:]  # the first is the context
     inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
@@ -51,6 +55,7 @@ def _make(op_type: str, domain: str, versions: Sequence[int], function: Translat
         None if variadic else len(inputs),
         len(inputs),
         {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+        frozenset(f"tensor({name})" for name in also),
         takes_values,
     )
 
@@ -59,16 +64,23 @@ _TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
 
 
 def onnx_op(
-    op_type: str, *, versions: Sequence[int], domain: str = "", replace: bool = False, takes_values: bool = False
+    op_type: str,
+    *,
+    versions: Sequence[int],
+    domain: str = "",
+    replace: bool = False,
+    takes_values: bool = False,
+    also: Sequence[str] = (),
 ) -> Callable[[Translate], Translate]:
     """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
 
     A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
-    error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals.
+    error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals,
+    ``also`` names element types outside the schema that all the inputs may have, with a warning.
     """
 
     def register(function: Translate) -> Translate:
-        translator = _make(op_type, domain, versions, function, takes_values)
+        translator = _make(op_type, domain, versions, function, takes_values, also)
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
             if version in claimed and not replace:

@@ -14,6 +14,7 @@ from converter.lowering.shapes import (
     drop_dimensions,
     extent,
     extents,
+    given_list,
     insert_dimensions,
     joined,
     part_of,
@@ -52,8 +53,7 @@ def reshape_14(ctx: Context, data: Output, shape: Output, *, allowzero: int = 0)
 
 
 def _reshaped(ctx: Context, data: Output, shape: Output, keep_zero: bool) -> Output:
-    if shape.shape.has_rank and shape.shape.rank != 1:
-        raise ctx.invalid(f"the shape to bring the data into must be a list, but has the shape {shape.shape}")
+    shape = given_list(ctx, shape, "the shape")
     known = shape.type.constant
     if known is not None and keep_zero and 0 in known and -1 in known:
         raise ctx.invalid(f"with allowzero=1 the shape {known.tolist()} must not hold both 0 and -1")
@@ -116,6 +116,7 @@ def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output
     """As before, with the axes from an input."""
     if axes is None:
         return _squeeze_all(ctx, data)
+    axes = given_list(ctx, axes, "axes")
     known = axes.type.constant
     if known is None:
         return drop_dimensions(ctx, data, as_list(ctx, axes))
@@ -143,6 +144,7 @@ def unsqueeze_1(ctx: Context, data: Output, *, axes: Sequence[int]) -> Output:
 @onnx_op("Unsqueeze", versions=(13, *_LATEST))
 def unsqueeze_13(ctx: Context, data: Output, axes: Output) -> Output:
     """As before, with the axes from an input."""
+    axes = given_list(ctx, axes, "axes")
     if axes.type.constant is None:
         return insert_dimensions(ctx, data, as_list(ctx, axes))
     return ctx.emit(movement.Unsqueeze1(), data, axes)
@@ -271,8 +273,7 @@ def _split_at_execution(ctx: Context, data: Output, lengths: Output, count: int,
 @onnx_op("Expand", versions=(8, 13))
 def expand(ctx: Context, data: Output, shape: Output) -> Output:
     """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
-    if shape.shape.has_rank and shape.shape.rank != 1:
-        raise ctx.invalid(f"the shape to broadcast with must be a list, but has the shape {shape.shape}")
+    shape = given_list(ctx, shape, "the shape")
     known = shape.type.constant
     if known is not None and 0 in known and data.shape.is_static:
         # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
@@ -294,6 +295,7 @@ def tile_1(ctx: Context, data: Output, tiles: Output, axis: Output) -> Output:
 @onnx_op("Tile", versions=(6, 13))
 def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
     """The data ``repeats[i]`` times along dimension i."""
+    repeats = given_list(ctx, repeats, "repeats")
     number = repeats.shape.element_count()
     if data.shape.has_rank and not number.contains(data.shape.rank):
         raise ctx.invalid(f"{number} repeats are given for the {data.shape.rank} dimensions of the data")
