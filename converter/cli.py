@@ -30,6 +30,7 @@ from converter.options import parse_inputs
 from converter.support import SUPPORT_HEADINGS, needed_operators, support_columns, support_table, supported_operators
 from ir_runtime import Model, ModelError, Port, compile_model, read_model
 from ir_runtime.executor import ports_of
+from ir_runtime.xml_writer import check_target
 
 _INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -150,6 +151,8 @@ def convert(
         raise click.UsageError(f"the output would overwrite the model {model}")
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {target.parent} does not exist")
+    for path in (target, target.with_suffix(".bin")):
+        check_target(path)
     state.say(f"Converting {model}")
     shapes, frozen = parse_inputs(input_text)
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
@@ -223,6 +226,8 @@ def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | 
       onnx2ir run model.xml
       onnx2ir run model.xml --inputs photo.npz -o result.npz
     """
+    if output is not None:
+        check_target(output)
     compiled = compile_model(read_model(ir))
     feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
     result = compiled(feeds)
