@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
-    from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError, VerificationError
+    from converter.errors import (
+        ConversionError,
+        InternalError,
+        InvalidModelError,
+        UnsupportedModelError,
+        VerificationError,
+    )
     from converter.operators import onnx_op
 
 __all__ = [
@@ -17,6 +23,7 @@ __all__ = [
     "Report",
     "Tolerance",
     "ConversionError",
+    "InternalError",
     "InvalidModelError",
     "UnsupportedModelError",
     "VerificationError",

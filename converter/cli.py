@@ -155,6 +155,8 @@ def convert(
         raise click.UsageError(f"the output would overwrite the model {model}")
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {target.parent} does not exist")
+    for path in (target, target.with_suffix(".bin")):
+        check_target(path)
     state.say(f"Converting {model}")
     shapes, frozen = parse_inputs(input_text)
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
@@ -238,7 +240,10 @@ def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | 
 
     from converter.equivalence.inputs import given_inputs, random_inputs
     from ir_runtime import compile_model, read_model
+    from ir_runtime.xml_writer import check_target
 
+    if output is not None:
+        check_target(output)
     compiled = compile_model(read_model(ir))
     feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
     result = compiled(feeds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class ConversionError(Exception):
@@ -25,6 +25,10 @@ class UnsupportedModelError(ConversionError):
     """The ONNX model is valid, but says what the IR or this package cannot."""
 
 
+class InternalError(ConversionError):
+    """A fault of this package, which its ``__cause__`` shows; nothing is said about the model."""
+
+
 class VerificationError(ConversionError):
     """The two sides could not be run, or could not be compared."""
 
@@ -39,6 +43,8 @@ class Problem:
     opset: int
     reason: str
     unsupported: bool
+    cause: BaseException | None = field(default=None, compare=False)
+    """The fault of this package that is behind it, if it is one."""
 
     def __str__(self) -> str:
         operator = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
@@ -46,9 +52,15 @@ class Problem:
 
 
 def error_of(problems: Sequence[Problem]) -> ConversionError:
-    """One error for all problems of a model; unsupported only where every problem is."""
-    kind = UnsupportedModelError if all(p.unsupported for p in problems) else InvalidModelError
+    """One error for all problems of a model: unsupported only where every problem is, ours where any is."""
+    cause = next((p.cause for p in problems if p.cause is not None), None)
+    kind: type[ConversionError] = InternalError if cause is not None else InvalidModelError
+    if all(p.unsupported for p in problems):
+        kind = UnsupportedModelError
     if len(problems) == 1:
-        return kind(str(problems[0]), problems)
-    lines = "\n".join(f"  {problem}" for problem in problems)
-    return kind(f"the model has {len(problems)} problems:\n{lines}", problems)
+        error = kind(str(problems[0]), problems)
+    else:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        error = kind(f"the model has {len(problems)} problems:\n{lines}", problems)
+    error.__cause__ = cause
+    return error

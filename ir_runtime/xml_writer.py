@@ -35,10 +35,10 @@ def write_model(
     refuses.
     """
     layout = WeightsLayout()
-    document = _document(model, layout)
     if not isinstance(xml, (str, os.PathLike)):
         if weights is None or isinstance(weights, (str, os.PathLike)):
             raise ModelError("writing the XML to a file object needs a file object for the weights, too")
+        document = _document(model, layout)
         layout.write(weights)
         xml.write(document)
         return
@@ -48,7 +48,20 @@ def write_model(
     bin_path = xml_path.with_suffix(".bin") if weights is None else Path(weights)
     if bin_path == xml_path:
         raise ModelError(f"the XML cannot be called {xml_path.name}: that is the weights' name")
+    check_target(xml_path)
+    check_target(bin_path)
+    document = _document(model, layout)
     _write_pair(xml_path, bin_path, document, layout)
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`OSError` where something stands in the file's place that is no file: a folder, a device, a pipe.
+
+    Files are written beside their place and then renamed, which would put a file where the device was.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(f"'{path}' exists and is not a regular file: it cannot be written over")
 
 
 def model_to_bytes(model: Model) -> tuple[bytes, bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 
@@ -29,6 +30,20 @@ def as_list(ctx: Context, value: Output) -> Output:
     if value.shape.has_rank and value.shape.rank == 1:
         return value
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1]))
+
+
+@overload
+def given_list(ctx: Context, value: Output, what: str) -> Output: ...
+@overload
+def given_list(ctx: Context, value: Output | None, what: str) -> Output | None: ...
+def given_list(ctx: Context, value: Output | None, what: str) -> Output | None:
+    """What must be a list, as one: a scalar is a list of that number, which the schema does not allow."""
+    if value is None or not value.shape.has_rank or value.shape.rank == 1:
+        return value
+    if value.shape.rank:
+        raise ctx.invalid(f"{what} must be a list, but has the shape {value.shape}")
+    ctx.tolerate(f"{what} must be a list, but is a scalar")
+    return as_list(ctx, value)
 
 
 def as_scalar(ctx: Context, value: Output, what: str) -> Output:
@@ -144,4 +159,5 @@ def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
 
 def known_axes(ctx: Context, axes: Output | None, what: str = "axes") -> list[int] | None:
     """The values of a list of axes; None where it is left out. Unsupported where they are computed."""
+    axes = given_list(ctx, axes, what)
     return None if axes is None else [int(axis) for axis in ctx.known(axes, what).reshape(-1)]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onnx import AttributeProto, NodeProto, defs
 
 from converter.errors import InvalidModelError
 from converter.onnx_file.types import spelling
+from converter.translation.context import Context
 from converter.translation.registry import REQUIRED, Translator
 from converter.translation.values import Value
+from ir_runtime import element_types
 from ir_runtime.graph import Output
+from ir_runtime.operations.elementwise import Convert1
 
 _ATTRIBUTE_NAMES = {value: name for name, value in AttributeProto.AttributeType.items()}
 
@@ -51,7 +55,94 @@ def _check_attribute_type(attribute: AttributeProto, schema: defs.OpSchema | Non
         raise InvalidModelError(f"attribute '{attribute.name}' must be of type {expected}, but is {given}")
 
 
-def check_types(schema: defs.OpSchema, inputs: Sequence[Value | None]) -> None:
+def accepted_inputs(
+    ctx: Context, schema: defs.OpSchema, translator: Translator, inputs: Sequence[Value | None]
+) -> list[Value | None]:
+    """The inputs, if their types are those of the schema or say beyond doubt what is meant.
+
+    That is so for numbers that are converted to the one type that the schema has in their place, for types
+    that another version of the operator takes, and for those that the translator names.
+    """
+    values = [_converted(ctx, schema, index, value) for index, value in enumerate(inputs)]
+    try:
+        _check_types(schema, values)
+        return values
+    except InvalidModelError as error:
+        later = next((s for s in _other_versions(schema) if _takes(s, values)), None)
+        kinds = {value.element_type for value in values if isinstance(value, Output)}
+        if later is not None:
+            ctx.tolerate(f"{error}, which it may be from opset {later.since_version} on")
+        elif len(kinds) == 1 and spelling(next(iter(kinds))) in translator.also:
+            ctx.tolerate(str(error))
+        else:
+            raise
+        return values
+
+
+_INDICES = {"tensor(int32)", "tensor(int64)"}
+_SINGLE = ({"tensor(float)"}, {"tensor(int64)"}, {"tensor(int32)"}, _INDICES)
+
+
+def _converted(ctx: Context, schema: defs.OpSchema, index: int, value: Value | None) -> Value | None:
+    """Positions, extents and parameters in the type that the schema has for them alone.
+
+    That says nothing about the outputs; where the type of one follows from the input, nothing is converted.
+    """
+    if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
+        return value
+    formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+    choices = set(_choices(schema, formal))
+    kind = value.element_type
+    is_other = spelling(kind) not in choices and choices in _SINGLE
+    if not is_other or any(
+        output.type_str == formal.type_str for output in schema.outputs if output.type_str in _names(schema)
+    ):
+        return value
+    wanted = element_types.f32 if choices == {"tensor(float)"} else element_types.i64
+    if choices == {"tensor(int32)"}:
+        wanted = element_types.i32
+    if kind is element_types.boolean or kind.is_real != wanted.is_real or not (kind.is_real or kind.is_integral):
+        return value
+    ctx.tolerate(f"input '{formal.name}' must be one of {_short(choices)}, but is {kind}")
+    return ctx.emit(Convert1(destination_type=wanted), value)
+
+
+def _names(schema: defs.OpSchema) -> set[str]:
+    return {c.type_param_str for c in schema.type_constraints}
+
+
+def _choices(schema: defs.OpSchema, formal: defs.OpSchema.FormalParameter) -> list[str]:
+    """The types that an input may have."""
+    constraints = (c for c in schema.type_constraints if c.type_param_str == formal.type_str)
+    return next((list(c.allowed_type_strs) for c in constraints), [formal.type_str])
+
+
+def _short(choices: Iterable[str]) -> str:
+    return ", ".join(sorted((c.removeprefix("tensor(").removesuffix(")") for c in choices), key=str))
+
+
+@functools.cache
+def _versions(name: str, domain: str) -> tuple[defs.OpSchema, ...]:
+    found = (s for s in defs.get_all_schemas_with_history() if s.name == name and s.domain == domain)
+    return tuple(sorted(found, key=lambda s: s.since_version))
+
+
+def _other_versions(schema: defs.OpSchema) -> list[defs.OpSchema]:
+    """The later versions whose inputs are those of ``schema``, and maybe more."""
+    names = [formal.name for formal in schema.inputs]
+    later = (s for s in _versions(schema.name, schema.domain) if s.since_version > schema.since_version)
+    return [s for s in later if not s.deprecated and [formal.name for formal in s.inputs][: len(names)] == names]
+
+
+def _takes(schema: defs.OpSchema, inputs: Sequence[Value | None]) -> bool:
+    try:
+        _check_types(schema, inputs)
+    except InvalidModelError:
+        return False
+    return True
+
+
+def _check_types(schema: defs.OpSchema, inputs: Sequence[Value | None]) -> None:
     """Every input's type is one its schema allows, and those of one type variable agree."""
     allowed = {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints}
     bound: dict[str, tuple[str, int]] = {}

@@ -87,6 +87,7 @@ class Context(Builder):
         self.opset = opset
         self.version = version
         self.output_names = tuple(output_names)
+        self.remarks: list[str] = []
 
     def stored(self, proto: TensorProto) -> Output:
         """A constant layer over the data of an ONNX tensor."""
@@ -115,6 +116,10 @@ class Context(Builder):
         if not output.shape.has_rank:
             raise UnsupportedModelError(f"the rank of {what} must be known while converting, but is not")
         return output.shape.rank
+
+    def tolerate(self, message: str) -> None:
+        """Say what the node breaks of its schema, where its meaning is beyond doubt; a warning names it."""
+        self.remarks.append(message)
 
     def invalid(self, message: str) -> InvalidModelError:
         """An error to raise: the model contradicts ONNX."""

@@ -34,6 +34,8 @@ class Translator:
     domain: str
     versions: tuple[int, ...]
     function: Translate
+    also: frozenset[str] = frozenset()
+    """Types that no version of the schema allows, but that mean something beyond doubt: ``tensor(int64)``."""
     takes_values: bool = False
     """Whether inputs may be sequences and optionals, too."""
 
@@ -70,16 +72,25 @@ _TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
 
 
 def onnx_op(
-    op_type: str, *, versions: Sequence[int], domain: str = "", replace: bool = False, takes_values: bool = False
+    op_type: str,
+    *,
+    versions: Sequence[int],
+    domain: str = "",
+    replace: bool = False,
+    takes_values: bool = False,
+    also: Sequence[str] = (),
 ) -> Callable[[Translate], Translate]:
     """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
 
     A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
-    error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals.
+    error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals,
+    ``also`` names element types outside the schema that all the inputs may have, with a warning.
     """
 
     def register(function: Translate) -> Translate:
-        translator = Translator(op_type, domain, tuple(versions), function, takes_values)
+        translator = Translator(
+            op_type, domain, tuple(versions), function, frozenset(f"tensor({name})" for name in also), takes_values
+        )
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
             if version in claimed and not replace:

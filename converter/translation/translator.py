@@ -15,7 +15,7 @@ from converter.onnx_file.functions import Expansion, expand, has_schema_function
 from converter.onnx_file.model_info import declared_shape, model_info, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.schemas import attribute_value, check_node, check_types
+from converter.onnx_file.schemas import accepted_inputs, attribute_value, check_node
 from converter.onnx_file.types import element_type_of
 from converter.options import OptionError, Options, suggestions
 from converter.translation.context import Body, Context, Doorway, pass_on
@@ -39,10 +39,9 @@ _logger = logging.getLogger("converter")
 
 _DEEPEST = 60
 
-_UNFORESEEN = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
-    *(MemoryError, RecursionError),
-)
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What a translator raises where it is wrong itself."""
+_EXHAUSTED = (MemoryError, RecursionError)
 
 
 def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[str]) -> Translation:
@@ -81,7 +80,7 @@ class _Shared:
         """Log a warning, unless it was given before."""
         if message not in self.said:
             self.said.add(message)
-            _logger.warning(message)
+            _logger.warning("%s", message)
 
 
 class GraphTranslation:
@@ -208,9 +207,7 @@ class GraphTranslation:
     def _in_place(self, graph: GraphProto, inputs: Sequence[Value]) -> list[Value]:
         with self._deeper():
             self._open(graph)
-            if len(inputs) != len(graph.input):
-                raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {len(inputs)} are given")
-            for value, source in zip(graph.input, inputs):
+            for value, source in zip(self._inputs_of(graph, len(inputs)), inputs):
                 self._values[value.name] = source
             self._walk(graph.node)
             return self._outputs([value.name for value in graph.output])
@@ -218,10 +215,8 @@ class GraphTranslation:
     def _as_body(self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway, leave: Doorway) -> Body:
         with self._deeper():
             self._open(graph)
-            if len(inputs) != len(graph.input):
-                raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {len(inputs)} are given")
             model = Model(graph.name)
-            for index, (value, kind) in enumerate(zip(graph.input, inputs)):
+            for index, (value, kind) in enumerate(zip(self._inputs_of(graph, len(inputs)), inputs)):
                 node = self._body_parameter(value.name, kind)
                 model.parameters.append(node)
                 self._values[value.name] = self._through(enter, index, node.outputs[0])
@@ -232,6 +227,19 @@ class GraphTranslation:
                 model.results.append(make_node(Result1(), [source], self._unique("result")))
             model.parameters.extend(self._captures.values())
             return Body(model, tuple(self._captures))
+
+    def _inputs_of(self, graph: GraphProto, count: int) -> Sequence[ValueInfoProto]:
+        """The inputs that a subgraph is given; those declared behind them may name what it sees anyway."""
+        more = [value.name for value in graph.input[count:]]
+        seen = all(name in self._initializers or self._outer(name) is not None for name in more)
+        if len(graph.input) < count or not seen:
+            raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {count} are given")
+        if more:
+            self._shared.warn(f"the graph '{graph.name}' declares as inputs what it sees around it: {', '.join(more)}")
+        return graph.input[:count]
+
+    def _outer(self, name: str) -> Value | None:
+        return None if self._parent is None else self._parent._value(name)
 
     def _through(self, doorway: Doorway, index: int, value: Output) -> Output:
         context = Context(self._shared.file, self, 0, 0)
@@ -420,11 +428,12 @@ class GraphTranslation:
         except (ConversionError, ModelError) as error:
             unsupported = isinstance(error, UnsupportedModelError)
             self.problems.append(_problem(node, opset, str(error), unsupported))
-        except _UNFORESEEN as error:
-            # A contradiction that no check foresaw: it is named like any other, with its cause chained.
-            _logger.info("while translating node '%s'", node_name(node), exc_info=error)
-            reason = f"cannot be translated ({type(error).__name__}: {error})"
-            self.problems.append(_problem(node, opset, reason, unsupported=False))
+        except _EXHAUSTED as error:
+            reason = f"translating it takes more memory than there is ({type(error).__name__})"
+            self.problems.append(_problem(node, opset, reason, unsupported=True))
+        except _FAULTS as error:
+            reason = f"translating it failed by a fault of this package; please report it with the model: {error!r}"
+            self.problems.append(_problem(node, opset, reason, unsupported=False, cause=error))
         self._failed.update(node.output)
 
     def _emit(self, node: NodeProto, domain: str, opset: int) -> None:
@@ -443,10 +452,12 @@ class GraphTranslation:
             return
         translator, version = found
         check_node(node, schema, translator)
-        if schema is not None:
-            check_types(schema, inputs)
         context = Context(self._shared.file, self, opset, version, node.output)
+        if schema is not None:
+            inputs = accepted_inputs(context, schema, translator, inputs)
         outputs = _call(translator, context, inputs, node)
+        if context.remarks:
+            self._shared.warn(str(_problem(node, opset, "; ".join(dict.fromkeys(context.remarks)), unsupported=False)))
         if len(outputs) < len([name for name in node.output if name]):
             raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
         origin = f"node '{node_name(node)}' of {node.op_type}"
@@ -490,7 +501,7 @@ class GraphTranslation:
             return
         number = declared.type.tensor_type.elem_type
         if number and not output.element_type.is_dynamic and element_type_of(number) is not output.element_type:
-            raise InvalidModelError(
+            self._shared.warn(
                 f"the model declares '{name}' as {element_type_of(number)}, but it is {output.element_type}"
             )
         if self._parent is None:
@@ -532,5 +543,7 @@ def _call(
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-def _problem(node: NodeProto, opset: int, reason: str, unsupported: bool) -> Problem:
-    return Problem(node_name(node), node.op_type, node.domain, opset, reason, unsupported)
+def _problem(
+    node: NodeProto, opset: int, reason: str, unsupported: bool, cause: BaseException | None = None
+) -> Problem:
+    return Problem(node_name(node), node.op_type, node.domain, opset, reason, unsupported, cause)

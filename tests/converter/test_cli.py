@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,27 @@ def test_default_output_lies_beside_the_model(model: Path) -> None:
     assert onnx2ir("convert", model).returncode == 0
     assert model.with_suffix(".xml").exists()
     assert model.with_suffix(".bin").exists()
+
+
+@pytest.mark.parametrize("suffix", [".xml", ".bin"])
+def test_devices_and_pipes_are_not_written_over(suffix: str, model: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / f"out{suffix}"
+    os.mkfifo(pipe)
+    result = onnx2ir("convert", model, "-o", tmp_path / "out.xml")
+    assert result.returncode == 1
+    assert f"error: '{pipe}' exists and is not a regular file" in " ".join(result.stderr.split())
+    assert pipe.is_fifo()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_results_are_not_written_over_a_pipe(model: Path, tmp_path: Path) -> None:
+    assert onnx2ir("convert", model).returncode == 0
+    pipe = tmp_path / "result.npz"
+    os.mkfifo(pipe)
+    result = onnx2ir("run", model.with_suffix(".xml"), "-o", pipe)
+    assert result.returncode == 1
+    assert "is not a regular file" in " ".join(result.stderr.split())
+    assert pipe.is_fifo()
 
 
 def test_two_conversions_are_identical_under_any_hash_seed(model: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ SCORES = RNG.uniform(-1, 1, (2, 3, 30)).astype(np.float32)
 LIMIT, OVERLAP, LEAST = np.array([5]), np.array([0.4], np.float32), np.array([0.1], np.float32)
 ORDER = ["boxes", "scores", "limit", "overlap", "least"]
 DYNAMIC: Any = {"boxes": ["n", "k", 4], "scores": ["n", "c", "k"]}
+OPEN: Any = {"boxes": ["n", "k", "four"], "scores": ["n", "c", "k"]}
 
 
 def inputs(**options: Any) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def inputs(**options: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("opset", [10, 11])
 @pytest.mark.parametrize("centered", [0, 1])
-@pytest.mark.parametrize("shapes", [None, DYNAMIC], ids=str)
+@pytest.mark.parametrize("shapes", [None, DYNAMIC, OPEN], ids=str)
 @pytest.mark.parametrize("constant", [True, False])
 def test_selection(opset: int, centered: int, shapes: Any, constant: bool) -> None:
     feeds = {"boxes": random_boxes(2, 30, bool(centered)), "scores": SCORES}

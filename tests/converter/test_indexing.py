@@ -266,7 +266,7 @@ def test_tensor_scatter(mode: str, shapes: Any, axis: int, starts: list[int] | N
         (
             "ScatterElements",
             16,
-            {"constants": {"i": X.astype(np.int64), "u": X}, "attributes": {"reduction": "max"}},
+            {"constants": {"i": X.astype(np.int64), "u": X}, "attributes": {"reduction": "mean"}},
             "reduction must be one of none, add, mul",
         ),
         ("ScatterND", 13, {"constants": {"i": np.array([[0]]), "u": X}}, "updates must have the shape"),

@@ -114,6 +114,25 @@ def test_attention_gives_the_numbers_of_onnxruntime(
     check_node(model, feeds)
 
 
+@pytest.mark.parametrize("op_type", ["Attention", "MultiHeadAttention"])
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("mask", [i(2, 1), i(3, 2, 1, 0), i(2, 3, 0, 3, 6, 0, 2, 5), i([1, 0, 1], [0, 1, 1])], ids=str)
+def test_masks_and_lengths(mask: np.ndarray, dynamic: bool, op_type: str) -> None:
+    feeds: dict[str, Any] = {"x": X, "m": mask}
+    constants: dict[str, Any] = {"w": W, "b": B}
+    order = ["x", "w", "b", "m"]
+    if op_type == "MultiHeadAttention":
+        if mask.shape == (4,):
+            pytest.skip("onnxruntime has no starts there")
+        feeds, constants, order = {"x": X, "k": Q, "v": K[:, :3], "m": mask}, {}, ["x", "k", "v", "", "m"]
+    shapes = {name: [f"{name}{axis}" for axis in range(value.ndim - (name != "m"))] for name, value in feeds.items()}
+    shapes = {name: [*axes, 8] if name != "m" else axes for name, axes in shapes.items()} if dynamic else {}
+    model = node_model(
+        op_type, feeds, constants=constants, order=order, attributes=TWO, shapes=shapes, domain="com.microsoft", opset=1
+    )
+    check_node(model, feeds)
+
+
 def grouped(steps: int, past: int, room: int | None = None, packed: bool = False, batches: int = 1) -> dict[str, Any]:
     """Inputs of a step: 4 heads that share 2, of 16 numbers each; the cache has ``room`` keys, or the past's."""
     capacity = past if room is None else room
@@ -243,6 +262,7 @@ def test_heads_may_be_normalised_first() -> None:
     ("op_type", "inputs", "attributes", "message"),
     [
         ("Attention", {"x": X, "w": W, "b": B}, {"num_heads": 3}, "cannot be split into 3 heads"),
+        ("Attention", {"x": X, "w": W, "b": B, "m": i(1, 2, 3)}, TWO, "a mask of 3 lengths does not fit 2 batches"),
         ("Attention", {"x": X, "w": W, "b": B}, {"num_heads": 2, "do_rotary": 1}, "'do_rotary' is not supported"),
         ("MultiHeadAttention", {"q": Q}, TWO, "input 'key' is required"),
         (

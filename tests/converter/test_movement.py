@@ -6,7 +6,9 @@ import itertools
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import converter
 from tests.engines import check_node, node_model, schema_types
@@ -245,6 +247,33 @@ def test_tile_of_extents_that_are_partly_known(shape: tuple[int, ...], unknown: 
     for repeats in itertools.product((1, 2), repeat=len(shape)):
         model = node_model("Tile", {"x": x}, constants={"r": ints(*repeats)}, opset=13, shapes={"x": declared})
         check_node(model, {"x": x}, [np.tile(x, repeats)])
+
+
+@pytest.mark.parametrize("channels", [1, "c"])
+@pytest.mark.parametrize("rank", [4, 5])
+@pytest.mark.parametrize("before", ["Expand", "MaxPool"])
+def test_tile_of_one_channel(before: str, rank: int, channels: int | str) -> None:
+    # A layer before it decides in which layout the plug-in stores the data.
+    spatial = (3, 4, 2)[: rank - 2]
+    x = np.arange(2 * np.prod(spatial), dtype=np.float32).reshape(2, 1, *spatial)
+    declared = ["b", channels, *(f"d{i}" for i in range(rank - 2))]
+    for axis, times in itertools.product(range(rank), (2, 3)):
+        repeats = [times if i == axis else 1 for i in range(rank)]
+        nodes = [helper.make_node("Tile", ["same", "r"], ["y"])]
+        if before == "Expand":
+            nodes[:0] = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Expand", ["x", "s"], ["same"])]
+        else:
+            nodes.insert(0, helper.make_node("MaxPool", ["x"], ["same"], kernel_shape=[1] * (rank - 2)))
+            nodes.append(helper.make_node("MaxPool", ["y"], ["z"], kernel_shape=[1] * (rank - 2)))
+        graph = helper.make_graph(
+            nodes,
+            "test",
+            [helper.make_tensor_value_info("x", 1, declared)],
+            [onnx.ValueInfoProto(name=nodes[-1].output[0])],
+            [numpy_helper.from_array(ints(*repeats), "r")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        check_node(model, {"x": x})
 
 
 @pytest.mark.parametrize("dtype", schema_types("Expand", 13), ids=str)

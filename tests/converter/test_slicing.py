@@ -174,7 +174,7 @@ def centred(x: np.ndarray, extent: int, axis: int) -> np.ndarray:
         (13, {"constants": {"s": ints(0), "e": ints(1), "a": ints(3)}}, "outside the range"),
         (13, {"constants": {"s": ints(0, 0), "e": ints(1, 1), "a": ints(1, 1)}}, "twice"),
         (13, {"constants": {"s": ints(0, 0), "e": ints(1)}}, "must have one length"),
-        (13, {"constants": {"s": np.array(0), "e": np.array(1)}}, "must be a list"),
+        (13, {"constants": {"s": ints(0).reshape(1, 1), "e": ints(1)}}, "must be a list"),
         (1, {"attributes": {"starts": [0], "ends": [1, 2]}}, "must have one length"),
     ],
 )

@@ -208,6 +208,24 @@ def test_output_path_may_not_be_the_weights(tmp_path: Path) -> None:
         ir_runtime.write_model(constant_model(np.arange(3)), tmp_path / "m.bin")
 
 
+@pytest.mark.parametrize("suffix", [".xml", ".bin"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link to a pipe"])
+def test_only_regular_files_are_written_over(kind: str, suffix: str, tmp_path: Path) -> None:
+    target = (tmp_path / "m.xml").with_suffix(suffix)
+    place = tmp_path / "pipe" if kind.startswith("link") else target
+    if kind == "folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)
+    if place != target:
+        target.symlink_to(place)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="is not a regular file"):
+        ir_runtime.write_model(ir_runtime.Model(), tmp_path / "m.xml")
+    assert sorted(tmp_path.iterdir()) == before
+    assert not place.is_file()
+
+
 def test_dtype_and_element_type_know_each_other() -> None:
     for kind in element_types.ALL:
         if kind.name not in ("dynamic", "nf4", "u6", "u3", "u1"):

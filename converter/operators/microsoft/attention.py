@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from converter.lowering.attention_heads import merge_heads, repeat_heads, split_heads, swap
-from converter.lowering.layers import add, concat, cut, in_type, reshape, subtract, take, unsqueeze
-from converter.lowering.shapes import counted, extent, joined
+from converter.lowering.layers import add, concat, in_type, reshape, subtract, take, unsqueeze
+from converter.lowering.shapes import counted, extent, extents, joined
 from converter.operators.microsoft.fused import MICROSOFT, needed, simplified_layer_normalization
 from converter.operators.microsoft.key_value_cache import Cache, Window
 from converter.operators.onnx.attention import Scores, attended
@@ -24,7 +24,7 @@ from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing, padding, slicing
+from ir_runtime.operations import elementwise, indexing, movement, padding, slicing
 
 FILTER = -10000.0
 """What is added where a mask forbids, unless the node says otherwise."""
@@ -42,7 +42,8 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
     """A mask or lengths as what is added to scores ``[b, n, s, t]``; ``keys`` are ``[b, n, t, h]``.
 
     ``[b, t]`` and ``[b, s, t]`` hold 0 for what is forbidden. ``[b]`` holds the number of keys, ``[2 b]``
-    where each row's keys end, and then where they start.
+    where each row's keys end, and then where they start, and ``[3 b + 2]`` the number of keys and then what
+    says the same of keys without gaps.
     """
     if mask is None:
         return None
@@ -52,19 +53,30 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
         return _forbidden(ctx, unsqueeze(ctx, allowed, *([1, 2] if rank == 2 else [1])), keys, value)
     if rank != 1:
         raise ctx.unsupported(f"masks of the shape {mask.shape} are not supported")
-    batches, entries = keys.shape[0], mask.shape[0]
-    if not batches.is_static or not entries.is_static:
-        raise ctx.unsupported("lengths as a mask need a known number of batches, to tell their two layouts apart")
     numbers = in_type(ctx, counted(ctx, extent(ctx, keys, 2)), mask.element_type)
-    count = batches.value
-    ends = unsqueeze(ctx, cut(ctx, mask, 0, count, 0), 1)
-    allowed = ctx.emit(elementwise.Less1(), numbers, ends)
-    if entries.value == 2 * count:
-        starts = unsqueeze(ctx, cut(ctx, mask, count, None, 0), 1)
-        allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, ctx.emit(elementwise.GreaterEqual1(), numbers, starts))
-    elif entries.value != count:
-        raise ctx.unsupported(f"a mask of {entries.value} lengths for {count} batches is not supported")
+    zero, count = ctx.constant([0]), joined(ctx, [extent(ctx, keys, 0)])
+    ends = ctx.emit(slicing.Slice8(), mask, zero, count, ctx.constant([1]), zero)
+    allowed = ctx.emit(elementwise.Less1(), numbers, unsqueeze(ctx, ends, 1))
+    starts = _starts(ctx, mask, keys, count)
+    if starts is not None:
+        begun = ctx.emit(elementwise.GreaterEqual1(), numbers, unsqueeze(ctx, starts, 1))
+        allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, begun)
     return _forbidden(ctx, unsqueeze(ctx, allowed, 1, 2), keys, value)
+
+
+def _starts(ctx: Context, mask: Output, keys: Output, count: Output) -> Output | None:
+    """Where each row's keys start, by a list of lengths for ``count`` rows; None where no list says it."""
+    batches, entries = keys.shape[0], mask.shape[0]
+    if batches.is_static and entries.is_static and entries.value != 2 * batches.value:
+        if entries.value not in (batches.value, 3 * batches.value + 2):
+            raise ctx.invalid(f"a mask of {entries.value} lengths does not fit {batches.value} batches")
+        return None
+    twice = add(ctx, count, count)
+    # Room for the case that there are no starts: all rows begin at 0 then.
+    longer = concat(ctx, 0, mask, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, mask), count))
+    starts = ctx.emit(slicing.Slice8(), longer, count, twice, ctx.constant([1]), ctx.constant([0]))
+    given = ctx.emit(elementwise.Equal1(), extents(ctx, mask), twice)
+    return ctx.emit(elementwise.Select1(), given, starts, ctx.like(0, mask))
 
 
 def _causal(ctx: Context, queries: Output, keys: Output) -> Output:

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto
 
 from converter.lowering.layers import in_type
+from converter.lowering.shapes import given_list
 from converter.lowering.type_promotion import PACKED, carrying
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
@@ -82,8 +83,7 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
     element = ctx.constant(0, "f32") if value is None else ctx.stored(value)
     if element.shape.element_count().value != 1:
         raise ctx.invalid(f"value must have one element, but has the shape {element.shape}")
-    if shape.shape.has_rank and shape.shape.rank != 1:
-        raise ctx.invalid(f"the shape must be a list, but has the shape {shape.shape}")
+    shape = given_list(ctx, shape, "the shape")
     known = shape.type.constant
     if known is not None and known.size and known.min() < 0:
         raise ctx.invalid(f"the shape {known.tolist()} has a negative extent")

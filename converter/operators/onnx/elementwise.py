@@ -24,6 +24,7 @@ Unary = Callable[[Context, Output], Output]
 Binary = Callable[[Context, Output, Output], Output]
 
 _BYTES = (element_types.i8, element_types.u8)
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 # --- the frames: one input, two inputs, any number of inputs ---
@@ -102,7 +103,7 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
 
 def _any_number(
     op_type: str, body: Binary, versions: Sequence[int], equal_shapes: Sequence[int], inplace: Sequence[int],
-    finish: Callable[[Context, Output, int], Output] | None = None,
+    finish: Callable[[Context, Output, int], Output] | None = None, also: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """``equal_shapes`` and ``inplace`` versions do not broadcast."""
 
@@ -127,9 +128,9 @@ def _any_number(
     def translate_inplace(ctx: Context, *values: Output, consumed_inputs: Sequence[int] | None = None) -> Output:
         return translate_equal(ctx, *values)
 
-    onnx_op(op_type, versions=versions)(translate)
-    onnx_op(op_type, versions=equal_shapes)(translate_equal)
-    onnx_op(op_type, versions=inplace)(translate_inplace)
+    onnx_op(op_type, versions=versions, also=also)(translate)
+    onnx_op(op_type, versions=equal_shapes, also=also)(translate_equal)
+    onnx_op(op_type, versions=inplace, also=also)(translate_inplace)
 
 
 def _layer(cls: type[Operation]) -> Callable[..., Output]:
@@ -156,7 +157,11 @@ def _wrapping(cls: type[Operation]) -> Callable[..., Output]:
 
 
 def _divide(ctx: Context, a: Output, b: Output) -> Output:
-    if a.element_type.is_integral:
+    kind = a.element_type
+    if kind in _BYTES:  # The plug-in rounds quotients of 8 bits to the nearest number.
+        wide = (in_type(ctx, value, element_types.i32) for value in (a, b))
+        return in_type(ctx, ctx.emit(ir.Divide1(m_pythondiv=False), *wide), kind)
+    if kind.is_integral:
         return exact.divide(ctx, a, b)
     return ctx.emit(ir.Divide1(), a, b)
 
@@ -169,10 +174,6 @@ def _minimum(ctx: Context, a: Output, b: Output) -> Output:
     return exact.extreme(ctx, ir.Minimum1, a, b)
 
 
-def _add(ctx: Context, a: Output, b: Output) -> Output:
-    return ctx.emit(ir.Add1(), a, b)
-
-
 def _mean(ctx: Context, total: Output, count: int) -> Output:
     return total if count == 1 else ctx.emit(ir.Divide1(), total, ctx.like(count, total))
 
@@ -181,8 +182,8 @@ _two_inputs("Add", _wrapping(ir.Add1), (7, 13, 14), (6,), (1,))
 _two_inputs("Sub", _wrapping(ir.Subtract1), (7, 13, 14), (6,), (1,))
 _two_inputs("Mul", _wrapping(ir.Multiply1), (7, 13, 14), (6,), (1,))
 _two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
-_any_number("Sum", _add, (8, 13), (6,), (1,))
-_any_number("Mean", _add, (8, 13), (6,), (1,), finish=_mean)
+_any_number("Sum", _wrapping(ir.Add1), (8, 13), (6,), (1,), also=_INTEGERS)
+_any_number("Mean", _layer(ir.Add1), (8, 13), (6,), (1,), finish=_mean)
 _any_number("Max", _maximum, (8, 12, 13), (6,), (1,))
 _any_number("Min", _minimum, (8, 12, 13), (6,), (1,))
 
@@ -202,8 +203,8 @@ def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     return in_type(ctx, raised, kind)
 
 
-_two_inputs("Pow", _same_type_power, (7,), (1,))
-_two_inputs("Pow", _power, (12, 13, 15))
+_two_inputs("Pow", _same_type_power, (), (1,))
+_two_inputs("Pow", _power, (7, 12, 13, 15))
 
 
 def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
@@ -216,7 +217,7 @@ def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
     if integral:
         return exact.floor_remainder(ctx, a, b)
     if ctx.version < 28:
-        raise ctx.invalid("floating-point inputs need fmod=1 before opset 28")
+        ctx.tolerate("floating-point inputs need fmod=1 before opset 28, which gives them the divisor's sign")
     return _floor_modulo(ctx, a, b)
 
 

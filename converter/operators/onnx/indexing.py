@@ -61,9 +61,10 @@ _REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min":
 
 
 def _reduction(ctx: Context, name: str, later: bool) -> str:
-    allowed = list(_REDUCTIONS) if later else ["none", "add", "mul"]
-    if name not in allowed:
-        raise ctx.invalid(f"reduction must be one of {', '.join(allowed)}, but is {name!r}")
+    if name not in _REDUCTIONS:
+        raise ctx.invalid(f"reduction must be one of {', '.join(_REDUCTIONS)}, but is {name!r}")
+    if name in ("max", "min") and not later:
+        ctx.tolerate(f"reduction must be none, add or mul before opset 18, but is {name!r}")
     return _REDUCTIONS[name]
 
 

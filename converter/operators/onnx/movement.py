@@ -14,6 +14,7 @@ from converter.lowering.shapes import (
     drop_dimensions,
     extent,
     extents,
+    given_list,
     insert_dimensions,
     joined,
     part_of,
@@ -52,8 +53,7 @@ def reshape_14(ctx: Context, data: Output, shape: Output, *, allowzero: int = 0)
 
 
 def _reshaped(ctx: Context, data: Output, shape: Output, keep_zero: bool) -> Output:
-    if shape.shape.has_rank and shape.shape.rank != 1:
-        raise ctx.invalid(f"the shape to bring the data into must be a list, but has the shape {shape.shape}")
+    shape = given_list(ctx, shape, "the shape")
     known = shape.type.constant
     if known is not None and keep_zero and 0 in known and -1 in known:
         raise ctx.invalid(f"with allowzero=1 the shape {known.tolist()} must not hold both 0 and -1")
@@ -118,6 +118,7 @@ def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output
     """As before, with the axes from an input."""
     if axes is None:
         return _squeeze_all(ctx, data)
+    axes = given_list(ctx, axes, "axes")
     known = axes.type.constant
     if known is None:
         return drop_dimensions(ctx, data, as_list(ctx, axes))
@@ -145,6 +146,7 @@ def unsqueeze_1(ctx: Context, data: Output, *, axes: Sequence[int]) -> Output:
 @onnx_op("Unsqueeze", versions=(13, *_LATEST))
 def unsqueeze_13(ctx: Context, data: Output, axes: Output) -> Output:
     """As before, with the axes from an input."""
+    axes = given_list(ctx, axes, "axes")
     if axes.type.constant is None:
         return insert_dimensions(ctx, data, as_list(ctx, axes))
     return ctx.emit(movement.Unsqueeze1(), data, axes)
@@ -273,8 +275,7 @@ def _split_at_execution(ctx: Context, data: Output, lengths: Output, count: int,
 @onnx_op("Expand", versions=(8, 13))
 def expand(ctx: Context, data: Output, shape: Output) -> Output:
     """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
-    if shape.shape.has_rank and shape.shape.rank != 1:
-        raise ctx.invalid(f"the shape to broadcast with must be a list, but has the shape {shape.shape}")
+    shape = given_list(ctx, shape, "the shape")
     known = shape.type.constant
     if known is not None and 0 in known and data.shape.is_static:
         # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
@@ -296,6 +297,7 @@ def tile_1(ctx: Context, data: Output, tiles: Output, axis: Output) -> Output:
 @onnx_op("Tile", versions=(6, 13))
 def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
     """The data ``repeats[i]`` times along dimension i."""
+    repeats = given_list(ctx, repeats, "repeats")
     number = repeats.shape.element_count()
     if data.shape.has_rank and not number.contains(data.shape.rank):
         raise ctx.invalid(f"{number} repeats are given for the {data.shape.rank} dimensions of the data")
@@ -305,7 +307,7 @@ def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
 def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
     known = repeats.type.constant
     if not data.shape.has_rank or (known is not None and (data.shape.is_static or np.sum(known != 1) < 2)):
-        return ctx.emit(movement.Tile1(), data, repeats)
+        return _tiled_once(ctx, data, repeats)
     # The CPU plug-in's Tile returns garbage where repeats come at execution, or extents come then and several
     # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
     rank = data.shape.rank
@@ -317,6 +319,25 @@ def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
     spread = ctx.emit(movement.Broadcast3(mode="numpy"), spread, wide)
     final = ctx.emit(elementwise.Multiply1(), repeats, shape)
     return ctx.emit(movement.Reshape1(special_zero=False), spread, final)
+
+
+def _tiled_once(ctx: Context, data: Output, repeats: Output) -> Output:
+    """Tile, kept from the layout in which the CPU plug-in gets it wrong.
+
+    There images and volumes of one channel may be stored with the channels last, which looks the same; with
+    extents that come at execution Tile then repeats along the wrong dimensions.
+    """
+    known, rank = repeats.type.constant, data.shape.rank if data.shape.has_rank else 0
+    if known is None or rank not in (4, 5) or not data.shape[1].contains(1) or known.size != rank:
+        return ctx.emit(movement.Tile1(), data, repeats)
+    times = known.reshape(-1).tolist()
+    only_ones = (n == 1 or (n > 1 and d.is_static and d.value == 1) for n, d in zip(times, data.shape.dims))
+    if all(only_ones):
+        return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, repeats)
+    # That layout ends at 5 dimensions.
+    more = ctx.constant(list(range(rank, 6)))
+    wide = ctx.emit(movement.Unsqueeze1(), data, more)
+    return ctx.emit(movement.Squeeze1(), ctx.emit(movement.Tile1(), wide, ctx.constant(times + [1] * (6 - rank))), more)
 
 
 # --- blocks ---

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import counted, drop_dimensions, extent, extents, from_front, membership, rank_of
+from converter.lowering.shapes import (
+    counted,
+    drop_dimensions,
+    extent,
+    extents,
+    from_front,
+    given_list,
+    membership,
+    rank_of,
+)
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -309,6 +318,7 @@ class _Member:
             if noop:
                 return self.unreduced(ctx, data)
             axes = _all_axes(ctx, data)
+        axes = given_list(ctx, axes, "axes")
         known = axes.type.constant
         if known is None:
             return self._at_execution(ctx, data, axes, keep, noop)
@@ -343,8 +353,6 @@ class _Member:
 
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
         """Axes that are only known at execution; their number may be known."""
-        if axes.shape.has_rank and axes.shape.rank != 1:
-            raise ctx.invalid(f"axes must be a list, but have the shape {axes.shape}")
         axes = in_type(ctx, axes, element_types.i64)
         number = axes.shape.element_count()
         if number.low == 0 and not noop:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.lowering.shapes import as_i64, as_list, extents, from_front
+from converter.lowering.shapes import as_i64, as_list, extents, from_front, given_list
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
@@ -45,10 +45,8 @@ def _constants(ctx: Context, values: Sequence[int]) -> Output:
 def _sliced(
     ctx: Context, data: Output, starts: Output, ends: Output, axes: Output | None, steps: Output | None
 ) -> Output:
-    parts = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
-    for name, part in parts.items():
-        if part is not None and part.shape.has_rank and part.shape.rank != 1:
-            raise ctx.invalid(f"{name} must be a list, but has the shape {part.shape}")
+    starts, ends = given_list(ctx, starts, "starts"), given_list(ctx, ends, "ends")
+    axes, steps = given_list(ctx, axes, "axes"), given_list(ctx, steps, "steps")
     known = None if steps is None else steps.type.constant
     if known is not None and (known == 0).any():
         raise ctx.invalid(f"steps must not be 0, but are {known.tolist()}")
