@@ -74,7 +74,10 @@ Runner = Callable[[Sequence[Array]], list[Array]]
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of a small integer tensor's values: each lies in ``[lower, upper]``."""
+    """What is known of a small integer tensor's values: each lies in ``[lower, upper]``.
+
+    The least and the greatest int64 stand for no bound; what has no upper bound may be a u64 beyond it.
+    """
 
     lower: Array
     upper: Array
@@ -119,8 +122,8 @@ class TensorType:
         if self.tensor is None or not self.element_type.is_integral or self.tensor.size > BOUNDS_LIMIT:
             return None
         values = self.tensor.array()
-        if self.element_type is element_types.u64:
-            values = np.minimum(values, np.uint64(INFINITY))
+        if self.element_type is element_types.u64 and values.size and values.max() > INFINITY:
+            return None
         exact = values.astype(np.int64)
         return Bounds(exact, exact)
 

@@ -89,32 +89,38 @@ class Arithmetic(Binary):
         return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
 
 
-_ENDLESS = 1 << 40
-"""Bounds beyond this count as none: what lies near the end of int64 comes from an unknown extent."""
+_ENDLESS = 1 << 200
+"""Stands for an end that bounds do not have: no product or quotient of such ends comes near a known number."""
 
-
-def _interval(corners: Sequence[Array]) -> Bounds:
-    """The bounds that hold all ``corners``, which are arrays of Python's integers and cannot wrap."""
-    stacked = np.stack(np.broadcast_arrays(*corners))
-    # Of scalars min and max hand back plain numbers, which np.where would squeeze into 64 bits.
-    low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
-    low = np.where(low < -_ENDLESS, -INFINITY - 1, low)
-    high = np.where(high > _ENDLESS, INFINITY, high)
-    return Bounds(low.astype(np.int64), high.astype(np.int64))
+_KNOWN = 1 << 100
+"""Ends from here on come from :data:`_ENDLESS`."""
 
 
 def _ends(bounds: Bounds) -> tuple[Array, Array]:
-    """Lower and upper bound as Python's integers."""
-    return bounds.lower.astype(np.object_), bounds.upper.astype(np.object_)
+    """Lower and upper bound as Python's integers, which cannot wrap."""
+    exact = bounds.lower == bounds.upper
+    lower = np.where(~exact & (bounds.lower == -INFINITY - 1), -_ENDLESS, bounds.lower.astype(np.object_))
+    return lower, np.where(~exact & (bounds.upper == INFINITY), _ENDLESS, bounds.upper.astype(np.object_))
 
 
-def _may_wrap(bounds: Bounds, kind: ElementType) -> bool:
-    """Whether the type cannot hold a bound, where there is one."""
+def _held(low: Array, high: Array, kind: ElementType) -> Bounds | None:
+    """Bounds of these ends (Python's integers); None where a value of the type might have wrapped.
+
+    Where there is no end the value is an extent or was computed from one, which is taken to be far from
+    the limits of its type, or it is not known at all.
+    """
     if not kind.is_integral or kind.bits < 32:
-        return True
+        return None
     limits = np.iinfo(kind.dtype)
-    low, high = int(bounds.lower.min(initial=0)), int(bounds.upper.max(initial=0))
-    return (low < int(limits.min) and low > -INFINITY) or (high > int(limits.max) and high < INFINITY)
+    least, greatest = max(int(limits.min), -INFINITY - 1), min(int(limits.max), INFINITY)
+    lower, upper = [], []
+    for a, b in zip(low.reshape(-1).tolist(), high.reshape(-1).tolist()):
+        below, above = a <= -_KNOWN and limits.min < 0, b >= _KNOWN
+        if not (below or least <= a <= greatest) or not (above or least <= b <= greatest):
+            return None
+        lower.append(-INFINITY - 1 if below else a)
+        upper.append(INFINITY if above else b)
+    return Bounds(np.array(lower, np.int64).reshape(low.shape), np.array(upper, np.int64).reshape(low.shape))
 
 
 class Monotone(Arithmetic):
@@ -124,8 +130,11 @@ class Monotone(Arithmetic):
         a, b = inputs[0].known_bounds, inputs[1].known_bounds
         if a is None or b is None or self.auto_broadcast == "pdpd" or not self.is_monotone(a, b):
             return None
-        found = _interval([np.asarray(self.corner(x, y), np.object_) for x in _ends(a) for y in _ends(b)])
-        return None if _may_wrap(found, inputs[0].element_type) else found
+        corners = [np.asarray(self.corner(x, y), np.object_) for x in _ends(a) for y in _ends(b)]
+        stacked = np.stack(np.broadcast_arrays(*corners))
+        # Of scalars min and max hand back plain numbers.
+        low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
+        return _held(low, high, inputs[0].element_type)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
         """Whether it is so between these bounds."""
@@ -226,10 +235,11 @@ class Divide1(Monotone):
     m_pythondiv: bool = boolean(default=True)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
-        return bool((a.lower >= 0).all() and (b.lower > 0).all())
+        return bool((b.lower > 0).all())
 
     def corner(self, a: Array, b: Array) -> Any:
-        return a // b
+        down = a // b
+        return down if self.m_pythondiv else np.where((a < 0) & (down * b != a), down + 1, down)
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs
@@ -461,9 +471,8 @@ class Convert1(Operation):
         return [TensorType(self.destination_type, inputs[0].shape)]
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        if not self.destination_type.is_integral or self.destination_type.bits < 32:
-            return None
-        return inputs[0].known_bounds
+        bounds = inputs[0].known_bounds
+        return None if bounds is None else _held(*_ends(bounds), self.destination_type)
 
     def evaluate(self, *inputs: Array) -> Array:
         return convert(inputs[0], self.destination_type)
@@ -506,9 +515,10 @@ class Select1(Operation):
             return None
         condition = inputs[0].constant
         if condition is not None:
-            return Bounds(
-                np.where(condition, then.lower, otherwise.lower), np.where(condition, then.upper, otherwise.upper)
-            )
+            lower = self.evaluate(condition, then.lower, otherwise.lower)
+            return Bounds(lower, self.evaluate(condition, then.upper, otherwise.upper))
+        if self.auto_broadcast == "pdpd":
+            return None
         placed = np.zeros(shape.static(), np.int64)
         return Bounds(
             placed + np.minimum(then.lower, otherwise.lower), placed + np.maximum(then.upper, otherwise.upper)

@@ -174,14 +174,12 @@ class Equation:
 
 
 def _common(known: Dimension | None, extent: Dimension, letter: str, shown: str) -> Dimension:
-    if known is None or known == Dimension(1, 1):
+    if known is None:
         return extent
-    if extent == Dimension(1, 1):
-        return known
-    merged = known.merge(extent)
-    if merged is None:
-        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {extent} in another")
-    return merged
+    try:
+        return broadcast(PartialShape([known]), PartialShape([extent]))[0]
+    except InferenceError:
+        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {extent} in another") from None
 
 
 @operation("Einsum", opset=7)

@@ -13,7 +13,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, normalize_axes
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
 
 from .detection import ranked
 from .elementwise import merge_types
@@ -100,7 +100,7 @@ class _Fourier(Operation):
 
 
 def _halved(length: Dimension) -> Dimension:
-    return Dimension(length.low // 2 + 1, length.high if length == DYNAMIC else length.high // 2 + 1)
+    return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
 
 
 @operation("DFT", opset=7)
@@ -136,8 +136,8 @@ class IRDFT9(_Fourier):
     complex_out = False
 
     def natural(self, extent: Dimension) -> Dimension:
-        most = extent.high if extent == DYNAMIC else 2 * max(extent.high - 1, 0)
-        return Dimension(2 * max(extent.low - 1, 0), max(most, 0))
+        most = INFINITY if extent.high == INFINITY else 2 * max(extent.high - 1, 0)
+        return Dimension(2 * max(extent.low - 1, 0), most)
 
 
 @operation("STFT", opset=15)
@@ -245,7 +245,7 @@ class ISTFT16(Operation):
             )
 
     def _natural(self, frames: Dimension, size: int, step: int) -> Dimension:
-        last = Dimension(max(frames.low - 1, 0), frames.high if frames == DYNAMIC else max(frames.high - 1, 0))
+        last = Dimension(max(frames.low - 1, 0), INFINITY if frames.high == INFINITY else max(frames.high - 1, 0))
         # An odd frame has one element more behind its middle than before it.
         return last * step + (size % 2 if self.center else size)
 
