@@ -255,6 +255,17 @@ def _broadcast_dimension(x: Dimension, y: Dimension, a: PartialShape, b: Partial
     return x.union(y)
 
 
+def broadcast_to(a: PartialShape, b: PartialShape) -> PartialShape | None:
+    """What ``a`` is where ``b``, which may have fewer dimensions, is repeated to it; None where that cannot be."""
+    if not a.has_rank or not b.has_rank:
+        return a
+    if b.rank > a.rank:
+        return None
+    lead = a.rank - b.rank
+    dims = [x if y.contains(1) else x.merge(y) for x, y in zip(a.dims[lead:], b)]
+    return None if None in dims else PartialShape([*a.dims[:lead], *dims])
+
+
 def broadcast_all(shapes: Iterable[PartialShape]) -> PartialShape:
     """:func:`broadcast` over any number of shapes; a scalar where there is none."""
     result = PartialShape(())

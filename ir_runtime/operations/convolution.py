@@ -59,11 +59,18 @@ class _Convolution(Operation):
 
     def moved_over(self, extents: Sequence[Dimension], kernel: Sequence[Dimension]) -> list[Dimension]:
         """How many positions the window takes along each of ``extents``."""
-        if all(size.is_static for size in kernel):
-            windows = self.windows([size.value for size in kernel])
-            return [window.count_dimension(extent) for window, extent in zip(windows, extents)]
-        self.checked_lists(len(kernel))
-        return [DYNAMIC] * len(kernel)
+        # The larger the kernel, the fewer positions: one is enough where it may be of any size.
+        small = self.windows([max(size.low, 1) for size in kernel])
+        large = self.windows([max(size.high, 1) for size in kernel])
+        found = []
+        for most, fewest, extent in zip(small, large, extents):
+            count = most.count_dimension(extent)
+            if most != fewest and not self.auto_pad.startswith("same"):
+                fits = fewest.span <= extent.low + fewest.pad_begin + fewest.pad_end
+                least = fewest.count(extent.low) if fits else 1
+                count = Dimension(min(least, count.high), count.high)
+            found.append(count)
+        return found
 
 
 def _real_type(inputs: Sequence[TensorType]) -> ElementType:
@@ -266,7 +273,7 @@ class _Backprop(_Convolution):
             def spread(n: int, k: int, fixed: int = more - begin - end, s: int = stride, d: int = dilation) -> int:
                 return s * (n - 1) + (k - 1) * d + 1 + fixed
 
-            low = max(0, spread(extent.low, size.low)) if extent.low else 0
+            low = max(0, spread(extent.low, max(size.low, 1)))
             high = INFINITY if INFINITY in (extent.high, size.high) else spread(extent.high, size.high)
             if high < 0:
                 raise InferenceError(f"pads {begin} and {end} leave less than nothing of the output")

@@ -15,7 +15,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
-from ir_runtime.shapes import INFINITY, PartialShape, broadcast
+from ir_runtime.shapes import INFINITY, PartialShape, broadcast, broadcast_to
 
 Kernel = Callable[..., Array]
 
@@ -49,9 +49,10 @@ def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShap
     if rule == "pdpd":
         # b stands at the first dimensions of a.
         if a.has_rank and b.has_rank and b.rank <= a.rank:
-            placed = PartialShape([*b, *[1] * (a.rank - b.rank)])
-            if broadcast(a, placed).merge(a) is None:
+            fitted = broadcast_to(a, PartialShape([*b, *[1] * (a.rank - b.rank)]))
+            if fitted is None:
                 raise InferenceError(f"{b} does not fit the first dimensions of {a}")
+            return fitted
         return a
     merged = a.merge(b)
     if merged is None:
@@ -504,7 +505,8 @@ class Select1(Operation):
             raise InferenceError(f"the condition must be boolean, but is {condition.element_type}")
         kind = merge_types([then, otherwise])
         if self.auto_broadcast == "pdpd":
-            return [TensorType(kind, then.shape)]
+            shape = broadcast_shapes(then.shape, otherwise.shape, "pdpd")
+            return [TensorType(kind, broadcast_shapes(shape, condition.shape, "pdpd"))]
         shape = broadcast_shapes(then.shape, otherwise.shape, self.auto_broadcast)
         return [TensorType(kind, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
 

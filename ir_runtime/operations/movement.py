@@ -184,10 +184,10 @@ class Squeeze15(Squeeze1):
     allow_axis_skip: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        if not self.allow_axis_skip:
+        if not self.allow_axis_skip or len(inputs) < 2:
             return super().infer(inputs)
         data = inputs[0]
-        axes = inputs[1].constant if len(inputs) > 1 else None
+        axes = inputs[1].constant
         if axes is None or not data.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
         named = [i for i in normalize_axes(np.atleast_1d(axes).tolist(), data.shape.rank) if data.shape[i].contains(1)]

@@ -14,6 +14,7 @@ from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, operation
 from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
+from ir_runtime.windows import Window
 
 from .detection import ranked
 from .elementwise import merge_types
@@ -66,7 +67,9 @@ class _Fourier(Operation):
             shape = PartialShape(shape.dims[:-1])
         known = axes.constant
         if known is None:
-            dims = list(PartialShape.of_rank(shape.rank))
+            # Whatever the axes are, without lengths all signals stay as long as they are.
+            same = len(inputs) < 3 and self.complex_in and self.complex_out
+            dims = list(shape if same else PartialShape.of_rank(shape.rank))
         else:
             dims = self._transformed(shape, normalize_axes(known.reshape(-1).tolist(), shape.rank), inputs[2:])
         return [TensorType(data.element_type, PartialShape([*dims, 2] if self.complex_out else dims))]
@@ -164,9 +167,10 @@ class STFT15(Operation):
             length = int(size.constant.reshape(-1)[0])
             self._check(window.shape.element_count().low, length, 1)
             bins = Dimension(length // 2 + 1, length // 2 + 1)
-            if step.constant is not None and signal.shape[-1].is_static:
-                count = self._frames(signal.shape[-1].value, length, int(step.constant.reshape(-1)[0]))
-                frames = Dimension(count, count)
+            if step.constant is not None:
+                every = int(step.constant.reshape(-1)[0])
+                self._check(0, length, every)
+                frames = Window(length, every, 1, 0, 0).count_dimension(signal.shape[-1])
         last = [bins, frames] if self.transpose_frames else [frames, bins]
         return [TensorType(kind, PartialShape([*signal.shape.dims[:-1], *last, 2]))]
 
@@ -177,17 +181,11 @@ class STFT15(Operation):
                 f"a window of {window} elements, frames of {size} and steps of {step} do not make a transform"
             )
 
-    def _frames(self, length: int, size: int, step: int) -> int:
-        self._check(0, size, step)
-        if length < size:
-            raise InferenceError(f"a signal of {length} elements is shorter than its frames of {size}")
-        return (length - size) // step + 1
-
     def evaluate(self, *inputs: Array) -> Array:
         signal, window, *numbers = inputs
         size, step = (int(number.reshape(-1)[0]) for number in numbers)
         self._check(len(window), size, step)
-        count = self._frames(signal.shape[-1], size, step)
+        count = Window(size, step, 1, 0, 0).count(signal.shape[-1])
         before = (size - len(window)) // 2
         kind = np.result_type(signal.dtype, np.float32)
         whole = np.pad(window.astype(kind), (before, size - len(window) - before))

@@ -182,9 +182,13 @@ class SliceScatter15(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, updates = inputs[:2]
         part = _sliced_shape(data.shape, inputs[2:5], inputs[5] if len(inputs) > 5 else None)
-        if part.merge(updates.shape) is None:
+        part_of_updates = part.merge(updates.shape)
+        if part_of_updates is None:
             raise InferenceError(f"the updates must have the shape {part}, but have {updates.shape}")
-        return [TensorType(merge_types([data, updates]), data.shape)]
+        # The updates have as many dimensions as the data.
+        ranked = part_of_updates.has_rank and not data.shape.has_rank
+        shape = PartialShape.of_rank(part_of_updates.rank) if ranked else data.shape
+        return [TensorType(merge_types([data, updates]), shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, updates = inputs[:2]

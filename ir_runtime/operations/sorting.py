@@ -188,7 +188,10 @@ class SearchSorted15(Operation):
             lead = PartialShape(ordered.shape.dims[:-1])
             if values.shape.rank == 0 or lead.merge(PartialShape(values.shape.dims[:-1])) is None:
                 raise InferenceError(f"{ordered.shape} and {values.shape} must agree but for the last dimension")
-        return [TensorType(self.output_type, values.shape)]
+        shape = values.shape
+        if ordered.shape.has_rank and ordered.shape.rank > 1:
+            shape = shape.merge(ordered.shape.replace(-1, None)) or shape
+        return [TensorType(self.output_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         ordered, values = inputs

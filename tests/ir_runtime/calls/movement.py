@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.ir_runtime.calls.base import Call, calls, flags, ints, normal, one, whole
 
+MASKS = ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
 FAR32, FAR64 = 2**31 - 1, 2**63 - 1
 
 
@@ -140,6 +141,9 @@ def _slices() -> list[Call]:
         ((6,), (-1,), (-9,), (-2,), {}),
     ]:
         ends = [ints(*begin), ints(*end), ints(*strides)]
+        if masks:
+            # OpenVINO wants all of them of one length.
+            masks = {f"{name}_mask": masks.get(f"{name}_mask", (0,) * len(begin)) for name in MASKS}
         found += calls("StridedSlice", 1, normal(*data), *ends, **masks)
         found += calls("StridedSlice", 1, whole(-9, 9, *data), *ends, **masks)
     found += calls("StridedSlice", 1, normal(4, 5), ints(1, 2), ints(3, 5))
@@ -192,9 +196,7 @@ def _gathers() -> list[Call]:
     for indices, axis, depth in itertools.product([whole(-2, 4, 2, 3), one(1), whole(0, 5, 0)], (0, -1), (4, 0)):
         for opset in (1, 16):
             found += calls("OneHot", opset, indices, one(depth), normal(), normal(), axis=axis)
-        found += calls(
-            "OneHot", 16, indices, one(depth), ints(7), ints(-1), axis=axis, negative_indices_mode="normalize"
-        )
+        found += calls("OneHot", 16, indices, one(depth), one(7), one(-1), axis=axis, negative_indices_mode="normalize")
     for data in (whole(0, 2, 3, 4), one(3.0, np.float32), one(0.0, np.float32), flags(5), np.zeros((2, 0), np.float32)):
         found += calls("NonZero", 3, data) + calls("NonZero", 3, data, output_type="i32")
     return found

@@ -201,7 +201,7 @@ def _recurrence() -> list[Call]:
 def _images() -> list[Call]:
     found = []
     data = normal(2, 3, 4, 6)
-    for mode, (sizes, axes) in itertools.product(("nearest", "linear", "cubic"), [((8, 3), (2, 3)), ((5,), (-1,))]):
+    for mode, (sizes, axes) in itertools.product(("nearest", "linear", "cubic"), [((8, 3), (2, 3)), ((5,), (3,))]):
         wanted, along = ints(*sizes), ints(*axes)
         scales = np.array([1.5, 0.7][: len(sizes)], np.float32)
         pads = {"pads_begin": (0, 0, 1, 0), "pads_end": (0, 0, 0, 2)}
@@ -210,6 +210,8 @@ def _images() -> list[Call]:
         found += calls("Interpolate", 11, data, wanted, along, mode=mode, **pads)
         found += calls("Interpolate", 11, data, scales, along, mode=mode, shape_calculation_mode="scales", **pads)
         found += calls("Interpolate", 1, data, wanted, mode=mode, axes=tuple(axis % 4 for axis in axes))
+    found += calls("Interpolate", 11, data, ints(5, 2), ints(-1, -2))
+    found += calls("Interpolate", 4, data, ints(5), np.array([0.9], np.float32), ints(-1))
     whole_scales = np.array([1, 1, 2, 0.5], np.float32)
     found += calls("Interpolate", 4, data, ints(2, 3, 8, 3), whole_scales, shape_calculation_mode="scales")
     found += calls("Interpolate", 11, data, whole_scales, shape_calculation_mode="scales", mode="linear_onnx")
