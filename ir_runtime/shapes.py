@@ -75,6 +75,15 @@ def _high_sum(a: int, b: int) -> int:
     return INFINITY if INFINITY in (a, b) else _clip(a + b)
 
 
+def quotient(product: Dimension, factor: Dimension) -> Dimension | None:
+    """What makes ``product`` of ``factor`` when multiplied with it, 0 where both are; None where nothing does."""
+    if factor.high == 0:
+        return Dimension(0, 0) if product.low == 0 else None
+    low = min(product.low, 1) if factor.high == INFINITY else -(-product.low // factor.high)
+    high = INFINITY if product.high == INFINITY else product.high // max(factor.low, 1)
+    return Dimension(low, high) if low <= high else None
+
+
 DYNAMIC = Dimension()
 
 DimensionLike = Union[Dimension, int, None]

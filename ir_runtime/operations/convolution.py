@@ -77,15 +77,23 @@ def _real_type(inputs: Sequence[TensorType]) -> ElementType:
     return merge_types(inputs)
 
 
-def _spatial_rank(what: str, data: PartialShape, weights: PartialShape, lead: int) -> int | None:
-    """The number of spatial dimensions, where ``lead`` is how many others the weights have."""
+def _spatial_rank(
+    what: str, data: PartialShape, weights: PartialShape, lead: int, target: TensorType | None = None
+) -> int | None:
+    """The number of spatial dimensions, where ``lead`` is how many others the weights have.
+
+    A ``target`` lists their extents.
+    """
     if data.has_rank and weights.has_rank and data.rank - 2 != weights.rank - lead:
         raise InferenceError(f"{what} of the shape {weights} do not fit data of the shape {data}")
     if data.has_rank:
         if data.rank < 3:
             raise InferenceError(f"data must have at least three dimensions, but are {data}")
         return data.rank - 2
-    return weights.rank - lead if weights.has_rank else None
+    if weights.has_rank:
+        return weights.rank - lead
+    count = DYNAMIC if target is None else target.shape.element_count()
+    return count.value if count.is_static else None
 
 
 def _ranked(shape: PartialShape, rank: int) -> PartialShape:
@@ -320,12 +328,12 @@ class ConvolutionBackpropData1(_Backprop):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
         kind = _real_type(inputs[:2])
-        rank = _spatial_rank("weights", data, weights, 2)
+        target = inputs[2] if len(inputs) > 2 else None
+        rank = _spatial_rank("weights", data, weights, 2, target)
         if rank is None:
             return [TensorType(kind, PartialShape.dynamic())]
         data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
         _check_channels(data[1], weights[0], data, weights)
-        target = inputs[2] if len(inputs) > 2 else None
         spatial = self.spread_over(data.dims[2:], weights.dims[2:], target)
         return [TensorType(kind, PartialShape([data[0], weights[1], *spatial]))]
 
@@ -342,12 +350,12 @@ class GroupConvolutionBackpropData1(_Backprop):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
         kind = _real_type(inputs[:2])
-        rank = _spatial_rank("weights", data, weights, 3)
+        target = inputs[2] if len(inputs) > 2 else None
+        rank = _spatial_rank("weights", data, weights, 3, target)
         if rank is None:
             return [TensorType(kind, PartialShape.dynamic())]
         data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 3)
         _check_channels(data[1], weights[0] * weights[1], data, weights)
-        target = inputs[2] if len(inputs) > 2 else None
         spatial = self.spread_over(data.dims[2:], weights.dims[3:], target)
         return [TensorType(kind, PartialShape([data[0], weights[0] * weights[2], *spatial]))]
 

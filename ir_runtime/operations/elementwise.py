@@ -15,7 +15,9 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
-from ir_runtime.shapes import INFINITY, PartialShape, broadcast, broadcast_to
+from ir_runtime.shapes import PartialShape, broadcast, broadcast_to
+
+from .intervals import ends_of, held
 
 Kernel = Callable[..., Array]
 
@@ -90,40 +92,6 @@ class Arithmetic(Binary):
         return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
 
 
-_ENDLESS = 1 << 200
-"""Stands for an end that bounds do not have: no product or quotient of such ends comes near a known number."""
-
-_KNOWN = 1 << 100
-"""Ends from here on come from :data:`_ENDLESS`."""
-
-
-def _ends(bounds: Bounds) -> tuple[Array, Array]:
-    """Lower and upper bound as Python's integers, which cannot wrap."""
-    exact = bounds.lower == bounds.upper
-    lower = np.where(~exact & (bounds.lower == -INFINITY - 1), -_ENDLESS, bounds.lower.astype(np.object_))
-    return lower, np.where(~exact & (bounds.upper == INFINITY), _ENDLESS, bounds.upper.astype(np.object_))
-
-
-def _held(low: Array, high: Array, kind: ElementType) -> Bounds | None:
-    """Bounds of these ends (Python's integers); None where a value of the type might have wrapped.
-
-    Where there is no end the value is an extent or was computed from one, which is taken to be far from
-    the limits of its type, or it is not known at all.
-    """
-    if not kind.is_integral or kind.bits < 32:
-        return None
-    limits = np.iinfo(kind.dtype)
-    least, greatest = max(int(limits.min), -INFINITY - 1), min(int(limits.max), INFINITY)
-    lower, upper = [], []
-    for a, b in zip(low.reshape(-1).tolist(), high.reshape(-1).tolist()):
-        below, above = a <= -_KNOWN and limits.min < 0, b >= _KNOWN
-        if not (below or least <= a <= greatest) or not (above or least <= b <= greatest):
-            return None
-        lower.append(-INFINITY - 1 if below else a)
-        upper.append(INFINITY if above else b)
-    return Bounds(np.array(lower, np.int64).reshape(low.shape), np.array(upper, np.int64).reshape(low.shape))
-
-
 class Monotone(Arithmetic):
     """Rises or falls with each operand alone, so that the ends of intervals give those of the result."""
 
@@ -131,11 +99,11 @@ class Monotone(Arithmetic):
         a, b = inputs[0].known_bounds, inputs[1].known_bounds
         if a is None or b is None or self.auto_broadcast == "pdpd" or not self.is_monotone(a, b):
             return None
-        corners = [np.asarray(self.corner(x, y), np.object_) for x in _ends(a) for y in _ends(b)]
+        corners = [np.asarray(self.corner(x, y), np.object_) for x in ends_of(a) for y in ends_of(b)]
         stacked = np.stack(np.broadcast_arrays(*corners))
         # Of scalars min and max hand back plain numbers.
         low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
-        return _held(low, high, inputs[0].element_type)
+        return held(low, high, inputs[0].element_type)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
         """Whether it is so between these bounds."""
@@ -473,7 +441,7 @@ class Convert1(Operation):
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         bounds = inputs[0].known_bounds
-        return None if bounds is None else _held(*_ends(bounds), self.destination_type)
+        return None if bounds is None else held(*ends_of(bounds), self.destination_type)
 
     def evaluate(self, *inputs: Array) -> Array:
         return convert(inputs[0], self.destination_type)

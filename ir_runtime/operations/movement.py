@@ -13,7 +13,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis, quotient
 
 from .elementwise import merge_types
 
@@ -82,7 +82,7 @@ class Reshape1(Operation):
         """The output shape, with -1 (None in ``dims``) worked out from what is not ``kept`` anyway."""
         have = PartialShape([d for i, d in enumerate(source) if i not in kept] if source.has_rank else None)
         wanted = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept])
-        rest = _quotient(have.element_count(), wanted.element_count())
+        rest = quotient(have.element_count(), wanted.element_count())
         fits = have.element_count().merge(wanted.element_count()) if None not in dims else rest
         if fits is None:
             shown = ",".join("-1" if d is None else str(d) for d in dims)
@@ -106,15 +106,6 @@ class Reshape1(Operation):
         if first is None or target is None:
             return None
         return Bounds(self.evaluate(first.lower, target), self.evaluate(first.upper, target))
-
-
-def _quotient(have: Dimension, wanted: Dimension) -> Dimension | None:
-    """What makes ``have`` of ``wanted`` when multiplied with it, 0 where both are; None where nothing does."""
-    low = have.low if wanted.high == 0 else 0 if wanted.high == INFINITY else -(-have.low // wanted.high)
-    high = INFINITY if have.high == INFINITY else have.high // max(wanted.low, 1)
-    if wanted.high == 0:
-        high = 0
-    return Dimension(low, high) if low <= high else None
 
 
 @operation("Transpose", opset=1)

@@ -198,7 +198,7 @@ def tensor_type(kind: str, *dims: int | None) -> TensorType:
     ("op", "inputs", "reason"),
     [
         (ir.Add1(), [tensor_type("f32", 2), tensor_type("i32", 2)], "one element type"),
-        (ir.Add1(), [tensor_type("f32", 2), tensor_type("f32", 3)], "does not fit the first"),
+        (ir.Add1(), [tensor_type("f32", 2), tensor_type("f32", 3)], "cannot be broadcast"),
         (ir.Add1(auto_broadcast="none"), [tensor_type("f32", 2), tensor_type("f32", 1)], "must be equal"),
         (ir.Add1(auto_broadcast="pdpd"), [tensor_type("f32", 2, 3), tensor_type("f32", 3)], "does not fit the first"),
         (ir.LogicalAnd1(), [tensor_type("f32", 2), tensor_type("f32", 2)], "must be boolean"),

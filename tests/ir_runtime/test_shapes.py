@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape, broadcast
+from ir_runtime.shapes import INFINITY, Dimension, PartialShape, broadcast, broadcast_to, quotient
 from ir_runtime.windows import Window
 
 DIMENSIONS = [Dimension(low, high) for low in range(4) for high in (*range(low, 4), INFINITY)]
@@ -36,6 +36,24 @@ def test_dimensions_are_sets_of_extents(a: Dimension, b: Dimension) -> None:
     pairs = list(itertools.product(extents(a), extents(b)))
     assert a + b == smallest((x + y for x, y in pairs), INFINITY in (a.high, b.high))
     assert a * b == smallest((x * y for x, y in pairs), INFINITY in (a.high, b.high))
+
+
+@pytest.mark.parametrize("product", DIMENSIONS, ids=str)
+@pytest.mark.parametrize("factor", DIMENSIONS, ids=str)
+def test_quotients_hold_what_is_multiplied(product: Dimension, factor: Dimension) -> None:
+    found = quotient(product, factor)
+    fitting = {n for n in range(MANY + 1) for x in extents(factor) if (x or n == 0) and product.contains(n * x)}
+    assert bool(fitting) == (found is not None) or product.low > MANY
+    assert all(found is not None and found.contains(n) for n in fitting)
+
+
+@pytest.mark.parametrize("a", DIMENSIONS, ids=str)
+@pytest.mark.parametrize("b", DIMENSIONS, ids=str)
+def test_data_to_which_others_are_repeated(a: Dimension, b: Dimension) -> None:
+    fitting = {x for x in extents(a) for y in extents(b) if y in (x, 1)}
+    found = broadcast_to(PartialShape([4, a]), PartialShape([b]))
+    wanted = None if not fitting else PartialShape([4, smallest(fitting, INFINITY in (a.high, b.high))])
+    assert found == wanted
 
 
 @pytest.mark.parametrize("a", DIMENSIONS, ids=str)
