@@ -82,6 +82,11 @@ class Bounds:
     lower: Array
     upper: Array
 
+    def __post_init__(self) -> None:
+        # Kernels hand back plain numbers where arrays have no dimensions.
+        object.__setattr__(self, "lower", np.asarray(self.lower))
+        object.__setattr__(self, "upper", np.asarray(self.upper))
+
     @property
     def is_exact(self) -> bool:
         return bool((self.lower == self.upper).all())

@@ -18,6 +18,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Model
 from ir_runtime.operation import Bounds, TensorType
 from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
@@ -288,6 +289,15 @@ def test_bounds_of_conversions(kind: str, values: list[int], target: str, expect
     found = ir.Convert1(destination_type=target).infer_bounds([constant(kind, *values)])
     assert (None if found is None else found.lower.tolist()) == expected
     assert found is None or found.is_exact
+
+
+def test_bounds_of_scalars_that_were_picked() -> None:
+    picked = Gather8().infer_bounds([interval((1, 5), (2, ENDLESS)), constant("i64", 1), number(0)])
+    assert picked is not None
+    scalar = TensorType(element_types.i64, PartialShape(()), bounds=Bounds(picked.lower[0], picked.upper[0]))
+    found = ir.Multiply1().infer_bounds([scalar, scalar])
+    assert found is not None
+    assert (found.lower.tolist(), found.upper.tolist()) == (4, ENDLESS)
 
 
 def test_numbers_beyond_int64_have_no_bounds() -> None:

@@ -23,9 +23,6 @@ from tests.fuzz.random_graphs import random_chain
 from tests.ir_runtime.relaxation import contradiction
 from tests.suite.node_suite import Case, as_array, node_cases
 
-EVERY = 12
-"""One case of so many belongs to the cross-section that always runs."""
-
 
 def contradictions(model: Model, arguments: Sequence[Array]) -> Iterator[str]:
     """What is not of its inferred type when the model runs; ends where execution fails."""
@@ -88,13 +85,8 @@ def check(proto: onnx.ModelProto, arrays: Sequence[Any]) -> None:
         assert not wrong, f"{how}: {wrong[:5]}"
 
 
-CASES = [
-    pytest.param(case, id=case.name, marks=[] if index % EVERY == 0 else pytest.mark.full)
-    for index, case in enumerate(node_cases())
-]
-
-
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.sample(every=12)
+@pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
 def test_values_of_the_node_suite(case: Case) -> None:
     for inputs, _ in case.data_sets:
         given = [as_array(value) for value in inputs if value is not None]
@@ -102,7 +94,8 @@ def test_values_of_the_node_suite(case: Case) -> None:
             check(case.model, given)
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.full) for block in range(1, 20))])
+@pytest.mark.sample(every=10)
+@pytest.mark.parametrize("block", range(20))
 def test_values_of_random_chains(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         proto, x = random_chain(seed)

@@ -88,6 +88,7 @@ def _detections() -> list[Call]:
             "share_location": share,
             "variance_encoded_in_target": encoded,
             "normalized": normalized,
+            "code_type": CORNER,
             "nms_threshold": 0.4,
             **({"num_classes": classes} if opset == 1 else {}),
         }
@@ -95,7 +96,7 @@ def _detections() -> list[Call]:
         found += calls("DetectionOutput", opset, *given, **attributes)
         found += calls("DetectionOutput", opset, *given, **{**attributes, "keep_top_k": (-1,), "top_k": 2})
         found += calls("DetectionOutput", opset, *given, **{**attributes, "keep_top_k": (-1,), "code_type": CENTER})
-    opset8 = {"keep_top_k": (7,), "normalized": True, "share_location": True, "objectness_score": 0.3}
+    opset8 = {"keep_top_k": (7,), "normalized": True, "share_location": True, "code_type": CORNER}
     more: dict[str, Any] = opset8
     earlier = [uniform(0, 1, 2, priors * 2), normal(2, priors * 4)]
     found += calls("DetectionOutput", 8, normal(2, priors * 4), scores, laid(2, 4, 1), *earlier, **more)
