@@ -197,6 +197,10 @@ BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a sh
 BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift, "a shifted down by b bits")
 
 
+_towards_zero = np.frompyfunc(lambda a, b: -(-a // b) if a < 0 else a // b, 2, 1)
+"""The quotient of Python's integers, the second of which is positive."""
+
+
 @operation("Divide", opset=1)
 class Divide1(Monotone):
     """a / b. Integers are rounded down, or towards zero where ``m_pythondiv`` is false."""
@@ -207,8 +211,7 @@ class Divide1(Monotone):
         return bool((b.lower > 0).all())
 
     def corner(self, a: Array, b: Array) -> Any:
-        down = a // b
-        return down if self.m_pythondiv else np.where((a < 0) & (down * b != a), down + 1, down)
+        return a // b if self.m_pythondiv else _towards_zero(a, b)
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs

@@ -37,6 +37,8 @@ def held(low: Array, high: Array, kind: ElementType) -> Bounds | None:
         below, above = a <= -_KNOWN and limits.min < 0, b >= _KNOWN
         if not (below or least <= a <= greatest) or not (above or least <= b <= greatest):
             return None
+        if (above and a > greatest // 2) or (below and b < least // 2):
+            return None
         lower.append(-INFINITY - 1 if below else a)
         upper.append(INFINITY if above else b)
     return Bounds(np.array(lower, np.int64).reshape(low.shape), np.array(upper, np.int64).reshape(low.shape))
