@@ -74,10 +74,18 @@ Runner = Callable[[Sequence[Array]], list[Array]]
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of a small integer tensor's values: each lies in ``[lower, upper]``."""
+    """What is known of a small integer tensor's values: each lies in ``[lower, upper]``.
+
+    The least and the greatest int64 stand for no bound; what has no upper bound may be a u64 beyond it.
+    """
 
     lower: Array
     upper: Array
+
+    def __post_init__(self) -> None:
+        # Kernels hand back plain numbers where arrays have no dimensions.
+        object.__setattr__(self, "lower", np.asarray(self.lower))
+        object.__setattr__(self, "upper", np.asarray(self.upper))
 
     @property
     def is_exact(self) -> bool:
@@ -119,8 +127,8 @@ class TensorType:
         if self.tensor is None or not self.element_type.is_integral or self.tensor.size > BOUNDS_LIMIT:
             return None
         values = self.tensor.array()
-        if self.element_type is element_types.u64:
-            values = np.minimum(values, np.uint64(INFINITY))
+        if self.element_type is element_types.u64 and values.size and values.max() > INFINITY:
+            return None
         exact = values.astype(np.int64)
         return Bounds(exact, exact)
 

@@ -75,6 +75,15 @@ def _high_sum(a: int, b: int) -> int:
     return INFINITY if INFINITY in (a, b) else _clip(a + b)
 
 
+def quotient(product: Dimension, factor: Dimension) -> Dimension | None:
+    """What makes ``product`` of ``factor`` when multiplied with it, 0 where both are; None where nothing does."""
+    if factor.high == 0:
+        return Dimension(0, 0) if product.low == 0 else None
+    low = min(product.low, 1) if factor.high == INFINITY else -(-product.low // factor.high)
+    high = INFINITY if product.high == INFINITY else product.high // max(factor.low, 1)
+    return Dimension(low, high) if low <= high else None
+
+
 DYNAMIC = Dimension()
 
 DimensionLike = Union[Dimension, int, None]
@@ -253,6 +262,17 @@ def _broadcast_dimension(x: Dimension, y: Dimension, a: PartialShape, b: Partial
     if not x_may_be_one:
         return x
     return x.union(y)
+
+
+def broadcast_to(a: PartialShape, b: PartialShape) -> PartialShape | None:
+    """What ``a`` is where ``b``, which may have fewer dimensions, is repeated to it; None where that cannot be."""
+    if not a.has_rank or not b.has_rank:
+        return a
+    if b.rank > a.rank:
+        return None
+    lead = a.rank - b.rank
+    dims = [x if y.contains(1) else x.merge(y) for x, y in zip(a.dims[lead:], b)]
+    return None if None in dims else PartialShape([*a.dims[:lead], *dims])
 
 
 def broadcast_all(shapes: Iterable[PartialShape]) -> PartialShape:

@@ -48,18 +48,11 @@ class Window:
 
     def count_dimension(self, extent: Dimension) -> Dimension:
         """:meth:`count` of an extent that may be unknown."""
-        if extent.is_static:
-            count = self.count(extent.value)
-            return Dimension(count, count)
-        return Dimension(self._count_or(extent.low, 0), self._count_or(extent.high, INFINITY))
-
-    def _count_or(self, extent: int, otherwise: int) -> int:
-        if extent == INFINITY:
-            return otherwise
-        try:
-            return self.count(extent)
-        except InferenceError:
-            return 0
+        pads = self.pad_begin + self.pad_end if self.auto_pad == "explicit" else 0
+        # Where the window does not fit there is no output at all.
+        least = 0 if self.auto_pad.startswith("same") else self.span - pads
+        low = self.count(min(max(extent.low, least), extent.high))
+        return Dimension(low, INFINITY if extent.high == INFINITY else self.count(extent.high))
 
     def pads(self, extent: int) -> tuple[int, int]:
         """Padding in front and behind, with ``auto_pad`` worked out."""

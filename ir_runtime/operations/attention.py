@@ -50,7 +50,14 @@ class ScaledDotProductAttention13(Operation):
         batch = broadcast(
             broadcast(PartialShape(list(query)[:-2]), PartialShape(list(key)[:-2])), PartialShape(list(value)[:-2])
         )
-        return [TensorType(kind, PartialShape([*batch, query[-2], value[-1]]))]
+        rows = query[-2]
+        seen = inputs[3].shape if len(inputs) > 3 and not self.causal else PartialShape.dynamic()
+        if seen.has_rank and seen.rank > 1 and not seen[-2].contains(1):
+            merged = rows.merge(seen[-2])
+            if merged is None:
+                raise InferenceError(f"the mask {seen} has not the rows of the query {query}")
+            rows = merged
+        return [TensorType(kind, PartialShape([*batch, rows, value[-1]]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         query, key, value = (_wide(source) for source in inputs[:3])

@@ -15,7 +15,7 @@ from ir_runtime.operation import Operation, TensorType, enum, integer, operation
 from ir_runtime.shapes import INFINITY, Dimension, PartialShape, normalize_axis
 
 
-def _divided(extent: Dimension, by: int, what: str) -> Dimension:
+def divided(extent: Dimension, by: int, what: str) -> Dimension:
     if by < 1:
         raise InferenceError(f"the block size must be positive, but is {by}")
     if extent.is_static and extent.value % by:
@@ -51,7 +51,7 @@ class DepthToSpace1(_DepthAndSpace):
         if not shape.has_rank:
             return [TensorType(inputs[0].element_type, shape)]
         block = self.block_size
-        depth = _divided(shape[1], block ** (shape.rank - 2), "dimension 1")
+        depth = divided(shape[1], block ** (shape.rank - 2), "dimension 1")
         space = [_times(extent, block) for extent in shape.dims[2:]]
         return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
 
@@ -84,7 +84,7 @@ class SpaceToDepth1(_DepthAndSpace):
         if not shape.has_rank:
             return [TensorType(inputs[0].element_type, shape)]
         block = self.block_size
-        space = [_divided(extent, block, f"dimension {i}") for i, extent in enumerate(shape.dims[2:], 2)]
+        space = [divided(extent, block, f"dimension {i}") for i, extent in enumerate(shape.dims[2:], 2)]
         depth = _times(shape[1], block ** (shape.rank - 2))
         return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
 
@@ -99,9 +99,25 @@ class SpaceToDepth1(_DepthAndSpace):
         return split.transpose(order).reshape(batch, depth, *[n // block for n in space])
 
 
-def _known_list(value: TensorType) -> list[int] | None:
-    known = value.constant
-    return None if known is None else [int(item) for item in known.reshape(-1)]
+def _numbers(value: TensorType, rank: int, least: int) -> list[Dimension]:
+    """The numbers of a list, one a dimension, none of which is below ``least``."""
+    bounds = value.known_bounds
+    if bounds is None:
+        return [Dimension(least)] * rank
+    lower, upper = bounds.lower.reshape(-1).tolist(), bounds.upper.reshape(-1).tolist()
+    return [Dimension(max(low, least), max(high, least)) for low, high in zip(lower, upper)]
+
+
+def _parts(extent: Dimension, by: Dimension, what: str) -> Dimension:
+    """``extent`` divided by a number that divides it."""
+    if by.is_static:
+        return divided(extent, by.value, what)
+    high = INFINITY if extent.high == INFINITY else extent.high // by.low
+    return Dimension(0 if by.high == INFINITY else -(-extent.low // by.high), high)
+
+
+def _product(numbers: Sequence[Dimension]) -> Dimension:
+    return PartialShape(numbers).element_count()
 
 
 class _BatchAndSpace(Operation):
@@ -114,19 +130,18 @@ class _BatchAndSpace(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = inputs[0]
-        lists = [_known_list(value) for value in inputs[1:]]
         if not data.shape.has_rank:
             return [TensorType(data.element_type, data.shape)]
         rank = data.shape.rank
-        for name, given in zip(("block_shape", "begin", "end"), lists):
-            if given is not None and len(given) != rank:
-                raise InferenceError(f"{name} must hold {rank} numbers, but holds {len(given)}")
-        block, begin, end = lists
-        if block is None or begin is None or end is None:
-            return [TensorType(data.element_type, PartialShape.of_rank(rank))]
+        for name, value in zip(("block_shape", "begin", "end"), inputs[1:]):
+            if not value.shape.element_count().contains(rank):
+                raise InferenceError(f"{name} must hold {rank} numbers, but has the shape {value.shape}")
+        block, begin, end = (_numbers(value, rank, least) for value, least in zip(inputs[1:], (1, 0, 0)))
         return [TensorType(data.element_type, PartialShape(self.dims(data.shape, block, begin, end)))]
 
-    def dims(self, shape: PartialShape, block: list[int], begin: list[int], end: list[int]) -> list[Dimension]:
+    def dims(
+        self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
+    ) -> list[Dimension]:
         """The extents of the output."""
         raise InferenceError(f"{self.type} has no shape")
 
@@ -135,10 +150,12 @@ class _BatchAndSpace(Operation):
 class SpaceToBatch2(_BatchAndSpace):
     """Zeros are added around the data, and the places inside each block become batches."""
 
-    def dims(self, shape: PartialShape, block: list[int], begin: list[int], end: list[int]) -> list[Dimension]:
-        batch = shape[0] * int(np.prod(block))
-        padded = [extent + (a + b) for extent, a, b in zip(shape, begin, end)]
-        return [batch, *[_divided(n, by, f"padded dimension {i}") for i, (n, by) in enumerate(zip(padded, block)) if i]]
+    def dims(
+        self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
+    ) -> list[Dimension]:
+        padded = [extent + a + b for extent, a, b in zip(shape, begin, end)]
+        spatial = [_parts(n, by, f"padded dimension {i}") for i, (n, by) in enumerate(zip(padded, block)) if i]
+        return [shape[0] * _product(block), *spatial]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, block, begin, end = inputs[0], *(value.reshape(-1).tolist() for value in inputs[1:])
@@ -156,15 +173,16 @@ class SpaceToBatch2(_BatchAndSpace):
 class BatchToSpace2(_BatchAndSpace):
     """The outer part of the batch becomes blocks of space, from which the ends are cut off."""
 
-    def dims(self, shape: PartialShape, block: list[int], begin: list[int], end: list[int]) -> list[Dimension]:
-        dims = [_divided(shape[0], int(np.prod(block)), "dimension 0")]
+    def dims(
+        self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
+    ) -> list[Dimension]:
+        dims = [_parts(shape[0], _product(block), "dimension 0")]
         for extent, by, first, last in list(zip(shape, block, begin, end))[1:]:
-            cut = first + last
-            whole = extent * by
-            if whole.high < cut:
+            cut, whole = first + last, extent * by
+            if whole.high < cut.low:
                 raise InferenceError(f"{cut} elements cannot be cut from {whole}")
-            high = INFINITY if whole.high == INFINITY else whole.high - cut
-            dims.append(Dimension(max(0, whole.low - cut), high))
+            high = INFINITY if whole.high == INFINITY else whole.high - cut.low
+            dims.append(Dimension(max(0, whole.low - cut.high), high))
         return dims
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -189,7 +207,7 @@ class ShuffleChannels1(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape
         if shape.has_rank:
-            _divided(shape[normalize_axis(self.axis, shape.rank)], self.group, f"dimension {self.axis}")
+            divided(shape[normalize_axis(self.axis, shape.rank)], self.group, f"dimension {self.axis}")
         return [TensorType(inputs[0].element_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -19,7 +19,7 @@ from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operation import Operation, Runner, TensorType, argument, operation
 from ir_runtime.rewrite import with_parameters
 from ir_runtime.shape_inference import infer_types
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, as_dimension
 
 _PASSES = 3
 """How often a body's types are followed round before what still changes counts as unknown."""
@@ -227,9 +227,9 @@ class _Looping(_WithBodies):
     def sub(self) -> SubGraph:
         return self.bodies[0]
 
-    def limit(self, inputs: Sequence[TensorType]) -> Dimension:
-        """How many iterations there may be, apart from what the sliced inputs allow."""
-        return DYNAMIC
+    def limit(self, inputs: Sequence[TensorType]) -> Dimension | None:
+        """How many iterations there may be; None where only the sliced inputs say it."""
+        return None
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
         """Whether a condition may end the loop before its time."""
@@ -294,9 +294,15 @@ class _Looping(_WithBodies):
             if entry.external is not None and entry.axis is not None:
                 shape = _external(inputs, entry.external).shape
                 extent = shape[entry.axis] if shape.has_rank else DYNAMIC
-                if extent.is_static:
-                    cuts = _Slices.of(entry, extent.value).count
-                    count = count.merge(Dimension(cuts, cuts)) or count
+                number = _Slices.of(entry, extent.value).count if extent.is_static else None
+                cuts = as_dimension(number)
+                if count is None:
+                    count = cuts
+                elif self.first_data:
+                    count = Dimension(min(count.low, cuts.low), min(count.high, cuts.high))
+                else:
+                    count = count.merge(cuts) or count
+        count = DYNAMIC if count is None else count
         if self.stops_early(inputs, results):
             return Dimension(0, count.high)
         return count
@@ -415,9 +421,9 @@ class TensorIterator1(_Looping):
         sliced = any(entry.axis is not None for entry in self.sub.inputs)
         return self.run(runners[0], inputs, None if sliced else 1, None)
 
-    def limit(self, inputs: Sequence[TensorType]) -> Dimension:
+    def limit(self, inputs: Sequence[TensorType]) -> Dimension | None:
         sliced = any(entry.axis is not None for entry in self.sub.inputs)
-        return DYNAMIC if sliced else Dimension(1, 1)
+        return None if sliced else Dimension(1, 1)
 
 
 @operation("Loop", opset=5)
@@ -435,12 +441,12 @@ class Loop5(_Looping):
         """The body's result that holds the condition."""
         return next((entry.result for entry in self.sub.outputs if entry.external is None), None)
 
-    def limit(self, inputs: Sequence[TensorType]) -> Dimension:
+    def limit(self, inputs: Sequence[TensorType]) -> Dimension | None:
         trips = inputs[0].constant
         if trips is None or trips.size != 1:
             return DYNAMIC
         count = int(trips.reshape(-1)[0])
-        return DYNAMIC if count < 0 else Dimension(min(count, INFINITY), min(count, INFINITY))
+        return None if count < 0 else Dimension(min(count, INFINITY), min(count, INFINITY))
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
         marked = self.condition()

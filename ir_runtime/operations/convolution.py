@@ -59,26 +59,41 @@ class _Convolution(Operation):
 
     def moved_over(self, extents: Sequence[Dimension], kernel: Sequence[Dimension]) -> list[Dimension]:
         """How many positions the window takes along each of ``extents``."""
-        if all(size.is_static for size in kernel):
-            windows = self.windows([size.value for size in kernel])
-            return [window.count_dimension(extent) for window, extent in zip(windows, extents)]
-        self.checked_lists(len(kernel))
-        return [DYNAMIC] * len(kernel)
+        # The larger the kernel, the fewer positions: one is enough where it may be of any size.
+        small = self.windows([max(size.low, 1) for size in kernel])
+        large = self.windows([max(size.high, 1) for size in kernel])
+        found = []
+        for most, fewest, extent in zip(small, large, extents):
+            count = most.count_dimension(extent)
+            if most != fewest and not self.auto_pad.startswith("same"):
+                fits = fewest.span <= extent.low + fewest.pad_begin + fewest.pad_end
+                least = fewest.count(extent.low) if fits else 1
+                count = Dimension(min(least, count.high), count.high)
+            found.append(count)
+        return found
 
 
 def _real_type(inputs: Sequence[TensorType]) -> ElementType:
     return merge_types(inputs)
 
 
-def _spatial_rank(what: str, data: PartialShape, weights: PartialShape, lead: int) -> int | None:
-    """The number of spatial dimensions, where ``lead`` is how many others the weights have."""
+def _spatial_rank(
+    what: str, data: PartialShape, weights: PartialShape, lead: int, target: TensorType | None = None
+) -> int | None:
+    """The number of spatial dimensions, where ``lead`` is how many others the weights have.
+
+    A ``target`` lists their extents.
+    """
     if data.has_rank and weights.has_rank and data.rank - 2 != weights.rank - lead:
         raise InferenceError(f"{what} of the shape {weights} do not fit data of the shape {data}")
     if data.has_rank:
         if data.rank < 3:
             raise InferenceError(f"data must have at least three dimensions, but are {data}")
         return data.rank - 2
-    return weights.rank - lead if weights.has_rank else None
+    if weights.has_rank:
+        return weights.rank - lead
+    count = DYNAMIC if target is None else target.shape.element_count()
+    return count.value if count.is_static else None
 
 
 def _ranked(shape: PartialShape, rank: int) -> PartialShape:
@@ -266,7 +281,7 @@ class _Backprop(_Convolution):
             def spread(n: int, k: int, fixed: int = more - begin - end, s: int = stride, d: int = dilation) -> int:
                 return s * (n - 1) + (k - 1) * d + 1 + fixed
 
-            low = max(0, spread(extent.low, size.low)) if extent.low else 0
+            low = max(0, spread(extent.low, max(size.low, 1)))
             high = INFINITY if INFINITY in (extent.high, size.high) else spread(extent.high, size.high)
             if high < 0:
                 raise InferenceError(f"pads {begin} and {end} leave less than nothing of the output")
@@ -313,12 +328,12 @@ class ConvolutionBackpropData1(_Backprop):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
         kind = _real_type(inputs[:2])
-        rank = _spatial_rank("weights", data, weights, 2)
+        target = inputs[2] if len(inputs) > 2 else None
+        rank = _spatial_rank("weights", data, weights, 2, target)
         if rank is None:
             return [TensorType(kind, PartialShape.dynamic())]
         data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
         _check_channels(data[1], weights[0], data, weights)
-        target = inputs[2] if len(inputs) > 2 else None
         spatial = self.spread_over(data.dims[2:], weights.dims[2:], target)
         return [TensorType(kind, PartialShape([data[0], weights[1], *spatial]))]
 
@@ -335,12 +350,12 @@ class GroupConvolutionBackpropData1(_Backprop):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
         kind = _real_type(inputs[:2])
-        rank = _spatial_rank("weights", data, weights, 3)
+        target = inputs[2] if len(inputs) > 2 else None
+        rank = _spatial_rank("weights", data, weights, 3, target)
         if rank is None:
             return [TensorType(kind, PartialShape.dynamic())]
         data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 3)
         _check_channels(data[1], weights[0] * weights[1], data, weights)
-        target = inputs[2] if len(inputs) > 2 else None
         spatial = self.spread_over(data.dims[2:], weights.dims[3:], target)
         return [TensorType(kind, PartialShape([data[0], weights[0] * weights[2], *spatial]))]
 

@@ -15,7 +15,9 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
-from ir_runtime.shapes import INFINITY, PartialShape, broadcast
+from ir_runtime.shapes import PartialShape, broadcast, broadcast_to
+
+from .intervals import ends_of, held
 
 Kernel = Callable[..., Array]
 
@@ -49,9 +51,10 @@ def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShap
     if rule == "pdpd":
         # b stands at the first dimensions of a.
         if a.has_rank and b.has_rank and b.rank <= a.rank:
-            placed = PartialShape([*b, *[1] * (a.rank - b.rank)])
-            if broadcast(a, placed).merge(a) is None:
+            fitted = broadcast_to(a, PartialShape([*b, *[1] * (a.rank - b.rank)]))
+            if fitted is None:
                 raise InferenceError(f"{b} does not fit the first dimensions of {a}")
+            return fitted
         return a
     merged = a.merge(b)
     if merged is None:
@@ -89,34 +92,6 @@ class Arithmetic(Binary):
         return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
 
 
-_ENDLESS = 1 << 40
-"""Bounds beyond this count as none: what lies near the end of int64 comes from an unknown extent."""
-
-
-def _interval(corners: Sequence[Array]) -> Bounds:
-    """The bounds that hold all ``corners``, which are arrays of Python's integers and cannot wrap."""
-    stacked = np.stack(np.broadcast_arrays(*corners))
-    # Of scalars min and max hand back plain numbers, which np.where would squeeze into 64 bits.
-    low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
-    low = np.where(low < -_ENDLESS, -INFINITY - 1, low)
-    high = np.where(high > _ENDLESS, INFINITY, high)
-    return Bounds(low.astype(np.int64), high.astype(np.int64))
-
-
-def _ends(bounds: Bounds) -> tuple[Array, Array]:
-    """Lower and upper bound as Python's integers."""
-    return bounds.lower.astype(np.object_), bounds.upper.astype(np.object_)
-
-
-def _may_wrap(bounds: Bounds, kind: ElementType) -> bool:
-    """Whether the type cannot hold a bound, where there is one."""
-    if not kind.is_integral or kind.bits < 32:
-        return True
-    limits = np.iinfo(kind.dtype)
-    low, high = int(bounds.lower.min(initial=0)), int(bounds.upper.max(initial=0))
-    return (low < int(limits.min) and low > -INFINITY) or (high > int(limits.max) and high < INFINITY)
-
-
 class Monotone(Arithmetic):
     """Rises or falls with each operand alone, so that the ends of intervals give those of the result."""
 
@@ -124,8 +99,11 @@ class Monotone(Arithmetic):
         a, b = inputs[0].known_bounds, inputs[1].known_bounds
         if a is None or b is None or self.auto_broadcast == "pdpd" or not self.is_monotone(a, b):
             return None
-        found = _interval([np.asarray(self.corner(x, y), np.object_) for x in _ends(a) for y in _ends(b)])
-        return None if _may_wrap(found, inputs[0].element_type) else found
+        corners = [np.asarray(self.corner(x, y), np.object_) for x in ends_of(a) for y in ends_of(b)]
+        stacked = np.stack(np.broadcast_arrays(*corners))
+        # Of scalars min and max hand back plain numbers.
+        low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
+        return held(low, high, inputs[0].element_type)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
         """Whether it is so between these bounds."""
@@ -219,6 +197,10 @@ BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a sh
 BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift, "a shifted down by b bits")
 
 
+_towards_zero = np.frompyfunc(lambda a, b: -(-a // b) if a < 0 else a // b, 2, 1)
+"""The quotient of Python's integers, the second of which is positive."""
+
+
 @operation("Divide", opset=1)
 class Divide1(Monotone):
     """a / b. Integers are rounded down, or towards zero where ``m_pythondiv`` is false."""
@@ -226,10 +208,10 @@ class Divide1(Monotone):
     m_pythondiv: bool = boolean(default=True)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
-        return bool((a.lower >= 0).all() and (b.lower > 0).all())
+        return bool((b.lower > 0).all())
 
     def corner(self, a: Array, b: Array) -> Any:
-        return a // b
+        return a // b if self.m_pythondiv else _towards_zero(a, b)
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs
@@ -461,9 +443,8 @@ class Convert1(Operation):
         return [TensorType(self.destination_type, inputs[0].shape)]
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        if not self.destination_type.is_integral or self.destination_type.bits < 32:
-            return None
-        return inputs[0].known_bounds
+        bounds = inputs[0].known_bounds
+        return None if bounds is None else held(*ends_of(bounds), self.destination_type)
 
     def evaluate(self, *inputs: Array) -> Array:
         return convert(inputs[0], self.destination_type)
@@ -495,7 +476,8 @@ class Select1(Operation):
             raise InferenceError(f"the condition must be boolean, but is {condition.element_type}")
         kind = merge_types([then, otherwise])
         if self.auto_broadcast == "pdpd":
-            return [TensorType(kind, then.shape)]
+            shape = broadcast_shapes(then.shape, otherwise.shape, "pdpd")
+            return [TensorType(kind, broadcast_shapes(shape, condition.shape, "pdpd"))]
         shape = broadcast_shapes(then.shape, otherwise.shape, self.auto_broadcast)
         return [TensorType(kind, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
 
@@ -506,9 +488,10 @@ class Select1(Operation):
             return None
         condition = inputs[0].constant
         if condition is not None:
-            return Bounds(
-                np.where(condition, then.lower, otherwise.lower), np.where(condition, then.upper, otherwise.upper)
-            )
+            lower = self.evaluate(condition, then.lower, otherwise.lower)
+            return Bounds(lower, self.evaluate(condition, then.upper, otherwise.upper))
+        if self.auto_broadcast == "pdpd":
+            return None
         placed = np.zeros(shape.static(), np.int64)
         return Bounds(
             placed + np.minimum(then.lower, otherwise.lower), placed + np.maximum(then.upper, otherwise.upper)

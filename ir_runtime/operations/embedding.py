@@ -13,8 +13,9 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, enum, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
 
+from .detection import ranked, same_extent
 from .elementwise import merge_types
 
 
@@ -89,7 +90,10 @@ class _Packed(Operation):
     inputs = (2, 3)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        return _table_output(inputs[0], _first(inputs[1].shape))
+        shape = inputs[1].shape if len(inputs) < 3 else inputs[1].shape.merge(inputs[2].shape)
+        if shape is None:
+            raise InferenceError(f"there must be a weight for each index, but the shapes are {inputs[1]}, {inputs[2]}")
+        return _table_output(inputs[0], _first(shape))
 
     def evaluate(self, *inputs: Array) -> Array:
         table, indices = inputs[:2]
@@ -147,8 +151,14 @@ class SegmentMax16(Operation):
     fill_mode: str = enum("zero", "lowest", default="zero")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        known = inputs[2].known_bounds if len(inputs) > 2 else None
-        return _table_output(inputs[0], DYNAMIC if known is None else known.dimensions()[0])
+        count = DYNAMIC
+        if len(inputs) > 2:
+            known = inputs[2].known_bounds
+            count = DYNAMIC if known is None else known.dimensions()[0]
+        elif inputs[1].constant is not None:
+            segment = inputs[1].constant
+            count = as_dimension(int(segment[-1]) + 1 if segment.size else 0)
+        return _table_output(inputs[0], count)
 
     def evaluate(self, *inputs: Array) -> Array:
         data, segment = inputs[:2]
@@ -181,6 +191,9 @@ class GatherTree1(Operation):
         shape = inputs[0].shape.merge(inputs[1].shape)
         if shape is None:
             raise InferenceError(f"ids and parents must have one shape, but have {inputs[0].shape}, {inputs[1].shape}")
+        shape = ranked("the ids", shape, 3)
+        lengths = ranked("the lengths", inputs[2].shape, 1)[0]
+        shape = shape.replace(1, same_extent("the batch of ids and lengths", shape[1], lengths))
         return [TensorType(kind, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:

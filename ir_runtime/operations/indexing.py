@@ -39,15 +39,15 @@ class _Gather(Operation):
         if not data.shape.has_rank or not indices.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
         batch = self.batch(indices.shape.rank)
-        if known is None:
-            rank = data.shape.rank + indices.shape.rank - 1 - batch
-            return [TensorType(data.element_type, PartialShape.of_rank(rank))]
-        at = normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+        at = data.shape.rank - 1 if known is None else normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
         if not 0 <= batch <= min(at, indices.shape.rank):
             raise InferenceError(f"there cannot be {batch} batch dimensions before axis {at} of {data.shape}")
         shared = PartialShape(data.shape.dims[:batch]).merge(PartialShape(indices.shape.dims[:batch]))
         if shared is None:
             raise InferenceError(f"{data.shape} and {indices.shape} must share the first {batch} dimensions")
+        if known is None:
+            unknown = [DYNAMIC] * (data.shape.rank + indices.shape.rank - 1 - 2 * batch)
+            return [TensorType(data.element_type, PartialShape([*shared, *unknown]))]
         self._check_range(indices.constant, data.shape[at], at)
         dims = [*shared, *data.shape.dims[batch:at], *indices.shape.dims[batch:], *data.shape.dims[at + 1 :]]
         return [TensorType(data.element_type, PartialShape(dims))]

@@ -149,7 +149,7 @@ class Equation:
             dims, middle = self._labelled(term, shape)
             if middle is not None:
                 middles.append(middle)
-            for letter, extent in dims:
+            for letter, extent in self._own(term, dims).items():
                 extents[letter] = _common(extents.get(letter), extent, letter, self.text())
         middle = broadcast_all(middles)
         if "." in self.output and not middle.has_rank:
@@ -158,6 +158,16 @@ class Equation:
         for letter in self.output:
             dims_out.extend(middle.dims if letter == "." else [extents[letter]])
         return PartialShape(dims_out)
+
+    def _own(self, term: str, dims: Sequence[tuple[str, Dimension]]) -> dict[str, Dimension]:
+        """The extent of each letter of an input; those of one that stands there twice must be equal."""
+        found: dict[str, Dimension] = {}
+        for letter, extent in dims:
+            merged = extent.merge(found.get(letter, DYNAMIC))
+            if merged is None:
+                raise InferenceError(f"'{letter}' of '{term}' is both {found[letter]} and {extent}")
+            found[letter] = merged
+        return found
 
     def _labelled(self, term: str, shape: PartialShape) -> tuple[list[tuple[str, Dimension]], PartialShape | None]:
         """(letter, extent) pairs, and the dimensions under the ellipsis."""
@@ -174,14 +184,12 @@ class Equation:
 
 
 def _common(known: Dimension | None, extent: Dimension, letter: str, shown: str) -> Dimension:
-    if known is None or known == Dimension(1, 1):
+    if known is None:
         return extent
-    if extent == Dimension(1, 1):
-        return known
-    merged = known.merge(extent)
-    if merged is None:
-        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {extent} in another")
-    return merged
+    try:
+        return broadcast(PartialShape([known]), PartialShape([extent]))[0]
+    except InferenceError:
+        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {extent} in another") from None
 
 
 @operation("Einsum", opset=7)

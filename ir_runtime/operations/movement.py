@@ -13,7 +13,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis, quotient
 
 from .elementwise import merge_types
 
@@ -48,6 +48,7 @@ class Reshape1(Operation):
             return [TensorType(kind, shape)]
         dims: list[Dimension | None] = []
         kept: set[int] = set()
+        perhaps_kept = False
         pairs = zip(bounds.lower.reshape(-1).tolist(), bounds.upper.reshape(-1).tolist())
         for index, (low, high) in enumerate(pairs):
             if low == high == -1:
@@ -61,38 +62,43 @@ class Reshape1(Operation):
                     raise InferenceError(f"extent {index} is to be kept, but data has the shape {data.shape}")
                 dims.append(data.shape[index] if data.shape.has_rank else DYNAMIC)
                 kept.add(index)
-            elif low == high:
-                dims.append(Dimension(low, low))
+            elif low < 0:
+                perhaps_kept = perhaps_kept or (self.special_zero and high >= 0)
+                # It might be -1, and take what is left.
+                dims.append(DYNAMIC)
+            elif low == 0 and self.special_zero:
+                perhaps_kept = True
+                kept_extent = data.shape[index] if data.shape.has_rank and index < data.shape.rank else DYNAMIC
+                dims.append(Dimension(low, high).union(kept_extent))
             else:
-                # An unknown extent might be 0 or -1, and mean more than it says.
-                dims.append(Dimension(low, high) if low > 0 else DYNAMIC)
+                dims.append(Dimension(low, high))
+        if perhaps_kept and None in dims and data.shape.element_count().low == 0:
+            # Of data without elements what is left depends on which empty dimension is kept.
+            dims = [DYNAMIC if extent is None else extent for extent in dims]
         return [TensorType(kind, self._fill(data.shape, dims, kept))]
 
     @staticmethod
     def _fill(source: PartialShape, dims: list[Dimension | None], kept: set[int]) -> PartialShape:
         """The output shape, with -1 (None in ``dims``) worked out from what is not ``kept`` anyway."""
-        before = [d for i, d in enumerate(source) if i not in kept] if source.has_rank else [DYNAMIC]
-        after = [d for i, d in enumerate(dims) if d is not None and i not in kept]
-        if not all(d.is_static for d in [*before, *after]):
-            return PartialShape(dims)
-        have, wanted = math.prod(d.value for d in before), math.prod(d.value for d in after)
-        if None in dims and wanted and have % wanted == 0:
-            return PartialShape([have // wanted if extent is None else extent for extent in dims])
-        if None in dims and wanted == have == 0:
-            return PartialShape([0 if extent is None else extent for extent in dims])
-        if None in dims or have != wanted:
+        have = PartialShape([d for i, d in enumerate(source) if i not in kept] if source.has_rank else None)
+        wanted = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept])
+        rest = quotient(have.element_count(), wanted.element_count())
+        fits = have.element_count().merge(wanted.element_count()) if None not in dims else rest
+        if fits is None:
             shown = ",".join("-1" if d is None else str(d) for d in dims)
             raise InferenceError(f"the elements of {source} do not fit into [{shown}]")
-        return PartialShape(dims)
+        return PartialShape([rest if extent is None else extent for extent in dims])
 
     def evaluate(self, *inputs: Array) -> Array:
         data, target = inputs
-        shape = target.reshape(-1).tolist()
-        if self.special_zero:
-            shape = [data.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)]
+        wanted: list[int] = target.reshape(-1).tolist()
+        kept = {i for i, extent in enumerate(wanted) if extent == 0} if self.special_zero else set()
+        shape = [data.shape[i] if i in kept else extent for i, extent in enumerate(wanted)]
         if -1 in shape and data.size == 0:
-            rest = int(np.prod([extent for extent in shape if extent != -1]))
-            shape = [(0 if rest == 0 else data.size // rest) if extent == -1 else extent for extent in shape]
+            # What is kept says nothing of what is left, even if it is empty.
+            rest = math.prod(extent for i, extent in enumerate(wanted) if extent != -1 and i not in kept)
+            have = math.prod(extent for i, extent in enumerate(data.shape) if i not in kept)
+            shape[shape.index(-1)] = have // rest if rest else 0
         return data.reshape(shape)
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
@@ -169,10 +175,10 @@ class Squeeze15(Squeeze1):
     allow_axis_skip: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        if not self.allow_axis_skip:
+        if not self.allow_axis_skip or len(inputs) < 2:
             return super().infer(inputs)
         data = inputs[0]
-        axes = inputs[1].constant if len(inputs) > 1 else None
+        axes = inputs[1].constant
         if axes is None or not data.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
         named = [i for i in normalize_axes(np.atleast_1d(axes).tolist(), data.shape.rank) if data.shape[i].contains(1)]

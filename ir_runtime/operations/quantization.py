@@ -13,7 +13,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, enum, integer, operation, type_of_elements
-from ir_runtime.shapes import broadcast
+from ir_runtime.shapes import broadcast_to
 
 from .elementwise import broadcast_shapes, merge_types
 
@@ -71,11 +71,12 @@ class FakeConvert13(Operation):
         kind = merge_types(inputs)
         shape = inputs[0].shape
         for value in inputs[1:]:
-            wide = broadcast(shape, value.shape)
-            if shape.has_rank and wide.has_rank and wide.merge(shape) is None:
+            fitted = broadcast_to(shape, value.shape)
+            if fitted is None:
                 raise InferenceError(
                     f"scale and shift must not be larger than the data {shape}, but one is {value.shape}"
                 )
+            shape = fitted
         return [TensorType(kind, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -55,8 +55,10 @@ class ReverseSequence1(_SameShape):
         if data.shape.has_rank:
             batch = data.shape[normalize_axis(self.batch_axis, data.shape.rank, "batch_axis")]
             normalize_axis(self.seq_axis, data.shape.rank, "seq_axis")
-            if batch.merge(lengths.shape.element_count()) is None:
+            merged = batch.merge(lengths.shape.element_count())
+            if merged is None:
                 raise InferenceError(f"{lengths.shape} lengths are given for {batch} sequences")
+            return [TensorType(data.element_type, data.shape.replace(self.batch_axis, merged))]
         return super().infer(inputs)
 
     def evaluate(self, *inputs: Array) -> Array:

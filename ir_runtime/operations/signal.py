@@ -13,7 +13,8 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, normalize_axes
+from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
+from ir_runtime.windows import Window
 
 from .detection import ranked
 from .elementwise import merge_types
@@ -66,7 +67,9 @@ class _Fourier(Operation):
             shape = PartialShape(shape.dims[:-1])
         known = axes.constant
         if known is None:
-            dims = list(PartialShape.of_rank(shape.rank))
+            # Whatever the axes are, without lengths all signals stay as long as they are.
+            same = len(inputs) < 3 and self.complex_in and self.complex_out
+            dims = list(shape if same else PartialShape.of_rank(shape.rank))
         else:
             dims = self._transformed(shape, normalize_axes(known.reshape(-1).tolist(), shape.rank), inputs[2:])
         return [TensorType(data.element_type, PartialShape([*dims, 2] if self.complex_out else dims))]
@@ -100,7 +103,7 @@ class _Fourier(Operation):
 
 
 def _halved(length: Dimension) -> Dimension:
-    return Dimension(length.low // 2 + 1, length.high if length == DYNAMIC else length.high // 2 + 1)
+    return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
 
 
 @operation("DFT", opset=7)
@@ -136,8 +139,8 @@ class IRDFT9(_Fourier):
     complex_out = False
 
     def natural(self, extent: Dimension) -> Dimension:
-        most = extent.high if extent == DYNAMIC else 2 * max(extent.high - 1, 0)
-        return Dimension(2 * max(extent.low - 1, 0), max(most, 0))
+        most = INFINITY if extent.high == INFINITY else 2 * max(extent.high - 1, 0)
+        return Dimension(2 * max(extent.low - 1, 0), most)
 
 
 @operation("STFT", opset=15)
@@ -164,9 +167,10 @@ class STFT15(Operation):
             length = int(size.constant.reshape(-1)[0])
             self._check(window.shape.element_count().low, length, 1)
             bins = Dimension(length // 2 + 1, length // 2 + 1)
-            if step.constant is not None and signal.shape[-1].is_static:
-                count = self._frames(signal.shape[-1].value, length, int(step.constant.reshape(-1)[0]))
-                frames = Dimension(count, count)
+            if step.constant is not None:
+                every = int(step.constant.reshape(-1)[0])
+                self._check(0, length, every)
+                frames = Window(length, every, 1, 0, 0).count_dimension(signal.shape[-1])
         last = [bins, frames] if self.transpose_frames else [frames, bins]
         return [TensorType(kind, PartialShape([*signal.shape.dims[:-1], *last, 2]))]
 
@@ -177,17 +181,11 @@ class STFT15(Operation):
                 f"a window of {window} elements, frames of {size} and steps of {step} do not make a transform"
             )
 
-    def _frames(self, length: int, size: int, step: int) -> int:
-        self._check(0, size, step)
-        if length < size:
-            raise InferenceError(f"a signal of {length} elements is shorter than its frames of {size}")
-        return (length - size) // step + 1
-
     def evaluate(self, *inputs: Array) -> Array:
         signal, window, *numbers = inputs
         size, step = (int(number.reshape(-1)[0]) for number in numbers)
         self._check(len(window), size, step)
-        count = self._frames(signal.shape[-1], size, step)
+        count = Window(size, step, 1, 0, 0).count(signal.shape[-1])
         before = (size - len(window)) // 2
         kind = np.result_type(signal.dtype, np.float32)
         whole = np.pad(window.astype(kind), (before, size - len(window) - before))
@@ -245,7 +243,7 @@ class ISTFT16(Operation):
             )
 
     def _natural(self, frames: Dimension, size: int, step: int) -> Dimension:
-        last = Dimension(max(frames.low - 1, 0), frames.high if frames == DYNAMIC else max(frames.high - 1, 0))
+        last = Dimension(max(frames.low - 1, 0), INFINITY if frames.high == INFINITY else max(frames.high - 1, 0))
         # An odd frame has one element more behind its middle than before it.
         return last * step + (size % 2 if self.center else size)
 

@@ -5,7 +5,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +19,13 @@ from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normal
 from .elementwise import merge_types
 
 _FAR = 2**31 - 1
-"""A stop at or beyond it, or at or before its negative, stands for the end that is not named."""
+"""A start or stop at or beyond it, or at or before its negative, stands for an end that is not named."""
+
+_ENDLESS = 1 << 80
+"""Stands for an extent without an upper bound where the most is looked for: no count of it is a known number."""
+
+_BEYOND = 1 << 90
+"""A position out of range of all extents, :data:`_ENDLESS` too."""
 
 Interval = tuple[int, int]
 
@@ -33,35 +39,51 @@ def sliced_extent(extent: Dimension, start: Interval, stop: Interval, step: int)
     """How many elements ``start:stop:step`` takes, where start and stop lie in the given intervals.
 
     Negative positions count from the end, those out of range are moved to the nearest end, as in Python.
+    A start or stop beyond 2^31 - 2 on either side is taken for the end of the dimension when the most is
+    looked for, as exporters write open ends with the greatest number of 32 or of 64 bits.
     """
-    if extent.is_static and start[0] == start[1] and stop[0] == stop[1]:
-        count = len(range(*slice(start[0], stop[0], step).indices(extent.low)))
-        return Dimension(count, count)
-    most = INFINITY if extent.high == INFINITY else -(-extent.high // abs(step))
-    behind = [ends[1] < 0 for ends in (start, stop)]
-    if any(ends[0] < 0 <= ends[1] for ends in (start, stop)):
-        return Dimension(0, most)
-    far = stop[1] <= -_FAR if step < 0 else stop[0] >= _FAR
-    backwards = behind[0] and not behind[1] if step > 0 else behind[1] and not behind[0]
-    if backwards and not far:
-        # The longer the dimension, the fewer elements; neither end of the interval is the extreme.
-        return Dimension(0, most)
-    # Otherwise the count is monotone in each of the three, so the corners hold the extremes.
-    counts = [_count(n, a, b, step) for n, a, b in itertools.product((extent.low, extent.high), start, stop)]
-    return Dimension(min(counts), max(counts))
+    counts: list[Dimension] = []
+    for low_start, high_start in _halves(start):
+        for low_stop, high_stop in _halves(stop):
+            # With each sign a position rises with what names it, so the ends of the intervals decide.
+            first, last = (low_start, high_stop) if step > 0 else (high_start, low_stop)
+            endless = _ENDLESS if extent.high == INFINITY else extent.high
+            most = max(_distances(extent.low, endless, _opened(first, step < 0), _opened(last, step > 0), step))
+            first, last = (high_start, low_stop) if step > 0 else (low_start, high_stop)
+            least = min(_distances(extent.low, extent.high, first, last, step))
+            counts.append(Dimension(_steps(least, step), _steps(most, step)))
+    return functools.reduce(Dimension.union, counts)
 
 
-def _count(extent: int, start: int, stop: int, step: int) -> int:
-    if extent < INFINITY:
-        return len(range(*slice(start, stop, step).indices(extent)))
-    # An unbounded dimension: positions counted from the end are unbounded as well.
-    first = start if start >= 0 else INFINITY
-    last = stop if stop >= 0 else (INFINITY if stop > -_FAR else -1)
-    if start < 0 and stop < 0 and stop > -_FAR:
-        first, last = start, stop
-    if INFINITY in (first, last) or (step < 0 and start >= _FAR) or (step > 0 and stop >= _FAR):
-        return INFINITY if (last > first) == (step > 0) else 0
-    return len(range(first, last, step))
+def _halves(ends: Interval) -> list[Interval]:
+    """An interval of positions without a change of sign: the part counted from the end, and the other."""
+    low, high = ends
+    return [part for part in ((low, min(high, -1)), (max(low, 0), high)) if part[0] <= part[1]]
+
+
+def _opened(position: int, upwards: bool) -> int:
+    """A position that stands for an end that is not named on that side, moved beyond all extents."""
+    if upwards:
+        return _BEYOND if position >= _FAR else position
+    return -_BEYOND if position <= -_FAR else position
+
+
+def _distances(low: int, high: int, start: int, stop: int, step: int) -> list[int]:
+    """Among them the least and the greatest distance from start to stop, for extents from low to high."""
+    # The distance is linear in the extent between the extents at which a position comes into range.
+    bends = [turn for end in (start, stop) for turn in (abs(end), abs(end + 1))]
+    extents = [low, high, *[turn for turn in bends if low < turn < high]]
+    return [_distance(extent, start, stop, step) for extent in extents]
+
+
+def _distance(extent: int, start: int, stop: int, step: int) -> int:
+    least, most = (0, extent) if step > 0 else (-1, extent - 1)
+    first, last = (min(max(end + extent if end < 0 else end, least), most) for end in (start, stop))
+    return max(0, last - first if step > 0 else first - last)
+
+
+def _steps(distance: int, step: int) -> int:
+    return INFINITY if distance >= INFINITY else -(-distance // abs(step))
 
 
 def _checked_step(step: int) -> int:
@@ -160,9 +182,13 @@ class SliceScatter15(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, updates = inputs[:2]
         part = _sliced_shape(data.shape, inputs[2:5], inputs[5] if len(inputs) > 5 else None)
-        if part.merge(updates.shape) is None:
+        part_of_updates = part.merge(updates.shape)
+        if part_of_updates is None:
             raise InferenceError(f"the updates must have the shape {part}, but have {updates.shape}")
-        return [TensorType(merge_types([data, updates]), data.shape)]
+        # The updates have as many dimensions as the data.
+        ranked = part_of_updates.has_rank and not data.shape.has_rank
+        shape = PartialShape.of_rank(part_of_updates.rank) if ranked else data.shape
+        return [TensorType(merge_types([data, updates]), shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, updates = inputs[:2]

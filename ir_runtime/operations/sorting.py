@@ -5,6 +5,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -154,7 +155,7 @@ def _distinct(extent: Dimension) -> Dimension:
 
 def _groups(slices: Array) -> tuple[Array, Array, Array]:
     """Equal slices along dimension 0, in ascending order: the first of each, each slice's group, sizes."""
-    rows = slices.reshape(len(slices), -1)
+    rows = slices.reshape(len(slices), math.prod(slices.shape[1:]))
     keys = rows.T[::-1] if rows.shape[1] else np.zeros((1, len(rows)))
     if keys.dtype.kind not in "iufbO":
         keys = keys.astype(np.float32)
@@ -187,7 +188,10 @@ class SearchSorted15(Operation):
             lead = PartialShape(ordered.shape.dims[:-1])
             if values.shape.rank == 0 or lead.merge(PartialShape(values.shape.dims[:-1])) is None:
                 raise InferenceError(f"{ordered.shape} and {values.shape} must agree but for the last dimension")
-        return [TensorType(self.output_type, values.shape)]
+        shape = values.shape
+        if ordered.shape.has_rank and ordered.shape.rank > 1:
+            shape = shape.merge(ordered.shape.replace(-1, None)) or shape
+        return [TensorType(self.output_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         ordered, values = inputs

@@ -14,6 +14,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, integer, integers, operation, reals
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
 
+from .blocks import divided
 from .detection import ranked
 
 
@@ -93,7 +94,7 @@ class ReorgYolo2(Operation):
         for extent, divisor in zip(data.dims[1:], (step * step, step, step)):
             if extent.is_static and extent.value % divisor:
                 raise InferenceError(f"data of the shape {data} cannot be divided by strides of {step}")
-        spatial = [Dimension(d.low // step, d.high // step) if d.is_static else Dimension() for d in data.dims[2:]]
+        spatial = [divided(extent, step, f"dimension {axis}") for axis, extent in enumerate(data.dims[2:], 2)]
         return [TensorType(inputs[0].element_type, PartialShape([data[0], data[1] * (step * step), *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -85,7 +85,7 @@ def test_shapes_of_unknown_extents() -> None:
     op = find_operation("Convolution", 1)(strides=[2, 1], pads_begin=[1, 1], pads_end=[1, 1])
     data = TensorType(f32, PartialShape.parse("?,3,10..20,?"))
     weights = TensorType(f32, PartialShape.parse("8,3,3,3"))
-    assert op.infer([data, weights])[0].shape == PartialShape.parse("?,8,5..10,0..")
-    assert op.infer([TensorType(f32, PartialShape.dynamic()), weights])[0].shape == PartialShape.parse("?,8,?,?")
+    assert op.infer([data, weights])[0].shape == PartialShape.parse("?,8,5..10,1..")
+    assert op.infer([TensorType(f32, PartialShape.dynamic()), weights])[0].shape == PartialShape.parse("?,8,1..,1..")
     with pytest.raises(InferenceError, match="have 4"):
         op.infer([TensorType(f32, PartialShape.parse("1,4,9,9")), weights])

@@ -18,6 +18,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Model
 from ir_runtime.operation import Bounds, TensorType
 from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
@@ -200,7 +201,7 @@ def tensor_type(kind: str, *dims: int | None) -> TensorType:
         (ir.Add1(), [tensor_type("f32", 2), tensor_type("i32", 2)], "one element type"),
         (ir.Add1(), [tensor_type("f32", 2), tensor_type("f32", 3)], "cannot be broadcast"),
         (ir.Add1(auto_broadcast="none"), [tensor_type("f32", 2), tensor_type("f32", 1)], "must be equal"),
-        (ir.Add1(auto_broadcast="pdpd"), [tensor_type("f32", 2, 3), tensor_type("f32", 3)], "cannot be broadcast"),
+        (ir.Add1(auto_broadcast="pdpd"), [tensor_type("f32", 2, 3), tensor_type("f32", 3)], "does not fit the first"),
         (ir.LogicalAnd1(), [tensor_type("f32", 2), tensor_type("f32", 2)], "must be boolean"),
         (ir.BitwiseAnd13(), [tensor_type("f32", 2), tensor_type("f32", 2)], "must be integers or booleans"),
         (ir.Select1(), [tensor_type("f32", 2), tensor_type("f32", 2), tensor_type("f32", 2)], "must be boolean"),
@@ -229,6 +230,12 @@ def number(*values: int) -> TensorType:
     )
 
 
+def constant(kind: str, *values: int) -> TensorType:
+    element_type = element_types.element_type(kind)
+    array = np.array(values, element_type.dtype)
+    return TensorType(element_type, PartialShape([len(values)]), tensor=Tensor.from_array(array))
+
+
 ENDLESS = 2**63 - 1
 
 
@@ -242,7 +249,15 @@ ENDLESS = 2**63 - 1
         (ir.Multiply1(), interval((-1, 5)), interval((-3, 2)), [(-15, 10)]),
         (ir.Divide1(), interval((3, 9)), number(2), [(1, 4)]),
         (ir.Divide1(), interval((0, ENDLESS)), number(2), [(0, ENDLESS)]),
-        (ir.Divide1(), interval((-3, 9)), number(2), None),
+        (ir.Divide1(), interval((-3, 9), (-5, ENDLESS)), number(2, 3), [(-2, 4), (-2, ENDLESS)]),
+        (ir.Divide1(m_pythondiv=False), interval((-3, 9)), number(2), [(-1, 4)]),
+        (ir.Divide1(), number(9), interval((-2, 3)), None),
+        (ir.Add1(), interval((-ENDLESS - 1, ENDLESS)), number(5), [(-ENDLESS - 1, ENDLESS)]),
+        (ir.Add1(), number(ENDLESS), number(1), None),
+        (ir.Subtract1(), number(-ENDLESS), number(2), None),
+        (ir.Add1(), number(ENDLESS - 3), number(2), [(ENDLESS - 1, ENDLESS - 1)]),
+        (ir.Multiply1(), interval((2**40, 2**41)), number(2**21), [(2**61, 2**62)]),
+        (ir.Multiply1(), interval((2**40, 2**42)), number(2**21), None),
         (ir.BitwiseRightShift15(), interval((3, 9)), number(1), [(1, 4)]),
         (ir.Maximum1(), interval((0, 9)), number(2), [(2, 9)]),
         (ir.Minimum1(), interval((0, ENDLESS)), number(2), [(0, 2)]),
@@ -255,6 +270,38 @@ def test_bounds(op: Any, a: TensorType, b: TensorType, expected: list[tuple[int,
         assert found is None
         return
     assert list(zip(found.lower.tolist(), found.upper.tolist())) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "target", "expected"),
+    [
+        ("i64", [3, -4], "i32", [3, -4]),
+        ("i64", [3, -4], "u32", None),
+        ("i64", [2**31], "i32", None),
+        ("i64", [2**31], "u32", [2**31]),
+        ("u64", [2**63], "i64", None),
+        ("i32", [-1], "u64", None),
+        ("u8", [200], "i64", [200]),
+        ("i64", [3], "i8", None),
+    ],
+)
+def test_bounds_of_conversions(kind: str, values: list[int], target: str, expected: list[int] | None) -> None:
+    found = ir.Convert1(destination_type=target).infer_bounds([constant(kind, *values)])
+    assert (None if found is None else found.lower.tolist()) == expected
+    assert found is None or found.is_exact
+
+
+def test_bounds_of_scalars_that_were_picked() -> None:
+    picked = Gather8().infer_bounds([interval((1, 5), (2, ENDLESS)), constant("i64", 1), number(0)])
+    assert picked is not None
+    scalar = TensorType(element_types.i64, PartialShape(()), bounds=Bounds(picked.lower[0], picked.upper[0]))
+    found = ir.Multiply1().infer_bounds([scalar, scalar])
+    assert found is not None
+    assert (found.lower.tolist(), found.upper.tolist()) == (4, ENDLESS)
+
+
+def test_numbers_beyond_int64_have_no_bounds() -> None:
+    assert constant("u64", 2**64 - 1, 3).known_bounds is None
 
 
 def test_bounds_of_what_may_wrap() -> None:

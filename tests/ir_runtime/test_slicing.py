@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from openvino import opset16 as ov
 
-from ir_runtime.operations.slicing import sliced_extent
-from ir_runtime.shapes import INFINITY, Dimension
+from ir_runtime.element_types import f32, i64
+from ir_runtime.operation import TensorType
+from ir_runtime.operations.slicing import Slice8, StridedSlice1, sliced_extent
+from ir_runtime.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.tensor import Tensor
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
@@ -84,3 +89,57 @@ def test_extents_of_slices_hold_every_possible_outcome(
         for first in range(start[0], start[1] + 1):
             for last in range(stop[0], stop[1] + 1):
                 assert found.contains(len(range(size)[first:last:step])), (size, first, last)
+
+
+def _intervals(ends: Sequence[int]) -> list[tuple[int, int]]:
+    return [(low, high) for low in ends for high in ends if low <= high]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2, -5])
+def test_extents_of_slices_are_the_least_and_the_greatest_outcome(step: int) -> None:
+    positions = range(-9, 10)
+    # What Python itself takes, by extent, start and stop; 40 elements are as good as an open dimension.
+    sizes = range(41)
+    taken = np.array([[[len(range(n)[a:b:step]) for b in positions] for a in positions] for n in sizes])
+    for low, high in [*_intervals((0, 1, 3, 6)), (0, INFINITY), (2, INFINITY), (7, INFINITY)]:
+        of_extents = taken[low : min(high, 40) + 1]
+        for start, stop in itertools.product(_intervals((-9, -3, -1, 0, 2, 9)), repeat=2):
+            outcomes = of_extents[:, start[0] + 9 : start[1] + 10, stop[0] + 9 : stop[1] + 10]
+            found = sliced_extent(Dimension(low, high), start, stop, step)
+            grows = high == INFINITY and outcomes[-1].max() > outcomes[-10].max()
+            wanted = Dimension(int(outcomes.min()), INFINITY if grows else int(outcomes.max()))
+            assert found == wanted, (Dimension(low, high), start, stop)
+
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("extent", "start", "stop", "step", "wanted"),
+    [
+        ((0, INFINITY), -1, INT32, 1, (0, 1)),
+        ((0, INFINITY), -1, INT64, 1, (0, 1)),
+        ((3, INFINITY), -1, INT64, 1, (1, 1)),
+        ((2, INFINITY), -7, INT64, 2, (1, 4)),
+        ((0, INFINITY), 0, INT32, 1, (0, INFINITY)),
+        ((5, INFINITY), 2, INT64, 3, (1, INFINITY)),
+        ((0, INFINITY), -INT64, -1, 1, (0, INFINITY)),
+        ((4, INFINITY), -INT32, 2, 1, (0, 2)),
+        ((4, INFINITY), -1, -INT32, -1, (4, INFINITY)),
+        ((4, INFINITY), INT64, -INT64 - 1, -2, (2, INFINITY)),
+        ((0, INFINITY), 3, -INT64, -1, (0, 4)),
+        ((0, INFINITY), INT64, -4, -1, (0, 3)),
+        ((9, 12), INT32, -4, -1, (3, 3)),
+    ],
+)
+def test_far_ends_of_slices_are_open(
+    extent: tuple[int, int], start: int, stop: int, step: int, wanted: tuple[int, int]
+) -> None:
+    assert sliced_extent(Dimension(*extent), (start, start), (stop, stop), step) == Dimension(*wanted)
+
+
+def test_the_last_elements_of_an_open_dimension() -> None:
+    x = TensorType(f32, PartialShape([None, 4]))
+    start, stop, step = (TensorType(i64, PartialShape([1]), Tensor.from_array(np.array([n]))) for n in (-2, INT64, 1))
+    for op in (Slice8(), StridedSlice1(), StridedSlice1(end_mask=(1,))):
+        assert op.infer([x, start, stop, step])[0].shape == PartialShape([Dimension(0, 2), 4])

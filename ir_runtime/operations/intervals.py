@@ -1,0 +1,44 @@
+"""Arithmetic on bounds of whole numbers, in Python's integers, which cannot wrap. No operation stands here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.operation import Bounds
+from ir_runtime.shapes import INFINITY
+
+_ENDLESS = 1 << 200
+"""Stands for an end that bounds do not have: no product or quotient of such ends comes near a known number."""
+
+_KNOWN = 1 << 100
+"""Ends from here on come from :data:`_ENDLESS`."""
+
+
+def ends_of(bounds: Bounds) -> tuple[Array, Array]:
+    """Lower and upper bound as Python's integers, which cannot wrap."""
+    exact = bounds.lower == bounds.upper
+    lower = np.where(~exact & (bounds.lower == -INFINITY - 1), -_ENDLESS, bounds.lower.astype(np.object_))
+    return lower, np.where(~exact & (bounds.upper == INFINITY), _ENDLESS, bounds.upper.astype(np.object_))
+
+
+def held(low: Array, high: Array, kind: ElementType) -> Bounds | None:
+    """Bounds of these ends (Python's integers); None where a value of the type might have wrapped.
+
+    Where there is no end the value is an extent or was computed from one, which is taken to be far from
+    the limits of its type, or it is not known at all.
+    """
+    if not kind.is_integral or kind.bits < 32:
+        return None
+    limits = np.iinfo(kind.dtype)
+    least, greatest = max(int(limits.min), -INFINITY - 1), min(int(limits.max), INFINITY)
+    lower, upper = [], []
+    for a, b in zip(low.reshape(-1).tolist(), high.reshape(-1).tolist()):
+        below, above = a <= -_KNOWN and limits.min < 0, b >= _KNOWN
+        if not (below or least <= a <= greatest) or not (above or least <= b <= greatest):
+            return None
+        if (above and a > greatest // 2) or (below and b < least // 2):
+            return None
+        lower.append(-INFINITY - 1 if below else a)
+        upper.append(INFINITY if above else b)
+    return Bounds(np.array(lower, np.int64).reshape(low.shape), np.array(upper, np.int64).reshape(low.shape))
