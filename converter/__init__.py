@@ -38,7 +38,10 @@ __all__ = [
 _MODULES = {
     "converter.conversion": ("convert_model", "save_model"),
     "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Tolerance", "verify"),
-    "converter.errors": ("ConversionError", "InvalidModelError", "UnsupportedModelError", "VerificationError"),
+    "converter.errors": (
+        *("ConversionError", "InternalError", "InvalidModelError"),
+        *("UnsupportedModelError", "VerificationError"),
+    ),
     "converter.operators": ("onnx_op",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -114,6 +114,11 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
 )
 @click.option("--output", "outputs", multiple=True, metavar="NAMES", help='Tensors to return: "a,b"; can be repeated.')
 @click.option("--batch", type=click.IntRange(min=1), help="The first dimension of every input.")
+@click.option(
+    "--static",
+    is_flag=True,
+    help="Decide now what follows from the inputs' shapes: smallest, but for these shapes alone.",
+)
 @click.option("--extension", "extensions", multiple=True, type=_INPUT_FILE, help="Python file with operators.")
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
 @click.option("--inputs", type=_INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
@@ -128,6 +133,7 @@ def convert(
     input_text: str,
     outputs: tuple[str, ...],
     batch: int | None,
+    static: bool,
     extensions: tuple[Path, ...],
     check: bool,
     inputs: Path | None,
@@ -145,6 +151,7 @@ def convert(
     """
     from converter.conversion import convert_model, save_model
     from converter.options import parse_inputs
+    from ir_runtime.xml_writer import check_target
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
@@ -160,7 +167,9 @@ def convert(
     state.say(f"Converting {model}")
     shapes, frozen = parse_inputs(input_text)
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
-    converted = convert_model(model, input=shapes, freeze=frozen, output=kept, batch=batch, extensions=extensions)
+    converted = convert_model(
+        model, input=shapes, freeze=frozen, output=kept, batch=batch, extensions=extensions, static=static
+    )
     save_model(converted, target, compress_to_fp16=compress_to_fp16)
     report = None
     if check:
