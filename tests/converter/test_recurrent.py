@@ -198,6 +198,20 @@ def test_weights_given_at_execution(op_type: str, peepholes: bool) -> None:
 
 
 @pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("lengths", [None, [4, 2, 3]])
+def test_no_extent_is_known(op_type: str, direction: str, biases: bool, given: bool, lengths: list[int] | None) -> None:
+    model, feeds = network(op_type, direction=direction, biases=biases, given=given, initial=True, lengths=lengths)
+    for value in model.graph.input:
+        for axis, extent in enumerate(value.type.tensor_type.shape.dim):
+            extent.Clear()
+            extent.dim_param = f"{value.name}{axis}"
+    check_node(model, feeds, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 @pytest.mark.parametrize("spelled_out", [False, True])
 def test_types(op_type: str, dtype: Any, spelled_out: bool) -> None:
