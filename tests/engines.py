@@ -68,6 +68,17 @@ def node_model(
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
+def opened(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with every extent of its inputs open."""
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    for value in other.graph.input:
+        for axis, extent in enumerate(value.type.tensor_type.shape.dim):
+            extent.Clear()
+            extent.dim_param = f"{value.name}_{axis}"
+    return other
+
+
 def converted(model: onnx.ModelProto | str) -> tuple[bytes, bytes]:
     """The IR as it would stand on disk, after a round trip through the reader that must not change it."""
     written = ir_runtime.model_to_bytes(converter.convert_model(model))

@@ -11,7 +11,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import converter
-from tests.engines import check_node, node_model
+from tests.engines import check_node, node_model, opened
 
 R = np.random.default_rng(31)
 
@@ -134,6 +134,14 @@ def test_attention_gives_the_numbers_of_onnxruntime(
     check_node(model, feeds)
 
 
+@pytest.mark.parametrize(("opset", "inputs", "attributes", "more"), ROWS)
+def test_attention_of_open_extents(
+    opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: dict[str, Any]
+) -> None:
+    model, feeds = made(opset, inputs, attributes, more)
+    check_node(opened(model), feeds)
+
+
 @pytest.mark.parametrize(("opset", "inputs", "attributes", "more"), BY_REFERENCE)
 def test_attention_gives_the_numbers_of_the_specification(
     opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: dict[str, Any]
@@ -199,6 +207,7 @@ def test_rotary_embeddings_give_the_numbers_of_onnxruntime(
 ) -> None:
     model, feeds = made(opset, inputs, attributes, more, "RotaryEmbedding")
     check_node(model, feeds)
+    check_node(opened(model), feeds)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, run_onnxruntime
+from tests.engines import check_node, node_model, opened, run_onnxruntime
 
 R = np.random.default_rng(11)
 
@@ -112,6 +112,7 @@ def test_attention_gives_the_numbers_of_onnxruntime(
     order = [name if value is not None else "" for name, value in inputs.items()]
     model = node_model(op_type, feeds, attributes=attributes, order=order, domain="com.microsoft", opset=1, **more)
     check_node(model, feeds)
+    check_node(opened(model), feeds)
 
 
 @pytest.mark.parametrize("op_type", ["Attention", "MultiHeadAttention"])

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, run_onnxruntime
+from tests.engines import check_node, node_model, opened, run_onnxruntime
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 2
@@ -195,6 +195,16 @@ def test_activations_that_differ_between_directions() -> None:
 @pytest.mark.parametrize("peepholes", [False, True])
 def test_weights_given_at_execution(op_type: str, peepholes: bool) -> None:
     check(op_type, given=True, peepholes=peepholes and op_type == "LSTM")
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("lengths", [None, [4, 2, 3]])
+def test_no_extent_is_known(op_type: str, direction: str, biases: bool, given: bool, lengths: list[int] | None) -> None:
+    model, feeds = network(op_type, direction=direction, biases=biases, given=given, initial=True, lengths=lengths)
+    check_node(opened(model), feeds, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])

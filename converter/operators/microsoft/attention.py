@@ -235,10 +235,8 @@ def _queries_keys_values(
     ready = ctx.rank(key, "key") == 4
     parts = [query, key, value]
     if bias is not None:
-        widths = [query.shape[2], query.shape[2]]
-        if not all(width.is_static for width in widths):
-            raise ctx.unsupported("a bias needs a known extent of the queries, to be split")
-        lengths = ctx.constant([widths[0].value, widths[0].value, -1])
+        width = extent(ctx, query, 2)
+        lengths = joined(ctx, [width, width, ctx.constant(-1)])
         biases = ctx.emit_all(slicing.VariadicSplit1(), bias, ctx.constant(0), lengths)
         # Keys that are ready have their bias already.
         parts = [part if ready and i else add(ctx, part, biases[i]) for i, part in enumerate(parts)]

@@ -50,7 +50,7 @@ def attended(ctx: Context, q: Output, k: Output, v: Output, scores: Scores) -> O
     if scores.mask is not None or scores.scale or scores.sink is not None:
         inputs.append(ctx.like(0, q) if scores.mask is None else scores.mask)
     if scores.scale or scores.sink is not None:
-        inputs.append(ctx.like(scores.scale or _usual_scale(ctx, q), q))
+        inputs.append(_scale(ctx, scores.scale, q))
     if scores.sink is not None:
         inputs.append(reshape(ctx, scores.sink, [1, -1, 1, 1]))
     return ctx.emit(fused.ScaledDotProductAttention13(causal=scores.causal), *inputs)
@@ -59,15 +59,18 @@ def attended(ctx: Context, q: Output, k: Output, v: Output, scores: Scores) -> O
 # --- the steps one by one, for what the one layer cannot say ---
 
 
-def _usual_scale(ctx: Context, q: Output) -> float:
-    if not q.shape[3].is_static:
-        raise ctx.unsupported("the size of a head must be known while converting, but is not")
-    return 1 / math.sqrt(q.shape[3].value)
+def _scale(ctx: Context, given: float | None, q: Output) -> Output:
+    """What the products of queries and keys are multiplied with: as given, or 1 / sqrt(h)."""
+    if given or q.shape[3].is_static:
+        return ctx.like(given or 1 / math.sqrt(q.shape[3].value), q)
+    wide = q.element_type if q.element_type is element_types.f64 else element_types.f32
+    root = ctx.emit(elementwise.Sqrt1(), in_type(ctx, extent(ctx, q, 3), wide))
+    return in_type(ctx, ctx.emit(elementwise.Divide1(), ctx.constant(1, wide), root), q.element_type)
 
 
 def _products(ctx: Context, q: Output, k: Output, scale: float | None) -> Output:
     made = ctx.emit(matmul.MatMul1(transpose_b=True), q, k)
-    return multiply(ctx, made, ctx.like(scale or _usual_scale(ctx, q), made))
+    return multiply(ctx, made, _scale(ctx, scale, q))
 
 
 def _limited(ctx: Context, scores: Output, softcap: float) -> Output:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.lowering.layers import reshape
 from converter.operators.onnx.recurrent_activations import Activation, activations_of
 from converter.translation.context import Context
 from ir_runtime import element_types
@@ -228,10 +229,12 @@ def _network(
         if not r.shape.has_rank or not r.shape.dims[-1].is_static:
             raise ctx.unsupported("the hidden size must be known while converting, but is not")
         hidden = r.shape.dims[-1].value
-    _check_shape(ctx, "W", w, [count, family.gates * hidden, None])
-    _check_shape(ctx, "R", r, [count, family.gates * hidden, hidden])
-    _check_shape(ctx, "B", b, [count, 2 * family.gates * hidden])
-    _check_shape(ctx, "P", peepholes, [count, 3 * hidden])
+    w = _of_shape(ctx, "W", w, [count, family.gates * hidden, None])
+    r = _of_shape(ctx, "R", r, [count, family.gates * hidden, hidden])
+    if b is not None:
+        b = _of_shape(ctx, "B", b, [count, 2 * family.gates * hidden])
+    if peepholes is not None:
+        peepholes = _of_shape(ctx, "P", peepholes, [count, 3 * hidden])
     _check_shape(ctx, "X", x, [None, None, None])
     if lengths is not None and lengths.type.constant is not None:
         steps = x.shape[1 if options.layout else 0]
@@ -269,6 +272,15 @@ def _check_shape(ctx: Context, name: str, value: Output | None, wanted: Sequence
     if shape.rank != len(wanted) or any(n is not None and not d.contains(n) for d, n in zip(shape, wanted)):
         shown = ", ".join("?" if n is None else str(n) for n in wanted)
         raise ctx.invalid(f"{name} must have the shape [{shown}], but has {shape}")
+
+
+def _of_shape(ctx: Context, name: str, value: Output, wanted: Sequence[int | None]) -> Output:
+    """Weights, whose extents follow from the hidden size: the CPU plug-in fails where it is not told them."""
+    _check_shape(ctx, name, value, wanted)
+    shape = value.shape
+    if shape.has_rank and all(n is None or d.is_static for d, n in zip(shape, wanted)):
+        return value
+    return reshape(ctx, value, [0 if n is None else n for n in wanted])
 
 
 def _transposed(ctx: Context, x: Output, order: list[int]) -> Output:

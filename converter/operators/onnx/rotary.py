@@ -7,13 +7,15 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+import numpy as np
+
 from converter.lowering.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
-from converter.lowering.shapes import counted, extent
+from converter.lowering.shapes import as_list, counted, extent, joined
 from converter.operators.microsoft.fused import MICROSOFT
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import indexing
+from ir_runtime.operations import indexing, movement, slicing
 
 
 def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output:
@@ -24,15 +26,22 @@ def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output
     return unsqueeze(ctx, found, heads_at)
 
 
-def rotated(ctx: Context, x: Output, cos: Output, sin: Output, half: int, interleaved: bool) -> Output:
-    """The first 2 ``half`` numbers of each head as points of a plane, turned; others stay.
+Half = int | Output
+"""How many angles there are: a number, or a scalar where it is open."""
+
+
+def rotated(
+    ctx: Context, x: Output, cos: Output, sin: Output, half: Half, interleaved: bool, whole: bool = False
+) -> Output:
+    """The first 2 ``half`` numbers of each head (``whole``: all of them) as points of a plane, turned; others stay.
 
     A point's two numbers are neighbours if ``interleaved``, else ``half`` apart.
     """
+    turned = 2 * half if isinstance(half, int) else add(ctx, half, half)
     if interleaved:
-        first, second = (cut(ctx, x, start, 2 * half, 3, 2) for start in (0, 1))
+        first, second = (_cut(ctx, x, start, None if whole else turned, 2) for start in (0, 1))
     else:
-        first, second = cut(ctx, x, 0, half, 3), cut(ctx, x, half, 2 * half, 3)
+        first, second = _cut(ctx, x, 0, half), _cut(ctx, x, half, None if whole else turned)
     real = subtract(ctx, multiply(ctx, first, cos), multiply(ctx, second, sin))
     imaginary = add(ctx, multiply(ctx, second, cos), multiply(ctx, first, sin))
     if interleaved:
@@ -41,16 +50,25 @@ def rotated(ctx: Context, x: Output, cos: Output, sin: Output, half: int, interl
     else:
         made = concat(ctx, 3, real, imaginary)
     width = x.shape[3]
-    if width.is_static and width.value == 2 * half:
+    if whole or (isinstance(half, int) and width.is_static and width.value == 2 * half):
         return made
-    return concat(ctx, 3, made, cut(ctx, x, 2 * half, None, 3))
+    return concat(ctx, 3, made, _cut(ctx, x, turned, None))
 
 
-def half_of(ctx: Context, cache: Output) -> int:
+def _cut(ctx: Context, x: Output, start: Half, stop: Half | None, step: int = 1) -> Output:
+    """``x[..., start:stop:step]`` of what heads hold."""
+    if isinstance(start, int) and not isinstance(stop, Output):
+        return cut(ctx, x, start, stop, 3, step)
+    ends = (np.iinfo(np.int64).max if stop is None else stop, step, 3)
+    bounds = (as_list(ctx, end) if isinstance(end, Output) else ctx.constant([end]) for end in (start, *ends))
+    return ctx.emit(slicing.Slice8(), x, *bounds)
+
+
+def half_of(ctx: Context, cache: Output) -> Half:
     """How many angles onnxruntime's cache holds for each position."""
-    if ctx.rank(cache, "cos_cache") != 2 or not cache.shape[1].is_static:
-        raise ctx.unsupported(f"cos_cache must have two dimensions, the second known, but is {cache.shape}")
-    return cache.shape[1].value
+    if ctx.rank(cache, "cos_cache") != 2:
+        raise ctx.invalid(f"cos_cache must have two dimensions, but is {cache.shape}")
+    return cache.shape[1].value if cache.shape[1].is_static else extent(ctx, cache, 1)
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT, versions=(1,))
@@ -80,18 +98,25 @@ def rotary_embedding(
         raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
     if rotary_embedding_dim and not num_heads and rank == 3:
         raise ctx.invalid("rotary_embedding_dim needs num_heads")
-    if rotary_embedding_dim and rotary_embedding_dim != 2 * half:
+    if rotary_embedding_dim and isinstance(half, int) and rotary_embedding_dim != 2 * half:
         raise ctx.invalid(f"rotary_embedding_dim is {rotary_embedding_dim}, but cos_cache has {half} angles")
     data, heads_at, sequence_at = x, 1, 2
     if rank == 3:
-        shape = [0, 0, num_heads, -1] if rotary_embedding_dim and num_heads else [0, 0, -1, 2 * half]
-        data, heads_at, sequence_at = reshape(ctx, x, shape), 2, 1
+        heads_at, sequence_at = 2, 1
+        if rotary_embedding_dim and num_heads:
+            data = reshape(ctx, x, [0, 0, num_heads, -1])
+        elif isinstance(half, int):
+            data = reshape(ctx, x, [0, 0, -1, 2 * half])
+        else:
+            shape = joined(ctx, [ctx.constant([0, 0, -1]), add(ctx, half, half)])
+            data = ctx.emit(movement.Reshape1(special_zero=True), x, shape)
     places = position_ids
     if ctx.rank(position_ids, "position_ids") == 1:
         numbers = in_type(ctx, counted(ctx, extent(ctx, x, sequence_at)), position_ids.element_type)
         places = add(ctx, numbers, position_ids)
     cos, sin = (angles(ctx, cache, places, heads_at) for cache in (cos_cache, sin_cache))
-    made = rotated(ctx, data, cos, sin, half, bool(interleaved))
+    whole = not rotary_embedding_dim and not isinstance(half, int)
+    made = rotated(ctx, data, cos, sin, half, bool(interleaved), whole)
     return made if rank == 4 else reshape(ctx, made, [0, 0, -1])
 
 
@@ -125,7 +150,7 @@ def rotary_embedding_23(
             with_ids = "without" if position_ids is None else "with"
             raise ctx.invalid(f"{name} must have {cache_rank} dimensions {with_ids} position_ids, but is {cache.shape}")
     half = _angles_of(ctx, data, cos_cache, rotary_embedding_dim)
-    if any(not cache.shape[-1].contains(half) for cache in (cos_cache, sin_cache)):
+    if isinstance(half, int) and any(not cache.shape[-1].contains(half) for cache in (cos_cache, sin_cache)):
         raise ctx.invalid(
             f"the caches must hold {half} angles for each position, but are {cos_cache.shape} and {sin_cache.shape}"
         )
@@ -134,17 +159,15 @@ def rotary_embedding_23(
         cos, sin = (unsqueeze(ctx, cache, heads_at) for cache in (cos_cache, sin_cache))
     else:
         cos, sin = (angles(ctx, cache, position_ids, heads_at) for cache in (cos_cache, sin_cache))
-    made = rotated(ctx, data, cos, sin, half, bool(interleaved))
+    made = rotated(ctx, data, cos, sin, half, bool(interleaved), whole=not rotary_embedding_dim)
     return made if rank == 4 else reshape(ctx, made, [0, 0, -1])
 
 
-def _angles_of(ctx: Context, data: Output, cache: Output, turned: int) -> int:
+def _angles_of(ctx: Context, data: Output, cache: Output, turned: int) -> Half:
     """Half the number of what is turned in each head."""
     width = data.shape[3]
     if not turned and not width.is_static:
-        if not cache.shape[-1].is_static:
-            raise ctx.unsupported("the size of a head or of the caches must be known while converting, but is not")
-        return cache.shape[-1].value
+        return cache.shape[-1].value if cache.shape[-1].is_static else extent(ctx, cache, cache.shape.rank - 1)
     turned = turned or width.value
     if turned % 2 or (width.is_static and turned > width.value):
         raise ctx.invalid(f"an even part of each head is turned, but {turned} of {width} numbers are asked for")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter.lowering.layers import in_type
+from converter.lowering.layers import in_type, reshape
 from converter.lowering.shapes import as_i64, as_list, as_scalar, counted, extent, extents, from_front, joined, part_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -38,7 +38,7 @@ def dft_20(
     rank = ctx.rank(data, "the data")
     if rank < 2:
         raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
-    parts = _parts(ctx, data)
+    data, parts = _with_parts(ctx, data, bool(onesided) and not inverse)
     at = as_list(ctx, from_front(ctx, as_i64(ctx, axis), ctx.constant(rank)))
     places, shape = ctx.constant(list(range(rank))), extents(ctx, data)
     ahead = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Less1(), places, at), shape, ctx.constant(1))
@@ -56,14 +56,18 @@ def dft_20(
     return ctx.emit(movement.Reshape1(special_zero=False), found, target)
 
 
-def _parts(ctx: Context, data: Output) -> int:
-    """1 for real data, 2 for complex."""
-    parts = data.shape[-1]
+def _with_parts(ctx: Context, data: Output, real: bool) -> tuple[Output, int]:
+    """The data with 1 part (real data) or 2 (complex), and how many; where that is open, what the transform wants."""
+    parts, rank = data.shape[-1], data.shape.rank
     if not parts.is_static:
-        raise ctx.unsupported("whether the data are real or complex, their last extent, must be known while converting")
+        if real:
+            return reshape(ctx, data, [*[0] * (rank - 1), 1]), 1
+        ends = [*[0] * (rank - 1), 1]
+        longer = ctx.emit(padding.Pad12(), data, ctx.constant([0] * rank), ctx.constant(ends), ctx.like(0, data))
+        return ctx.emit(indexing.Gather8(), longer, ctx.constant([0, 1]), ctx.constant(rank - 1)), 2
     if parts.value not in (1, 2):
         raise ctx.invalid(f"the last dimension must be 1 (real) or 2 (complex), but the shape is {data.shape}")
-    return parts.value
+    return data, parts.value
 
 
 def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: bool, onesided: bool) -> Output:
@@ -77,7 +81,8 @@ def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: 
     if kind in (element_types.f16, element_types.bf16):
         data = in_type(ctx, data, element_types.f32)
     size = None if length is None else as_i64(ctx, as_list(ctx, as_scalar(ctx, length, "dft_length")))
-    found = _transform(ctx, data, _parts(ctx, data), size, at, inverse, onesided)
+    data, parts = _with_parts(ctx, data, onesided and not inverse)
+    found = _transform(ctx, data, parts, size, at, inverse, onesided)
     return found if kind.is_dynamic else in_type(ctx, found, kind)
 
 
@@ -141,7 +146,7 @@ def stft(
         data = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([2]))
     if data.shape.rank != 3:
         raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
-    parts = _parts(ctx, data)
+    data, parts = _with_parts(ctx, data, bool(onesided))
     kind = data.element_type
     if kind in (element_types.f16, element_types.bf16):
         data = in_type(ctx, data, element_types.f32)

@@ -1,0 +1,73 @@
+"""onnxruntime's CausalConvWithState: a convolution over steps that hands on what the next steps need.
+
+Letters in shapes: b batches, c channels, l steps, k taps of the kernel; p steps are handed on.
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from converter.lowering.layers import add, concat, cut, multiply, unsqueeze
+from converter.lowering.shapes import extent, joined
+from converter.operators.microsoft.fused import MICROSOFT
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import activation as ir
+from ir_runtime.operations import convolution, movement
+
+
+@onnx_op("CausalConvWithState", domain=MICROSOFT, versions=(1,))
+def causal_convolution(
+    ctx: Context,
+    x: Output,
+    weight: Output,
+    bias: Output | None = None,
+    past_state: Output | None = None,
+    *,
+    activation: str = "none",
+    channels_last: int = 0,
+    dilation: int = 1,
+    ndim: int = 1,
+    state_window: int = 0,
+) -> tuple[Output, Output]:
+    """Each channel of ``[b, c, l]`` by its own kernel ``[c, 1, k]``, behind a past ``[b, c, p]``; and the next past.
+
+    With ``channels_last`` data and pasts are ``[b, l, c]``.
+    """
+    if ndim != 1:
+        raise ctx.unsupported(f"{ndim} spatial dimensions are not supported")
+    if state_window:
+        raise ctx.unsupported("a window of states is not supported")
+    if activation not in ("none", "silu", "swish"):
+        raise ctx.invalid(f"activation must be none, silu or swish, but is {activation!r}")
+    if dilation < 1:
+        raise ctx.invalid(f"dilation must be positive, but is {dilation}")
+    if ctx.rank(x, "the input") != 3:
+        raise ctx.unsupported(f"the input must have 3 dimensions, but has the shape {x.shape}")
+    if ctx.rank(weight, "the weights") != 3:
+        raise ctx.invalid(f"the weights must have 3 dimensions, but have the shape {weight.shape}")
+    taps = weight.shape[2]
+    if not taps.is_static:
+        raise ctx.unsupported("the number of the kernel's taps must be known while converting, but is not")
+    reach = (taps.value - 1) * dilation
+    if channels_last:
+        x, past_state = _turned(ctx, x), None if past_state is None else _turned(ctx, past_state)
+    if past_state is None:
+        shape = joined(ctx, [extent(ctx, x, 0), extent(ctx, x, 1), ctx.constant(reach)])
+        past_state = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape)
+    whole = concat(ctx, 2, past_state, x)
+    op = convolution.GroupConvolution1(strides=[1], pads_begin=[0], pads_end=[0], dilations=[dilation])
+    made = ctx.emit(op, whole, unsqueeze(ctx, weight, 1))
+    if bias is not None:
+        made = add(ctx, made, unsqueeze(ctx, bias, 0, 2))
+    if activation != "none":
+        made = multiply(ctx, made, ctx.emit(ir.Sigmoid1(), made))
+    handed_on = cut(ctx, whole, -reach, None, 2) if reach else cut(ctx, whole, 0, 0, 2)
+    if channels_last:
+        made, handed_on = _turned(ctx, made), _turned(ctx, handed_on)
+    return made, handed_on
+
+
+def _turned(ctx: Context, x: Output) -> Output:
+    """``[b, l, c]`` as ``[b, c, l]``, and back."""
+    return ctx.emit(movement.Transpose1(), x, ctx.constant([0, 2, 1]))

@@ -1,0 +1,122 @@
+"""onnxruntime's mixtures of experts: MoE.
+
+Letters in shapes: t tokens, h numbers a token, e experts, f numbers within an expert.
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from converter.lowering.layers import add, cut, multiply, unsqueeze
+from converter.lowering.shapes import extent, extents, joined
+from converter.operators.microsoft.fused import MICROSOFT, needed
+from converter.operators.onnx.activation import gelu
+from converter.translation.context import Context
+from converter.translation.registry import onnx_op
+from ir_runtime.graph import Output
+from ir_runtime.operations import activation as ir
+from ir_runtime.operations import elementwise, matmul, movement, reduction, scatter, slicing, sorting
+
+
+@onnx_op("MoE", domain=MICROSOFT, versions=(1,))
+def mixture_of_experts(
+    ctx: Context,
+    x: Output,
+    router_probs: Output,
+    fc1_experts_weights: Output,
+    fc1_experts_bias: Output | None = None,
+    fc2_experts_weights: Output | None = None,
+    fc2_experts_bias: Output | None = None,
+    fc3_experts_weights: Output | None = None,
+    fc3_experts_bias: Output | None = None,
+    *,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    activation_type: str = "relu",
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+    use_sparse_mixer: int = 0,
+) -> Output:
+    """The ``k`` best experts of each token ``[t, h]`` or ``[b, s, h]``, each with the share that a router gives it.
+
+    All experts are computed for all tokens, and those that are not chosen count 0.
+    """
+    if use_sparse_mixer:
+        raise ctx.unsupported("the sparse mixer is not supported")
+    rank = ctx.rank(x, "the input")
+    if rank not in (2, 3):
+        raise ctx.invalid(f"the input must have 2 or 3 dimensions, but has the shape {x.shape}")
+    flat = joined(ctx, [ctx.constant([1, -1]), extent(ctx, x, rank - 1)])
+    tokens = ctx.emit(movement.Reshape1(special_zero=False), x, flat)
+    # A copy for each expert: the CPU plug-in gives a product of one batch by several weights just one batch.
+    copies = joined(ctx, [extent(ctx, fc1_experts_weights, 0), ctx.constant([1, 1])])
+    tokens = ctx.emit(movement.Broadcast3(mode="bidirectional"), tokens, copies)
+    inner = _linear(ctx, tokens, fc1_experts_weights, fc1_experts_bias)
+    if activation_type == "swiglu":
+        if swiglu_fusion == 0:
+            if fc3_experts_weights is None:
+                raise ctx.invalid("swiglu that is not fused needs fc3_experts_weights")
+            linear = _linear(ctx, tokens, fc3_experts_weights, fc3_experts_bias)
+            gate = inner
+        else:
+            gate, linear = _two_parts(ctx, inner, swiglu_fusion)
+        inner = _swiglu(ctx, gate, linear, activation_alpha, activation_beta, swiglu_limit)
+    elif fc3_experts_weights is not None:
+        raise ctx.unsupported(f"fc3_experts_weights are not supported with the activation {activation_type!r}")
+    else:
+        inner = _activated(ctx, inner, activation_type)
+    outer = _linear(ctx, inner, needed(ctx, fc2_experts_weights, "fc2_experts_weights"), fc2_experts_bias)
+    shares = _shares(ctx, router_probs, k, bool(normalize_routing_weights))
+    column = unsqueeze(ctx, ctx.emit(movement.Transpose1(), shares, ctx.constant([1, 0])), 2)
+    total = ctx.emit(reduction.ReduceSum1(), multiply(ctx, outer, column), ctx.constant([0]))
+    return total if rank == 2 else ctx.emit(movement.Reshape1(special_zero=False), total, extents(ctx, x))
+
+
+def _linear(ctx: Context, x: Output, weights: Output, bias: Output | None) -> Output:
+    """``[e, t, i]`` by ``[e, o, i]`` to ``[e, t, o]``."""
+    made = ctx.emit(matmul.MatMul1(transpose_b=True), x, weights)
+    return made if bias is None else add(ctx, made, unsqueeze(ctx, bias, 1))
+
+
+def _two_parts(ctx: Context, inner: Output, fusion: int) -> list[Output]:
+    """Gates and what they let pass: neighbours (1), or one after another (2)."""
+    if fusion == 1:
+        return [cut(ctx, inner, start, None, 2, 2) for start in (0, 1)]
+    if fusion == 2:
+        return ctx.emit_all(slicing.Split1(num_splits=2), inner, ctx.constant(2))
+    raise ctx.invalid(f"swiglu_fusion must be 0, 1 or 2, but is {fusion}")
+
+
+def _swiglu(ctx: Context, gate: Output, linear: Output, alpha: float, beta: float, limit: float | None) -> Output:
+    if limit is not None:
+        gate = ctx.emit(elementwise.Minimum1(), gate, ctx.like(limit, gate))
+        linear = ctx.emit(ir.Clamp1(min=-limit, max=limit), linear)
+    if beta:
+        linear = add(ctx, linear, ctx.like(beta, linear))
+    slope = gate if alpha == 1 else multiply(ctx, gate, ctx.like(alpha, gate))
+    return multiply(ctx, multiply(ctx, gate, ctx.emit(ir.Sigmoid1(), slope)), linear)
+
+
+def _activated(ctx: Context, x: Output, name: str) -> Output:
+    if name == "identity":
+        return x
+    if name == "relu":
+        return ctx.emit(ir.ReLU1(), x)
+    if name == "silu":
+        return multiply(ctx, x, ctx.emit(ir.Sigmoid1(), x))
+    if name == "gelu":
+        return gelu(ctx, x, approximate="tanh")
+    raise ctx.invalid(f"activation_type must be relu, gelu, silu, swiglu or identity, but is {name!r}")
+
+
+def _shares(ctx: Context, scores: Output, count: int, normalized: bool) -> Output:
+    """``[t, e]``: the shares of the ``count`` experts of the highest scores, 0 for all others."""
+    everyone = ctx.emit(ir.SoftMax8(axis=1), scores)
+    best = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type="i64")
+    shares, places = ctx.emit_all(best, everyone, ctx.constant(count))
+    if normalized:
+        total = ctx.emit(reduction.ReduceSum1(keep_dims=True), shares, ctx.constant([1]))
+        shares = ctx.emit(elementwise.Divide1(), shares, total)
+    nobody = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, scores), extents(ctx, scores))
+    return ctx.emit(scatter.ScatterElementsUpdate3(), nobody, places, shares, ctx.constant(1))
