@@ -29,17 +29,17 @@ class Body:
     captures: tuple[Output, ...]
 
 
-Doorway = Callable[["Context", int, Output], Output]
+Boundary = Callable[["Context", int, Output], Output]
 """Emits, inside a body, what stands between a parameter or result (by its number) and the graph."""
 
 
-def pass_on(ctx: Context, index: int, value: Output) -> Output:
-    """The doorway that changes nothing."""
+def unchanged(ctx: Context, index: int, value: Output) -> Output:
+    """The boundary that changes nothing."""
     return value
 
 
-class Walk(Protocol):
-    """What the walk over the graph offers to translators of operators that hold graphs."""
+class SubgraphTranslator(Protocol):
+    """What a graph's translator offers to translators of operators that hold graphs."""
 
     def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
         """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs.
@@ -49,7 +49,7 @@ class Walk(Protocol):
         ...
 
     def body(
-        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Doorway = pass_on, leave: Doorway = pass_on
+        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Boundary = unchanged, leave: Boundary = unchanged
     ) -> Body:
         """Translate ``graph`` as a body whose parameters have these types.
 
@@ -80,10 +80,12 @@ class Context(Builder):
     translator was chosen for, ``output_names`` the node's outputs with ``""`` for those left out.
     """
 
-    def __init__(self, file: OnnxFile, walk: Walk, opset: int, version: int, output_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, file: OnnxFile, graphs: SubgraphTranslator, opset: int, version: int, output_names: Sequence[str] = ()
+    ) -> None:
         super().__init__()
         self.file = file
-        self.walk = walk
+        self.graphs = graphs
         self.opset = opset
         self.version = version
         self.output_names = tuple(output_names)
@@ -109,7 +111,7 @@ class Context(Builder):
 
         To be looked at where the plainest layers are right for these, and refuse others or are right, too.
         """
-        return self.walk.stated_type(output)
+        return self.graphs.stated_type(output)
 
     def rank(self, output: Output, what: str) -> int:
         """The number of dimensions; unsupported where it is only known at execution."""

@@ -113,7 +113,7 @@ def _activated(ctx: Context, x: Output, name: str) -> Output:
 def _shares(ctx: Context, scores: Output, count: int, normalized: bool) -> Output:
     """``[t, e]``: the shares of the ``count`` experts of the highest scores, 0 for all others."""
     everyone = ctx.emit(ir.SoftMax8(axis=1), scores)
-    best = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type="i64")
+    best = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type=element_types.i64)
     shares, places = ctx.emit_all(best, everyone, ctx.constant(count))
     if normalized:
         total = ctx.emit(reduction.ReduceSum1(keep_dims=True), shares, ctx.constant([1]))

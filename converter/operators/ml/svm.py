@@ -300,7 +300,7 @@ def _coupled(ctx: Context, first: Output, pairs: Sequence[tuple[int, int]], coun
 
 def _round(ctx: Context, start: Output, q: Output, count: int) -> SubGraph:
     """One round through all labels, and whether another is needed."""
-    body = Context(ctx.file, ctx.walk, ctx.opset, ctx.version)
+    body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     nodes = [
         make_node(inputs_outputs.Parameter1(shape=value.shape, element_type=value.element_type), ())
         for value in (start, q)

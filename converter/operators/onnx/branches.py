@@ -35,7 +35,7 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
     """One of two graphs. Where the condition is known while converting, just that one is translated."""
     known = cond.type.constant
     if known is not None and known.size == 1:
-        return ctx.walk.inline(then_branch if known.reshape(-1)[0] else else_branch, [])
+        return ctx.graphs.inline(then_branch if known.reshape(-1)[0] else else_branch, [])
     branches = _branches(ctx, cond, then_branch, else_branch)
     results = [branch.model.outputs for branch in branches]
     if len(results[0]) != len(results[1]):
@@ -84,7 +84,7 @@ def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
     That is what ONNX does, too: a branch for another sampling rate, say, may be at odds with the shapes
     of the inputs, and does no harm while nobody takes it.
     """
-    made = [ctx.walk.body_or_contradictions(graph) for graph in graphs]
+    made = [ctx.graphs.body_or_contradictions(graph) for graph in graphs]
     bodies = [branch for branch in made if isinstance(branch, Body)]
     reasons = "; ".join(str(problem) for branch in made if not isinstance(branch, Body) for problem in branch)
     if not bodies:
@@ -148,7 +148,7 @@ def _what_decides(ctx: Context, cond: Output) -> str:
             continue
         seen.add((output, by_shape))
         node = output.node
-        outer = ctx.walk.captured(node) if node.op.role == "parameter" else None
+        outer = ctx.graphs.captured(node) if node.op.role == "parameter" else None
         if outer is not None:
             pending.append((outer, by_shape))
         elif node.op.role == "parameter" and by_shape:

@@ -33,7 +33,7 @@ def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], bod
         going = [True] if is_list(body.input[1]) else True
         control = [ctx.constant(number), ctx.constant(going, element_types.boolean)]
         prefix = f"{body.name or 'body'}[{round_number}]/"
-        results = ctx.walk.inline(body, [*control, *carried], prefix=prefix)
+        results = ctx.graphs.inline(body, [*control, *carried], prefix=prefix)
         known = tensor_of(results[0], "the condition").type.constant
         if known is None:
             return None

@@ -9,7 +9,7 @@ from onnx import ValueInfoProto
 
 from converter.lowering.barrier import barrier
 from converter.onnx_file.model_info import declared_shape
-from converter.translation.context import Body, Context, Doorway
+from converter.translation.context import Body, Boundary, Context
 from ir_runtime import element_types
 from ir_runtime.graph import Node, Output
 from ir_runtime.operation import TensorType
@@ -46,7 +46,7 @@ def plain(value: Output) -> TensorType:
     return TensorType(value.element_type, value.shape)
 
 
-def joined_along(axes: Mapping[int, int]) -> Doorway:
+def joined_along(axes: Mapping[int, int]) -> Boundary:
     """Gives results, by their number, a dimension of extent 1 along which the iterations are joined."""
 
     def leave(ctx: Context, index: int, value: Output) -> Output:

@@ -104,7 +104,7 @@ def _loop(
         return moved_on(inner, value, parameters.get(index - 1))
 
     free = _unread(body, count) if _runs(trips, start) else []
-    made = settled(ctx, states, 1, lambda types: ctx.walk.body(body, [*fixed, *types], enter, leave), free)
+    made = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*fixed, *types], enter, leave), free)
     for index in free:
         states[index] = _beginning(ctx, states[index], made.model.outputs[1 + index])
     results = _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
@@ -243,7 +243,7 @@ def scan(
         places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
         return joined_along(places)(inner, index, value)
 
-    made = settled(ctx, states, 0, lambda types: ctx.walk.body(body, [*types, *slices], enter, leave))
+    made = settled(ctx, states, 0, lambda types: ctx.graphs.body(body, [*types, *slices], enter, leave))
     inputs = [InputMap(i, i) for i in range(count)]
     inputs += [InputMap(i, i, axis, *_ends(back)) for i, (axis, back) in enumerate(zip(in_axes, in_back), count)]
     inputs += [InputMap(i, i) for i in range(len(values), len(values) + len(made.captures))]

@@ -431,7 +431,7 @@ def _iterator(
     ``outer`` are the gates, the states and, where there are lengths, which sequences run; ``inner``
     the weights, which stand inside the body where they are constant.
     """
-    body = Context(ctx.file, ctx.walk, ctx.opset, ctx.version)
+    body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     parameters: list[Node] = []
     entries: list[InputMap] = []
     inputs = list(outer)

@@ -169,7 +169,7 @@ def sequence_map(
     results: list[list[Output]] = [[] for _ in body.output]
     for index, item in enumerate(items):
         more = [_part(ctx, value, index, len(items)) for value in additional_inputs]
-        outputs = ctx.walk.inline(body, [item, *more], prefix=f"{body.name or 'body'}[{index}]/")
+        outputs = ctx.graphs.inline(body, [item, *more], prefix=f"{body.name or 'body'}[{index}]/")
         for column, output in zip(results, outputs):
             column.append(tensor_of(output, "an output of the body"))
     return [SequenceValue(tuple(column)) for column in results]

@@ -1,0 +1,307 @@
+"""The nodes of one graph, each after its inputs: dispatch, subgraphs, functions, and where an error happened."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+
+from converter.errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError
+from converter.onnx_file.functions import Expansion, expand, schema_function
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.node_order import in_order, node_name
+from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.schemas import accepted_inputs, check_node
+from ir_runtime import ModelError
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operation import TensorType
+from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.shape_inference import make_node
+from ir_runtime.shapes import PartialShape
+
+from .context import Body, Boundary, Context, unchanged
+from .naming import name_layers, note_origin
+from .registry import find_schema, find_translator, normalize_domain
+from .scope import Scope
+from .stated_types import StatedTypes
+from .validation import (
+    call_translator,
+    check_declared_type,
+    check_names,
+    imported_opsets,
+    operator_problems,
+    problem_of,
+)
+from .values import Value, tensor_of
+
+_logger = logging.getLogger("converter")
+
+_DEEPEST = 60
+
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What a translator raises where it is wrong itself."""
+_EXHAUSTED = (MemoryError, RecursionError)
+
+
+class SeveralProblems(ConversionError):
+    """Raised where the causes inside a subgraph are listed already."""
+
+
+@dataclass
+class Shared:
+    """What the translations of a model's graphs have in common."""
+
+    file: OnnxFile
+    functions: dict[tuple[str, str], FunctionProto]
+    said: set[str]
+    problems: list[Problem] = field(default_factory=list)
+    depth: int = 0
+    stated: StatedTypes = field(default_factory=StatedTypes)
+    declared_shapes: list[tuple[str, PartialShape, Output]] = field(default_factory=list)
+
+    def warn(self, message: str) -> None:
+        """Log a warning, unless it was given before."""
+        if message not in self.said:
+            self.said.add(message)
+            _logger.warning("%s", message)
+
+
+class GraphTranslator:
+    """Translates one graph, collecting problems; a value that depends on a failed node is skipped.
+
+    A graph inside another sees that one's values: directly where it is translated in place, through
+    parameters where it becomes a body.
+    """
+
+    def __init__(self, shared: Shared, opsets: Mapping[str, int], scope: Scope | None = None, prefix: str = "") -> None:
+        self.shared = shared
+        self.scope = Scope(shared.file) if scope is None else scope
+        self._opsets = opsets
+        self._is_outermost = scope is None
+        self._prefix = prefix
+        self._declared: dict[str, ValueInfoProto] = {}
+        self._failed: set[str] = set()
+
+    # --- what translators of operators that hold graphs ask for ---
+
+    def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
+        """Translate ``graph`` in place; it sees all values of this graph."""
+        inner = self._inner(is_body=False, prefix=prefix)
+        with inner._deeper():
+            inner.open(graph, graph.node)
+            for value, source in zip(inner._inputs_of(graph, len(inputs)), inputs):
+                inner.scope.define(value.name, source)
+            inner.translate_nodes(graph.node)
+            return inner.outputs([value.name for value in graph.output])
+
+    def body(
+        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Boundary = unchanged, leave: Boundary = unchanged
+    ) -> Body:
+        """Translate ``graph`` as a body; what it takes from outside becomes further parameters."""
+        inner = self._inner(is_body=True)
+        scope = inner.scope
+        with inner._deeper():
+            inner.open(graph, graph.node)
+            model = Model(graph.name)
+            for index, (value, kind) in enumerate(zip(inner._inputs_of(graph, len(inputs)), inputs)):
+                node = scope.parameter(value.name, kind)
+                model.parameters.append(node)
+                scope.define(value.name, inner._across(enter, index, node.outputs[0]))
+            inner.translate_nodes(graph.node)
+            names = [value.name for value in graph.output]
+            for index, output in enumerate(inner.outputs(names)):
+                source = inner._across(leave, index, tensor_of(output, f"'{names[index]}'"))
+                model.results.append(make_node(Result1(), [source], scope.unique("result")))
+            model.parameters.extend(scope.captures.values())
+            return Body(model, tuple(scope.captures))
+
+    def body_or_contradictions(self, graph: GraphProto) -> Body | list[Problem]:
+        """Translate ``graph`` as a body, or say what it contradicts; what cannot be said in IR stays a problem."""
+        problems = self.shared.problems
+        known = len(problems)
+        try:
+            return self.body(graph, [])
+        except SeveralProblems:
+            found = problems[known:]
+            if not found or any(problem.unsupported for problem in found):
+                raise
+            del problems[known:]
+            return found
+
+    def captured(self, parameter: Node) -> Output | None:
+        """What a parameter stands for outside the body it belongs to; None for an input of the model."""
+        return self.scope.stands_for(parameter)
+
+    def stated_type(self, value: Output) -> TensorType:
+        """What is known of a value for the extents that the file states."""
+        return self.shared.stated.of(value, self.captured)
+
+    def _inner(self, *, is_body: bool, prefix: str = "") -> GraphTranslator:
+        if self.shared.depth > _DEEPEST:
+            raise UnsupportedModelError(f"graphs or functions are nested more than {_DEEPEST} deep")
+        scope = Scope(self.shared.file, self.scope, is_body=is_body)
+        return GraphTranslator(self.shared, self._opsets, scope, self._prefix + prefix)
+
+    def _inputs_of(self, graph: GraphProto, count: int) -> Sequence[ValueInfoProto]:
+        """The inputs that a subgraph is given; those declared behind them may name what it sees anyway."""
+        more = [value.name for value in graph.input[count:]]
+        seen = all(name in self.scope.initializers or self.scope.outer_value(name) is not None for name in more)
+        if len(graph.input) < count or not seen:
+            raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {count} are given")
+        if more:
+            self.shared.warn(f"the graph '{graph.name}' declares as inputs what it sees around it: {', '.join(more)}")
+        return graph.input[:count]
+
+    def _across(self, boundary: Boundary, index: int, value: Output) -> Output:
+        context = Context(self.shared.file, self, 0, 0)
+        made = boundary(context, index, value)
+        name_layers(context, self.scope.unique, f"{value.node.name}/through", [])
+        return made
+
+    @contextlib.contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self.shared.depth += 1
+        known = len(self.shared.problems)
+        try:
+            yield
+        finally:
+            self.shared.depth -= 1
+        if len(self.shared.problems) > known:
+            raise SeveralProblems("see the problems inside")
+
+    # --- the graph's frame ---
+
+    def open(self, graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+        """Take in initializers and declarations; look at all names and operators before the first node."""
+        self.scope.take_initializers(graph)
+        self._declared = {value.name: value for value in [*graph.value_info, *graph.output]}
+        self._check_operators(nodes)
+        check_names(graph, self.scope.initializers)
+
+    def _check_operators(self, nodes: Sequence[NodeProto]) -> None:
+        self._opsets = imported_opsets(nodes, self._opsets, self.shared.functions, self.shared.warn)
+        self.shared.problems += operator_problems(nodes, self._opsets, self.shared.functions)
+        if self.shared.problems and not self._is_outermost:
+            raise SeveralProblems("see the problems inside")
+
+    def outputs(self, names: Sequence[str]) -> list[Value]:
+        """The values that a graph returns; raises :class:`InvalidModelError` for one that nothing computes."""
+        if self.shared.problems:
+            return []
+        found = [(name, self.scope.value(name)) for name in names]
+        missing = [name for name, output in found if output is None]
+        if missing:
+            raise InvalidModelError(f"the graph's output '{missing[0]}' is computed by no node")
+        return [output for _, output in found if output is not None]
+
+    def check_declared(self, name: str, output: Output) -> None:
+        """Warn of a declared element type that contradicts, and note the declared shape."""
+        declared = self._declared.get(name)
+        if declared is None or not declared.type.HasField("tensor_type"):
+            return
+        check_declared_type(name, declared, output, self.shared.warn)
+        if self._is_outermost:
+            self.shared.declared_shapes.append((name, declared_shape(declared.type), output))
+
+    # --- node by node ---
+
+    def translate_nodes(self, nodes: Sequence[NodeProto]) -> None:
+        """Translate nodes, each after those that it reads from."""
+        for node in in_order(nodes, self.scope.names):
+            if any(name in self._failed for name in node.input) or not self._translate(node):
+                self._failed.update(node.output)
+
+    def _translate(self, node: NodeProto) -> bool:
+        """Whether the node is translated; where it is not, why is among the problems."""
+        domain = normalize_domain(node.domain)
+        opset = self._opsets.get(domain, 0)
+        problems = self.shared.problems
+        try:
+            self._emit(node, domain, opset)
+        except SeveralProblems:
+            return False
+        except (ConversionError, ModelError) as error:
+            problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
+            return False
+        except _EXHAUSTED as error:
+            reason = f"translating it takes more memory than there is ({type(error).__name__})"
+            problems.append(problem_of(node, opset, reason, unsupported=True))
+            return False
+        except _FAULTS as error:
+            reason = f"translating it failed by a fault of this package; please report it with the model: {error!r}"
+            problems.append(problem_of(node, opset, reason, unsupported=False, cause=error))
+            return False
+        return True
+
+    def _emit(self, node: NodeProto, domain: str, opset: int) -> None:
+        inputs = [self._input(name) for name in node.input]
+        function = self.shared.functions.get((domain, node.op_type))
+        if function is not None:
+            self._keep(node, self._call_function(function, node, inputs))
+            return
+        schema = find_schema(node.op_type, domain, opset)
+        found = find_translator(node.op_type, domain, opset)
+        if isinstance(found, str):
+            made_of = schema_function(node, schema, opset, inputs)
+            if made_of is None:
+                raise UnsupportedModelError(found)
+            self._keep(node, self._call_function(made_of, node, inputs))
+            return
+        translator, version = found
+        check_node(node, schema, translator)
+        context = Context(self.shared.file, self, opset, version, node.output)
+        if schema is not None:
+            inputs = accepted_inputs(context, schema, translator, inputs)
+        outputs = call_translator(translator, context, inputs, node)
+        if context.remarks:
+            remark = "; ".join(dict.fromkeys(context.remarks))
+            self.shared.warn(str(problem_of(node, opset, remark, unsupported=False)))
+        if len(outputs) < len([name for name in node.output if name]):
+            raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
+        note_origin(context, node_name(node), node.op_type)
+        name_layers(context, self.scope.unique, self._prefix + node_name(node), outputs)
+        self._keep(node, outputs)
+
+    def _call_function(
+        self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None]
+    ) -> list[Value | None]:
+        if self.shared.depth > _DEEPEST:
+            raise UnsupportedModelError(f"functions call each other more than {_DEEPEST} deep")
+        expansion = expand(function, node, self._opsets)
+        scope = Scope(self.shared.file)
+        scope.unique = self.scope.unique
+        inner = GraphTranslator(self.shared, expansion.opsets, scope, f"{self._prefix}{node_name(node)}/")
+        return inner._in_function(expansion, inputs)
+
+    def _in_function(self, expansion: Expansion, inputs: Sequence[Value | None]) -> list[Value | None]:
+        with self._deeper():
+            self._check_operators(expansion.nodes)
+            for name, source in zip(expansion.inputs, inputs):
+                if source is not None:
+                    self.scope.define(name, source)
+            self.translate_nodes(expansion.nodes)
+            if self.shared.problems:
+                return []
+            # An output that this call does not ask for may be computed by no node.
+            return [self.scope.value(name) for name in expansion.outputs]
+
+    def _keep(self, node: NodeProto, outputs: Sequence[Value | None]) -> None:
+        """Remember the node's outputs by their names."""
+        for name, output in zip(node.output, outputs):
+            if name and isinstance(output, Output):
+                self.check_declared(name, output)
+                if not self._prefix:  # a function's tensors have no names in the model
+                    output.add_name(name)
+            if name and output is not None:
+                self.scope.define(name, output)
+
+    def _input(self, name: str) -> Value | None:
+        if not name:
+            return None
+        output = self.scope.value(name)
+        if output is None:
+            raise InvalidModelError(f"its input '{name}' is computed by no node before it")
+        return output

@@ -1,0 +1,112 @@
+"""The values of one graph by name, and what it sees of the graphs around it."""
+
+from __future__ import annotations
+
+from onnx import GraphProto, SparseTensorProto, TensorProto
+
+from converter.errors import InvalidModelError, UnsupportedModelError
+from converter.onnx_file.reader import OnnxFile
+from ir_runtime.graph import Node, Output
+from ir_runtime.operation import TensorType
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1
+from ir_runtime.rewrite import UniqueNames
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+
+from .values import Value, tensor_of
+
+
+class Scope:
+    """Values by name: what was computed, initializers when they are asked for, then the scope around.
+
+    A body sees constants of the scope around as its own, and other values through parameters, which
+    ``captures`` lists by what they stand for.
+    """
+
+    def __init__(self, file: OnnxFile, parent: Scope | None = None, *, is_body: bool = False) -> None:
+        self._file = file
+        self._parent = parent
+        self._is_body = is_body
+        self._values: dict[str, Value] = {}
+        self._initializers: dict[str, TensorProto | SparseTensorProto] = {}
+        self.captures: dict[Output, Node] = {}
+        self.unique: UniqueNames = UniqueNames() if parent is None or is_body else parent.unique
+
+    def take_initializers(self, graph: GraphProto) -> None:
+        """Make the graph's initializers known; raises :class:`InvalidModelError` for a name given twice."""
+        named = [(tensor.name, tensor) for tensor in graph.initializer]
+        for name, tensor in [*named, *((sparse.values.name, sparse) for sparse in graph.sparse_initializer)]:
+            if name in self._initializers:
+                raise InvalidModelError(f"two initializers are called '{name}'")
+            self._initializers[name] = tensor
+
+    @property
+    def initializers(self) -> frozenset[str]:
+        """The names of the graph's own initializers."""
+        return frozenset(self._initializers)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of everything that is known here without the scopes around."""
+        return {*self._values, *self._initializers}
+
+    def define(self, name: str, value: Value) -> None:
+        """Give a value its name."""
+        self._values[name] = value
+
+    def parameter(self, name: str, kind: TensorType) -> Node:
+        """A new parameter of that name and type."""
+        op = Parameter1(shape=kind.shape, element_type=kind.element_type)
+        node = make_node(op, (), self.unique(name))
+        node.outputs[0].add_name(name)
+        self._values[name] = node.outputs[0]
+        return node
+
+    def constant(self, name: str, tensor: Tensor) -> Output:
+        """A new constant of that name."""
+        node = make_node(Const1(value=tensor), (), self.unique(name))
+        node.outputs[0].add_name(name)
+        self._values[name] = node.outputs[0]
+        return node.outputs[0]
+
+    def value(self, name: str) -> Value | None:
+        """The value of that name; None where there is none here or around."""
+        found = self._values.get(name)
+        if found is None and name in self._initializers:
+            found = self.constant(name, self._stored(name))
+        if found is None:
+            outer = self.outer_value(name)
+            found = (
+                self._captured(name, tensor_of(outer, f"'{name}'")) if outer is not None and self._is_body else outer
+            )
+        return found
+
+    def outer_value(self, name: str) -> Value | None:
+        """What the scopes around have under that name."""
+        return None if self._parent is None else self._parent.value(name)
+
+    def stands_for(self, parameter: Node) -> Output | None:
+        """What a parameter of this body or of one around it stands for; None for an input of the model."""
+        scope: Scope | None = self
+        while scope is not None:
+            for outer, node in scope.captures.items():
+                if node is parameter:
+                    return outer
+            scope = scope._parent
+        return None
+
+    def _stored(self, name: str) -> Tensor:
+        stored = self._initializers[name]
+        try:
+            return self._file.dense(stored) if isinstance(stored, SparseTensorProto) else self._file.tensor(stored)
+        except (UnsupportedModelError, InvalidModelError) as error:
+            raise type(error)(f"initializer '{name}': {error}") from error
+
+    def _captured(self, name: str, outer: Output) -> Output:
+        if outer.tensor is not None:
+            return self.constant(name, outer.tensor)
+        if outer not in self.captures:
+            self.captures[outer] = self.parameter(
+                name, TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
+            )
+        return self.captures[outer].outputs[0]

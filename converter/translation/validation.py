@@ -1,0 +1,128 @@
+"""What is checked before and around the translation of nodes: names, operators, arguments, declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from onnx import GraphProto, NodeProto, ValueInfoProto
+
+from converter.errors import InvalidModelError, Problem
+from converter.onnx_file.functions import has_schema_function
+from converter.onnx_file.node_order import node_name, read_names
+from converter.onnx_file.schemas import attribute_value
+from converter.onnx_file.types import element_type_of
+from converter.options import OptionError, suggestions
+from ir_runtime.graph import Output
+
+from .context import Context
+from .registry import Translator, find_schema, find_translator, normalize_domain, only_version
+from .values import Value, tensor_of
+
+Warn = Callable[[str], None]
+
+
+def problem_of(
+    node: NodeProto, opset: int, reason: str, unsupported: bool, cause: BaseException | None = None
+) -> Problem:
+    """What stands in the way of one node."""
+    return Problem(node_name(node), node.op_type, node.domain, opset, reason, unsupported, cause)
+
+
+def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
+    """The nodes that the named tensors depend on, in the file's order."""
+    writers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    known = {*writers, *(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
+    known |= {sparse.values.name for sparse in graph.sparse_initializer}
+    for name in names:
+        if name not in known:
+            raise OptionError(f"the model has no tensor '{name}'{suggestions(name, known)}")
+    needed: set[int] = set()
+    pending = list(names)
+    while pending:
+        index = writers.get(pending.pop())
+        if index is not None and index not in needed:
+            needed.add(index)
+            pending.extend(read_names(graph.node[index]))
+    return [node for index, node in enumerate(graph.node) if index in needed]
+
+
+def check_names(graph: GraphProto, initializers: Iterable[str]) -> None:
+    """Raises :class:`InvalidModelError` where two things of a graph have one name."""
+    inputs = [value.name for value in graph.input]
+    for name in inputs:
+        if inputs.count(name) > 1 and name:
+            raise InvalidModelError(f"two inputs of the graph are called '{name}'")
+    written = {*inputs, *initializers}
+    for node in graph.node:
+        for name in node.output:
+            if name and name in written:
+                raise InvalidModelError(
+                    f"node '{node_name(node)}' ({node.op_type}) writes the tensor '{name}', "
+                    "which already has a value: names must be unique"
+                )
+            written.add(name)
+
+
+def imported_opsets(
+    nodes: Iterable[NodeProto], opsets: Mapping[str, int], functions: Container[tuple[str, str]], warn: Warn
+) -> dict[str, int]:
+    """``opsets`` with the domains that have one version alone, where nodes use them without an import."""
+    found = dict(opsets)
+    for node in nodes:
+        domain = normalize_domain(node.domain)
+        if (domain, node.op_type) in functions:
+            continue
+        if domain not in found and (only := only_version(domain)) is not None:
+            warn(f"the model does not import the domain '{domain}'; its only version, {only}, is taken")
+            found[domain] = only
+    return found
+
+
+def operator_problems(
+    nodes: Iterable[NodeProto], opsets: Mapping[str, int], functions: Container[tuple[str, str]]
+) -> list[Problem]:
+    """A problem for every node that nothing can translate."""
+    problems = []
+    for node in nodes:
+        domain = normalize_domain(node.domain)
+        if (domain, node.op_type) in functions:
+            continue
+        if domain not in opsets:
+            reason = f"the model does not import the domain '{domain or 'ai.onnx'}'"
+            problems.append(problem_of(node, 0, reason, unsupported=False))
+            continue
+        opset = opsets[domain]
+        found = find_translator(node.op_type, domain, opset)
+        if isinstance(found, str) and not has_schema_function(find_schema(node.op_type, domain, opset)):
+            problems.append(problem_of(node, opset, found, unsupported=True))
+    return problems
+
+
+def check_declared_type(name: str, declared: ValueInfoProto, output: Output, warn: Warn) -> None:
+    """Warn where the file declares another element type than the one that is computed, which counts."""
+    number = declared.type.tensor_type.elem_type
+    if number and not output.element_type.is_dynamic and element_type_of(number) is not output.element_type:
+        warn(f"the model declares '{name}' as {element_type_of(number)}, but it is {output.element_type}")
+
+
+def call_translator(
+    translator: Translator, context: Context, inputs: Sequence[Value | None], node: NodeProto
+) -> list[Value | None]:
+    """The node's outputs; raises :class:`InvalidModelError` for inputs that are missing or too many."""
+    attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    arguments = list(inputs)
+    if translator.most_inputs is not None:
+        while len(arguments) > translator.most_inputs and arguments[-1] is None:
+            arguments.pop()
+        if len(arguments) > translator.most_inputs:
+            raise InvalidModelError(f"takes at most {translator.most_inputs} inputs, but got {len(arguments)}")
+    required = [*range(translator.least_inputs), *range(translator.named_inputs, len(arguments))]
+    for index in required:
+        if index >= len(arguments) or arguments[index] is None:
+            raise InvalidModelError(f"input {index} is required, but missing")
+    if not translator.takes_values:
+        for index, value in enumerate(arguments):
+            if value is not None:
+                tensor_of(value, f"input {index}")
+    result = translator.function(context, *arguments, **attributes)
+    return list(result) if isinstance(result, (tuple, list)) else [result]
