@@ -19,7 +19,7 @@ from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operation import Operation, Runner, TensorType, argument, operation
 from ir_runtime.rewrite import with_parameters
 from ir_runtime.shape_inference import infer_types
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, as_dimension
+from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
 
 _PASSES = 3
 """How often a body's types are followed round before what still changes counts as unknown."""
@@ -442,11 +442,13 @@ class Loop5(_Looping):
         return next((entry.result for entry in self.sub.outputs if entry.external is None), None)
 
     def limit(self, inputs: Sequence[TensorType]) -> Dimension | None:
-        trips = inputs[0].constant
-        if trips is None or trips.size != 1:
+        bounds = inputs[0].known_bounds
+        if bounds is None or bounds.lower.size != 1:
             return DYNAMIC
-        count = int(trips.reshape(-1)[0])
-        return None if count < 0 else Dimension(min(count, INFINITY), min(count, INFINITY))
+        low, high = int(bounds.lower.reshape(-1)[0]), int(bounds.upper.reshape(-1)[0])
+        if high < 0:
+            return None
+        return DYNAMIC if low < 0 else Dimension(low, high)
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
         marked = self.condition()

@@ -13,7 +13,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Bounds, Operation, TensorType, boolean, operation, type_of_elements
-from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+from ir_runtime.shapes import INFINITY, Dimension, PartialShape, normalize_axis
 
 from .movement import target_dimensions
 
@@ -69,11 +69,26 @@ class _Range(Operation):
             if value.shape.has_rank and value.shape.element_count().low > 1:
                 raise InferenceError(f"{name} must be a scalar, but has the shape {value.shape}")
         known = [value.constant for value in inputs]
-        extent = Dimension()
+        extent = self._between(*[value.known_bounds for value in inputs])
         if all(value is not None for value in known):
             count = self._count(*[v.reshape(-1)[0] for v in known if v is not None])
             extent = Dimension(count, count)
         return [TensorType(self.kind(inputs), PartialShape([extent]))]
+
+    @classmethod
+    def _between(cls, start: Bounds | None, stop: Bounds | None, step: Bounds | None) -> Dimension:
+        """How many numbers there are for whole numbers between bounds; the step must be known."""
+        if start is None or stop is None or step is None or not step.is_exact:
+            return Dimension()
+        by = int(step.lower.reshape(-1)[0])
+        (first, last), (low, high) = (
+            (int(ends.lower.reshape(-1)[0]), int(ends.upper.reshape(-1)[0])) for ends in (start, stop)
+        )
+        if by < 0:
+            first, last, low, high = last, first, high, low
+        most = cls._count(np.int64(first), np.int64(high), np.int64(by))
+        endless = {first, high} & {INFINITY, -INFINITY - 1}
+        return Dimension(cls._count(np.int64(last), np.int64(low), np.int64(by)), INFINITY if endless else most)
 
     @staticmethod
     def _count(start: object, stop: object, step: object) -> int:

@@ -365,7 +365,12 @@ class VariadicSplit1(Operation):
         if known is None or sizes is None:
             at = None if known is None else normalize_axis(known, shape.rank)
             dims = [Dimension(0, d.high) if at is None or i == at else d for i, d in enumerate(shape)]
-            return [TensorType(data.element_type, PartialShape(dims))] * count
+            whole = PartialShape(dims)
+            bounds = lengths.known_bounds
+            if at is None or bounds is None:
+                return [TensorType(data.element_type, whole)] * count
+            parts_of = [whole.replace(at, part.merge(whole[at]) or whole[at]) for part in bounds.dimensions()]
+            return [TensorType(data.element_type, part) for part in parts_of]
         at = normalize_axis(known, shape.rank)
         extent = shape[at]
         parts = _flat(sizes)

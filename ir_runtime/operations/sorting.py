@@ -46,13 +46,14 @@ class _TopK(Operation):
         return [TensorType(data.element_type, shape), TensorType(self.index_element_type, shape)]
 
     def _extent(self, available: Dimension, k: TensorType) -> Dimension:
-        known = k.constant
-        if known is None:
+        bounds = k.known_bounds
+        if bounds is None:
             return Dimension(0, available.high)
-        count = int(known.reshape(-1)[0])
-        if count < 0 or count > available.high:
-            raise InferenceError(f"k is {count}, but axis {self.axis} has {available} elements")
-        return Dimension(count, count)
+        low, high = int(bounds.lower.reshape(-1)[0]), int(bounds.upper.reshape(-1)[0])
+        if high < 0 or low > available.high:
+            shown = low if low == high else f"{low} to {high}"
+            raise InferenceError(f"k is {shown}, but axis {self.axis} has {available} elements")
+        return Dimension(max(low, 0), min(high, available.high))
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         data, k = inputs
