@@ -12,6 +12,7 @@ from converter.operators.microsoft.fused import MICROSOFT, needed
 from converter.operators.onnx.activation import gelu
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
+from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import elementwise, matmul, movement, reduction, scatter, slicing, sorting
