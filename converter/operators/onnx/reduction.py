@@ -31,7 +31,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, sorting
-from ir_runtime.shapes import normalize_axes, normalize_axis
+from ir_runtime.shapes import PartialShape, normalize_axes, normalize_axis
 
 _INTEGERS = (element_types.i32, element_types.i64, element_types.u32, element_types.u64)
 
@@ -194,6 +194,13 @@ def _may_be_empty(data: Output, axes: Axes) -> bool:
     return any(d.low == 0 for i, d in enumerate(data.shape) if axes.known is None or i in axes.known)
 
 
+def _is_empty(shape: PartialShape, axes: Axes) -> bool:
+    """Whether there is nothing to reduce."""
+    if not shape.has_rank:
+        return False
+    return any(extent.high == 0 for i, extent in enumerate(shape) if axes.known is None or i in axes.known)
+
+
 def _prod(ctx: Context, data: Output, axes: Axes) -> Output:
     return _apply(ctx, reduction.ReduceProd1, data, axes)
 
@@ -333,15 +340,15 @@ class _Member:
 
     def _reduced(self, ctx: Context, data: Output, axes: Axes) -> Output:
         """The body, or what it means to reduce no elements: engines have answers of their own to that."""
-        empty = data.shape.has_rank and any(
-            extent.high == 0 for i, extent in enumerate(data.shape) if axes.known is None or i in axes.known
-        )
-        if not empty:
-            return self.body(ctx, data, axes)
-        numbers = in_type(ctx, data, element_types.i32)
-        shaped = _apply(ctx, reduction.ReduceSum1, numbers, axes)
         value = ctx.like(_identity_value(self.name, data.element_type), data)
-        return ctx.emit(movement.Broadcast3(mode="numpy"), value, extents(ctx, shaped))
+        if _is_empty(data.shape, axes):
+            shaped = _apply(ctx, reduction.ReduceSum1, in_type(ctx, data, element_types.i32), axes)
+            return ctx.emit(movement.Broadcast3(mode="numpy"), value, extents(ctx, shaped))
+        result = self.body(ctx, data, axes)
+        if not _is_empty(ctx.stated(data).shape, axes):
+            return result
+        nothing = ctx.emit(elementwise.Equal1(), _element_count(ctx, data, axes), ctx.constant(0))
+        return ctx.emit(elementwise.Select1(), nothing, value, result)
 
     def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
         """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""
