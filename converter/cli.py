@@ -422,6 +422,8 @@ def _print_report(report: Report) -> None:
     if first is not None:
         where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
         console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
+    if report.layers_problem:
+        console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
     inputs = "given inputs" if report.seed is None else f"random inputs of seed {report.seed}"
     verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
     console.print(f"{verdict} against {escape(report.oracle)} on {inputs}")

@@ -39,7 +39,7 @@ class Report:
 
     ``oracle`` names what ran the ONNX model. ``layers`` lists inner tensors in the IR's order, where
     they were asked for or an output failed; ``first_divergence`` is the first of them that is beyond
-    its tolerance.
+    its tolerance. ``layers_problem`` says why they could not be compared, where that was wanted and failed.
     """
 
     passed: bool
@@ -48,6 +48,7 @@ class Report:
     inputs: dict[str, list[int]]
     outputs: tuple[Comparison, ...]
     layers: tuple[LayerDifference, ...] = ()
+    layers_problem: str = ""
 
     @property
     def first_divergence(self) -> LayerDifference | None:
@@ -103,10 +104,15 @@ def verify(
     outputs = tuple(compare(output, value, result[output], tolerance(value)) for output, value in expected.items())
     passed = all(comparison.passed for comparison in outputs)
     details: tuple[LayerDifference, ...] = ()
+    problem = ""
     if layers or (layers is None and not passed):
-        details = _compare_layers(onnx_model, model, feeds, _typed(onnx_model, freeze or {}), tolerance)
+        try:
+            details = _compare_layers(onnx_model, model, feeds, _typed(onnx_model, freeze or {}), tolerance)
+        except (VerificationError, ModelError) as error:
+            # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
+            problem = str(error)
     shapes = {port: list(value.shape) for port, value in feeds.items()}
-    return Report(passed, name, seed if inputs is None else None, shapes, outputs, details)
+    return Report(passed, name, seed if inputs is None else None, shapes, outputs, details, problem)
 
 
 def _tolerance(model: Model, rtol: float | None, atol: float | None) -> Callable[[Array], Tolerance]:
@@ -133,7 +139,10 @@ def _compare_layers(
     frozen: Mapping[str, Array],
     tolerance: Callable[[Array], Tolerance],
 ) -> tuple[LayerDifference, ...]:
-    """Every tensor that both sides know by name, in the order of the IR."""
+    """Every tensor that both sides know by name, in the order of the IR.
+
+    Raises :class:`VerificationError` or :class:`ModelError` where a side cannot show them.
+    """
     named = [
         (output, output.names[0])
         for node in model.nodes()
@@ -145,12 +154,9 @@ def _compare_layers(
         probe = make_node(Result1(), [output], name)
         probe.output_names = [name]
         probes.append(probe)
-    try:
-        _, evaluate = oracle(onnx_model, [name for _, name in named])
-        expected = evaluate({**feeds, **frozen})
-        values = compile_model(_observed(model, probes))(feeds)
-    except (VerificationError, ModelError):
-        return ()  # inner tensors that a side cannot show (sequences, odd types): the outputs stand alone
+    _, evaluate = oracle(onnx_model, [name for _, name in named])
+    expected = evaluate({**feeds, **frozen})
+    values = compile_model(_observed(model, probes))(feeds)
     return tuple(
         LayerDifference(
             output.node.name,

@@ -70,6 +70,17 @@ def test_the_first_layer_that_differs_is_named(three_layers: Path) -> None:
     assert (report.first_divergence.layer, report.first_divergence.type) == ("shift", "Multiply")
 
 
+def test_it_says_so_where_inner_tensors_cannot_be_compared(three_layers: Path) -> None:
+    model = converter.convert_model(three_layers)
+    next(node for node in model.nodes() if node.name == "shift").outputs[0].names = ["of another model"]
+    report = converter.verify(three_layers, model, layers=True)
+    assert report.passed
+    assert report.layers == ()
+    assert "of another model" in report.layers_problem
+    assert report.to_dict()["layers_problem"] == report.layers_problem
+    assert converter.verify(three_layers, model).layers_problem == ""
+
+
 def test_same_seed_same_inputs(three_layers: Path) -> None:
     model = converter.convert_model(three_layers)
     first, second = (converter.verify(three_layers, model, seed=3) for _ in range(2))
