@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from . import element_types
+from .errors import ModelError
 from .graph import Node, Output
 from .operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
-from .shapes import PartialShape
+from .shapes import INFINITY, PartialShape
 
 
 def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -28,7 +30,8 @@ def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]
 
 
 def _may_have_bounds(output: TensorType) -> bool:
-    if output.tensor is not None or not output.element_type.is_integral:
+    kind = output.element_type
+    if output.tensor is not None or not (kind.is_integral or kind is element_types.boolean):
         return False
     return not output.shape.has_rank or output.shape.element_count().low <= BOUNDS_LIMIT
 
@@ -36,10 +39,27 @@ def _may_have_bounds(output: TensorType) -> bool:
 def _bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
     try:
         with np.errstate(all="ignore"):
-            bounds = op.infer_bounds(inputs)
-    except (IndexError, ValueError):  # an operand out of range: execution will say so
+            bounds = op.infer_bounds(inputs) or _exact(op, inputs)
+    except (IndexError, ValueError, ModelError):  # an operand out of range: execution will say so
         return None
     return bounds if bounds is not None and bounds.lower.size <= BOUNDS_LIMIT else None
+
+
+def _exact(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
+    """What the first output is where all inputs are known exactly: a condition on extents, for one."""
+    if not inputs or not op.deterministic or op.subgraphs or op.data is not None:
+        return None
+    if not all(kind.shape.is_static and kind.shape.element_count().value <= BOUNDS_LIMIT for kind in inputs):
+        return None
+    values = [kind.constant for kind in inputs]
+    if any(value is None for value in values):
+        return None
+    result = op.evaluate(*values)  # type: ignore[arg-type]
+    first = np.asarray(result[0] if isinstance(result, tuple) else result)
+    if first.dtype == np.uint64 and first.size and first.max() > INFINITY:
+        return None
+    exact = first.astype(np.int64)
+    return Bounds(exact, exact)
 
 
 def make_node(op: Operation, inputs: Sequence[Output], name: str = "") -> Node:

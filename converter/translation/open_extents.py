@@ -22,7 +22,7 @@ from converter.errors import Problem, error_of
 from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.slicing import VariadicSplit1
 from ir_runtime.rewrite import UniqueNames
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
@@ -171,12 +171,14 @@ def _guarded(translation: Translation, kept: Sequence[Place]) -> Model:
         first = node.outputs[0]
         shape = translation.stated[first.names[0]]
         for axis in [axis for name, axis in kept if name == first.names[0]]:
-            # All other extents are copied, so the number of elements holds for the stated one alone.
-            wanted = np.zeros(shape.rank, np.int64)
-            wanted[axis] = shape[axis].value
+            # One part of a stated length: the sum of the lengths must be the extent.
             name = unique(f"{node.name}/extent_{axis}")
-            target = make_node(Const1(value=Tensor.from_array(wanted)), (), unique(f"{name}/shape"))
-            guard = make_node(Reshape1(special_zero=True), [replaced.get(first, first), target.outputs[0]], name)
+            numbers = [np.array(axis), np.array([shape[axis].value])]
+            constants = [
+                make_node(Const1(value=Tensor.from_array(value)), (), unique(f"{name}/{what}")).outputs[0]
+                for what, value in zip(("axis", "length"), numbers)
+            ]
+            guard = make_node(VariadicSplit1(), [replaced.get(first, first), *constants], name)
             guards.add(guard)
             replaced[first] = guard.outputs[0]
     for node in model.nodes():

@@ -1,0 +1,170 @@
+"""Extents that the file states are said last: they stay computed, are kept under guard, or are decided now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter.cli import main
+from ir_runtime import InferenceError
+from tests.engines import check_node, core, node_model, run_numpy, run_onnxruntime, run_openvino
+
+
+def layers(model: ir_runtime.Model) -> list[str]:
+    return [node.op.type for node in model.nodes() if node.op.role not in ("constant", "parameter", "result")]
+
+
+def flattened_by_shape() -> onnx.ModelProto:
+    """Shape -> Gather -> Concat -> Reshape, as exporters write a flatten."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["to"], axis=0),
+        helper.make_node("Reshape", ["x", "to"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 12])],
+        [numpy_helper.from_array(np.array([0]), "zero"), numpy_helper.from_array(np.array([-1]), "rest")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_what_follows_from_shapes_stays_computed() -> None:
+    model = converter.convert_model(flattened_by_shape())
+    assert layers(model) == ["ShapeOf", "Gather", "Concat", "Reshape"]
+    assert str(model.outputs[0].shape) == "[2,12]"
+    xml, weights = ir_runtime.model_to_bytes(model)
+    theirs = core().read_model(xml, weights)
+    theirs.reshape(openvino.PartialShape([5, 2, 7]))
+    assert list(theirs.outputs[0].get_shape()) == [5, 14]
+    model.reshape([5, 2, 7])
+    assert str(model.outputs[0].shape) == "[5,14]"
+
+
+def test_static_decides_it_now(tmp_path: Path) -> None:
+    assert layers(converter.convert_model(flattened_by_shape(), static=True)) == ["Reshape"]
+    onnx.save(flattened_by_shape(), tmp_path / "m.onnx")
+    command = ["--quiet", "convert", str(tmp_path / "m.onnx"), "--static"]
+    main(command, standalone_mode=False)
+    assert layers(ir_runtime.read_model(tmp_path / "m.xml")) == ["Reshape"]
+
+
+def squeezed_if_single() -> onnx.ModelProto:
+    """If the second extent is 1, Squeeze, else nothing: how an exporter writes ``x.squeeze(1)``."""
+    then = helper.make_graph(
+        [helper.make_node("Squeeze", ["x", "one"], ["t"])],
+        "then",
+        [],
+        [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)],
+    )
+    otherwise = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["e"])],
+        "else",
+        [],
+        [helper.make_tensor_value_info("e", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "one"], ["n"]),
+        helper.make_node("Equal", ["n", "one"], ["single"]),
+        helper.make_node("If", ["single"], ["z"], then_branch=then, else_branch=otherwise, name="choice"),
+        helper.make_node("Transpose", ["z"], ["y"], perm=[1, 0]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([1]), "one")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_an_extent_that_decides_a_rank_is_kept_and_others_are_refused() -> None:
+    proto = squeezed_if_single()
+    ir = ir_runtime.model_to_bytes(converter.convert_model(proto))
+    x = np.arange(8, dtype=np.float32).reshape(2, 1, 4)
+    for run in (run_numpy, run_openvino):
+        np.testing.assert_array_equal(run(ir, {"x": x})[0], run_onnxruntime(proto, {"x": x})[0])
+    model = ir_runtime.read_model(*ir)
+    model.reshape([5, 1, 3])  # the other extents are free
+    assert str(model.outputs[0].shape) == "[3,5]"
+    theirs = core().read_model(*ir)
+    theirs.reshape(openvino.PartialShape([5, 1, 3]))
+    assert list(theirs.outputs[0].get_shape()) == [3, 5]
+    with pytest.raises(InferenceError, match="extent_1"):
+        model.reshape([5, 2, 3])
+    with pytest.raises(RuntimeError, match="extent_1"):
+        theirs.reshape(openvino.PartialShape([5, 2, 3]))
+
+
+@pytest.mark.parametrize("extent", [1, 3])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_an_extent_of_one_is_no_promise(extent: int, keepdims: int) -> None:
+    """A reduction and a sum that broadcasts, converted for 1 and run for more, in both engines."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["m"], axes=[1], keepdims=keepdims),
+        helper.make_node("Add", ["m", "k"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.arange(4, dtype=np.float32), "k")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    ir = ir_runtime.model_to_bytes(converter.convert_model(proto))
+    x = np.random.default_rng(extent).random((2, extent, 4), np.float32)
+    expected = x.mean(1, keepdims=bool(keepdims)) + np.arange(4, dtype=np.float32)
+    model = ir_runtime.read_model(*ir)
+    model.reshape(list(x.shape))
+    np.testing.assert_allclose(ir_runtime.compile_model(model)(x)[0], expected, rtol=1e-6)
+    theirs = core().read_model(*ir)
+    theirs.reshape(openvino.PartialShape(list(x.shape)))
+    np.testing.assert_allclose(core().compile_model(theirs, "CPU")(x)[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("keep", [-1, -2, -5])
+@pytest.mark.parametrize("extent", [1, 3, 7])
+def test_the_last_elements_of_an_open_dimension(keep: int, extent: int) -> None:
+    """``x[:, k:]``: not an empty tensor, whatever the bound of the dimension."""
+    nodes = [
+        helper.make_node("Slice", ["x", "start", "end", "axis"], ["part"]),
+        helper.make_node("ReduceMean", ["part"], ["mean"], axes=[1], keepdims=0),
+        helper.make_node("Size", ["part"], ["numel"]),
+    ]
+    stored = {"start": [keep], "end": [2**63 - 1], "axis": [1]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, None])],
+        [
+            helper.make_tensor_value_info("mean", TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("numel", TensorProto.INT64, None),
+        ],
+        [numpy_helper.from_array(np.array(value), name) for name, value in stored.items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    check_node(proto, {"x": np.random.default_rng(7).random((2, extent), np.float32)})
+
+
+def test_contradictions_of_the_stated_extents_are_errors_of_the_node() -> None:
+    model = node_model(
+        "Concat",
+        {"a": np.zeros((2, 3), np.float32), "b": np.zeros((4, 3), np.float32)},
+        opset=13,
+        attributes={"axis": 1},
+    )
+    with pytest.raises(converter.ConversionError, match=r"node 'node' \(Concat, opset 13\)"):
+        converter.convert_model(model)

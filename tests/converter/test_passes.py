@@ -1,0 +1,87 @@
+"""The pipeline: registered passes, in order, each saying whether it changed anything; bodies take part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter.passes import pipeline
+from converter.passes.pipeline import all_passes, model_pass, run_passes
+from ir_runtime import Model
+from ir_runtime.element_types import f16, f32
+from tests.engines import run_numpy, run_onnxruntime, run_openvino
+
+
+def test_passes_come_after_what_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_passes()
+    monkeypatch.setattr(pipeline, "_PASSES", dict(pipeline._PASSES))
+    ran: list[str] = []
+
+    def recorded(name: str, changed: bool) -> None:
+        def run(model: Model) -> bool:
+            ran.append(name)
+            return changed
+
+        run.__name__ = name
+        model_pass(name, after=["z_first"] if name != "z_first" else [], on_request=name == "asked")(run)
+
+    for name, changed in (("a_last", True), ("z_first", False), ("asked", True)):
+        recorded(name, changed)
+    assert run_passes(Model()) == ["a_last"]
+    assert ran == ["z_first", "a_last"]
+    assert run_passes(Model(), ["asked"]) == ["a_last", "asked"]
+    with pytest.raises(converter.ConversionError, match="there is no pass called 'nothing'"):
+        run_passes(Model(), ["nothing"])
+    with pytest.raises(converter.ConversionError, match="'asked' is registered twice"):
+        recorded("asked", True)
+
+
+def test_weights_of_bodies_are_halved_too() -> None:
+    generator = np.random.default_rng(5)
+    weights = generator.standard_normal((4, 4)).astype(np.float32)
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["state", "w"], ["next"]),
+            helper.make_node("Identity", ["go"], ["go_on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, [2, 4]),
+        ],
+        [
+            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, [2, 4]),
+        ],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["trips", "", "x"], ["y"], body=body)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
+        [numpy_helper.from_array(np.array(3), "trips")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = converter.convert_model(proto)
+    halved = ir_runtime.rewrite.clone(model)
+    assert pipeline.run_pass("compress_to_fp16", halved)
+
+    def types(model: Model) -> list[object]:
+        return [
+            n.op.data.element_type
+            for part in model.all_models()
+            for n in part.nodes()
+            if n.op.data is not None and n.op.data.size == 16
+        ]
+
+    assert types(model) == [f32]
+    assert types(halved) == [f16]
+    x = generator.standard_normal((2, 4)).astype(np.float32)
+    (expected,) = run_onnxruntime(proto, {"x": x})
+    for run in (run_numpy, run_openvino):
+        np.testing.assert_allclose(run(ir_runtime.model_to_bytes(halved), {"x": x})[0], expected, rtol=2e-2, atol=2e-2)
