@@ -88,19 +88,28 @@ def counted(ctx: Context, count: Output) -> Output:
     return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
 
 
+def extent_list(ctx: Context, data: Output, *axes: int) -> Output:
+    """The extents of some dimensions, a list."""
+    return ctx.emit(indexing.Gather8(), extents(ctx, data), ctx.constant(list(axes)), ctx.constant(0))
+
+
 def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
-    """The product of some extents of ``data`` (of known rank), a scalar.
+    """The product of some extents of ``data`` (of known rank), a list of one number.
 
     Made of single products, which an engine that reduces in float32 computes exactly, and whose
     bounds are followed.
     """
-    dims = [data.shape[axis] for axis in axes]
-    known = math.prod(d.value for d in dims if d.is_static)
-    if known == 0:
-        return ctx.constant(0)
-    factors = [extent(ctx, data, axis) for axis, d in zip(axes, dims) if not d.is_static]
-    if known != 1 or not factors:
-        factors.append(ctx.constant(known))
+    known = math.prod(data.shape[axis].value for axis in axes if data.shape[axis].is_static)
+    left = [axis for axis in axes if not data.shape[axis].is_static]
+    if known == 0 or not left:
+        return ctx.constant([known])
+    if len(left) == 1:
+        factors = [extent_list(ctx, data, left[0])]
+    else:
+        each = ctx.emit_all(slicing.Split1(num_splits=data.shape.rank), extents(ctx, data), ctx.constant(0))
+        factors = [each[axis] for axis in left]
+    if known != 1:
+        factors.append(ctx.constant([known]))
     total = factors[0]
     for factor in factors[1:]:
         total = ctx.emit(elementwise.Multiply1(), total, factor)

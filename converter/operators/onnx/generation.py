@@ -7,14 +7,26 @@ from collections.abc import Callable
 
 import numpy as np
 
+from converter.lowering.barrier import barrier
+from converter.lowering.bodies import name_layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import as_i64, as_scalar, counted, extent, extents, from_front, joined
+from converter.lowering.shapes import as_i64, as_scalar, counted, extent, extents
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
-from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, movement, padding, reordering, slicing
+from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
+from ir_runtime.operations import (
+    control_flow,
+    elementwise,
+    generation,
+    inputs_outputs,
+    movement,
+    reordering,
+    scatter,
+    slicing,
+)
+from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import normalize_axis
 
 
@@ -80,63 +92,46 @@ def cum_sum(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, revers
 def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
     """Running products along ``axis``.
 
-    The IR has no such operation: products of neighbours, then of neighbouring pairs, fours and so
-    on, as many times as the extent has bits.
+    The IR has no such operation: an iteration multiplies one slice after the other.
     """
     rank = ctx.rank(x, "the data")
-    longest = max((extent.high for extent in x.shape), default=1)
     known = axis.type.constant
     if known is not None:
         at = normalize_axis(int(known.reshape(-1)[0]), rank)
-        return _running_product(ctx, x, at, x.shape[at].high, bool(exclusive), bool(reverse))
-    # Whatever the axis, three dimensions will do: what is in front of it, itself, what is behind it.
-    at_front = from_front(ctx, as_i64(ctx, as_scalar(ctx, axis, "the axis")), ctx.constant(rank))
-    three = joined(ctx, [_parted(ctx, x, at_front, op) for op in _SIDES])
-    rows = ctx.emit(movement.Reshape1(special_zero=False), x, three)
-    result = _running_product(ctx, rows, 1, longest, bool(exclusive), bool(reverse))
-    return ctx.emit(movement.Reshape1(special_zero=False), result, extents(ctx, x))
+        return _running_product(ctx, x, at, bool(exclusive), bool(reverse))
+    if rank == 1:
+        return _running_product(ctx, x, 0, bool(exclusive), bool(reverse))
+    # The dimensions turned round until the wanted one is the first, and back; this takes negative axes, too.
+    along = as_scalar(ctx, axis, "the axis")
+    count, numbers = ctx.like(rank, along), ctx.constant(np.arange(rank), along.element_type)
+    there = ctx.emit(elementwise.FloorMod1(), ctx.emit(elementwise.Add1(), numbers, along), count)
+    back = ctx.emit(elementwise.FloorMod1(), ctx.emit(elementwise.Subtract1(), numbers, along), count)
+    result = _running_product(ctx, ctx.emit(movement.Transpose1(), x, there), 0, bool(exclusive), bool(reverse))
+    return ctx.emit(movement.Transpose1(), result, back)
 
 
-_SIDES = (elementwise.Less1, elementwise.Equal1, elementwise.Greater1)
-
-
-def _parted(ctx: Context, data: Output, axis: Output, side: Callable[..., elementwise.Binary]) -> Output:
-    """The product of the extents of the dimensions on one side of ``axis``, or of itself."""
-    total, one = ctx.constant(1), ctx.constant(1)
-    for dimension in range(data.shape.rank):
-        counts = ctx.emit(side(), ctx.constant(dimension), axis)
-        factor = ctx.emit(elementwise.Select1(), counts, extent(ctx, data, dimension), one)
-        total = ctx.emit(elementwise.Multiply1(), total, factor)
-    return total
-
-
-def _running_product(ctx: Context, x: Output, at: int, length: int, exclusive: bool, reverse: bool) -> Output:
-    along = ctx.constant([at])
-    result = ctx.emit(reordering.Reverse1(mode="index"), x, along) if reverse else x
-    if exclusive:
-        result = _shifted(ctx, result, at, 1)
-    shift = 1
-    while shift < min(length, 2**31):
-        result = ctx.emit(elementwise.Multiply1(), result, _shifted(ctx, result, at, shift))
-        shift *= 2
-    if reverse:
-        return ctx.emit(reordering.Reverse1(mode="index"), result, along)
-    return ctx.emit(elementwise.Multiply1(), x, ctx.like(1, x)) if result is x else result
-
-
-def _shifted(ctx: Context, data: Output, axis: int, by: int) -> Output:
-    """The data moved ``by`` places along ``axis``, with ones coming in."""
-    length = extent(ctx, data, axis)
-    count = ctx.emit(elementwise.Minimum1(), length, ctx.constant(by))
-    stop = ctx.emit(elementwise.Subtract1(), length, count)
-    start, one, along = ctx.constant([0]), ctx.constant([1]), ctx.constant([axis])
-    end = ctx.emit(movement.Unsqueeze1(), stop, ctx.constant([0]))
-    kept = ctx.emit(slicing.Slice8(), data, start, end, one, along)
-    pads = [ctx.constant([0])] * data.shape.rank
-    pads[axis] = ctx.emit(movement.Unsqueeze1(), count, ctx.constant([0]))
-    before = ctx.emit(movement.Concat1(axis=0), *pads)
-    none = ctx.constant(np.zeros(data.shape.rank, np.int64))
-    return ctx.emit(padding.Pad12(pad_mode="constant"), kept, before, none, ctx.like(1, data))
+def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse: bool) -> Output:
+    """Slice by slice along the dimension ``at``, as an iteration."""
+    one = ctx.like(1, x)
+    single = ctx.emit(scatter.ScatterUpdate3(), extents(ctx, x), ctx.constant([at]), ctx.constant([1]), ctx.constant(0))
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), one, single)
+    body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
+    shape = x.shape.replace(at, 1)
+    parameters = [
+        make_node(inputs_outputs.Parameter1(shape=shape, element_type=x.element_type), ()) for _ in ("slice", "product")
+    ]
+    current, before = (node.outputs[0] for node in parameters)
+    after = body.emit(elementwise.Multiply1(), before, current)
+    # The CPU plug-in writes the next product into the memory of the last one, even where that is handed out.
+    shown = body.emit(barrier(x.element_type), before, before) if exclusive else after
+    results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, after)]
+    span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
+    inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))
+    outputs = (OutputMap(0, 0, axis=at, part_size=1, **span),)
+    model = Model("body", parameters, results)
+    name_layers(model)
+    sub = SubGraph(model, inputs, outputs, ((1, 1),))
+    return ctx.emit(control_flow.TensorIterator1(bodies=(sub,)), x, ones)
 
 
 # --- windows ---

@@ -103,9 +103,14 @@ def _shifted(ctx: Context, value: Output, bits: int) -> Output:
     return value
 
 
-def _depth(a: Output) -> int | None:
-    last = a.shape.dims[-1] if a.shape.has_rank and a.shape.rank else None
-    return last.value if last is not None and last.is_static else None
+def _depth(a: Output, b: Output, transpose_a: bool = False, transpose_b: bool = False) -> int | None:
+    """How many products a matrix product adds up: what either factor tells, mostly the weights."""
+    for factor, axis in ((a, -2 if transpose_a else -1), (b, -1 if transpose_b else -2)):
+        if factor.shape.has_rank and factor.shape.rank:
+            along = factor.shape.dims[axis if factor.shape.rank > 1 else -1]
+            if along.is_static:
+                return along.value
+    return None
 
 
 def product_of(ctx: Context, a: Output, b: Output, transpose_a: bool = False, transpose_b: bool = False) -> Output:
@@ -113,10 +118,7 @@ def product_of(ctx: Context, a: Output, b: Output, transpose_a: bool = False, tr
     op = matmul.MatMul1(transpose_a=transpose_a, transpose_b=transpose_b)
     if not a.element_type.is_integral:
         return ctx.emit(op, a, b)
-    depth = None
-    if a.shape.has_rank and a.shape.rank:
-        along = a.shape.dims[-2 if transpose_a and a.shape.rank > 1 else -1]
-        depth = along.value if along.is_static else None
+    depth = _depth(a, b, transpose_a, transpose_b)
     return exact_product(ctx, Factor.of(a), Factor.of(b), depth, lambda x, y: ctx.emit(op, x, y))
 
 
@@ -280,7 +282,7 @@ def mat_mul_integer(
         ctx,
         Factor(left, left_bits),
         Factor(right, right_bits),
-        _depth(a),
+        _depth(a, b),
         lambda x, y: ctx.emit(product, x, y),
     )
 

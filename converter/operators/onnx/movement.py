@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from converter.lowering.shapes import (
     as_list,
     as_scalar,
     drop_dimensions,
-    extent,
+    extent_list,
     extents,
     given_list,
     insert_dimensions,
@@ -69,21 +68,21 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
     if not -rank <= axis <= rank:
         raise ctx.invalid(f"axis {axis} lies outside [{-rank}, {rank}] for the data {data.shape}")
     at = axis + rank if axis < 0 else axis
-    front, back = product(ctx, data, range(at)), product(ctx, data, range(at, rank))
-    rows, columns = front.type.constant, back.type.constant
-    first: Output | int = front if rows is None else int(rows)
-    second: Output | int = back if columns is None else int(columns)
-    keep = at == 1 and rows is None and columns != 0
-    if rows is None and columns is None and all(extent.low for extent in data.shape):
-        second = -1  # nothing is empty, so the number of elements tells
+    sides = [product(ctx, data, range(at)), product(ctx, data, range(at, rank))]
+    keep = at == 1 and sides[0].type.constant is None and sides[1].type.constant != 0
     if keep:
-        first = 0  # special_zero: the extent is kept
-    elif rows is None and columns is not None and columns > 0:
-        first = -1
-    elif columns is None and rows is not None and rows > 0:
-        second = -1
-    parts = [part if isinstance(part, Output) else ctx.constant([part]) for part in (first, second)]
-    return ctx.emit(movement.Reshape1(special_zero=keep), data, joined(ctx, parts))
+        sides[0] = ctx.constant([0])  # special_zero: the extent is kept
+    # One side may be what the number of elements leaves, unless the other one may be 0: that which takes more layers.
+    for side in sorted((0, 1), key=lambda side: _open_extents(data, (range(at), range(at, rank))[side]), reverse=True):
+        other = (range(at, rank), range(at))[side]
+        if sides[side].type.constant is None and all(data.shape[axis].low for axis in other):
+            sides[side] = ctx.constant([-1])
+            break
+    return ctx.emit(movement.Reshape1(special_zero=keep), data, joined(ctx, sides))
+
+
+def _open_extents(data: Output, axes: Iterable[int]) -> int:
+    return sum(not data.shape[axis].is_static for axis in axes)
 
 
 def _flatten_any_rank(ctx: Context, data: Output, axis: int) -> Output:
@@ -209,13 +208,12 @@ def split_18(
     if count < 1 or count < len(ctx.output_names):
         raise ctx.invalid(f"num_outputs is {count}, but {len(ctx.output_names)} outputs are named")
     at = normalize_axis(axis, ctx.rank(data, "the data"))
-    length = data.shape[at]
-    if length.is_static and length.value % count == 0:
+    # Where the parts are equal today, a length that cannot be divided is refused.
+    length, stated = data.shape[at], ctx.stated(data).shape[at]
+    if stated.is_static and stated.value % count == 0:
         return _split_evenly(ctx, data, count, at)
     if length.is_static:
-        each = -(-length.value // count)
-        ends = [min(each * index, length.value) for index in range(count + 1)]
-        return _split_by(ctx, data, np.diff(ends).tolist(), at)
+        return _split_by(ctx, data, _uneven(length.value, count), at)
     return _split_unevenly(ctx, data, count, at)
 
 
@@ -227,7 +225,7 @@ def _split(ctx: Context, data: Output, lengths: Output | None, axis: int) -> lis
         return _split_evenly(ctx, data, count, axis)
     known = lengths.type.constant
     if known is None:
-        return _split_at_execution(ctx, data, as_i64(ctx, lengths), count, axis)
+        return _split_at_execution(ctx, data, lengths, count, axis)
     if known.size != count:
         raise ctx.invalid(f"{known.size} lengths are given for {count} outputs")
     if (known < 0).any():
@@ -243,30 +241,27 @@ def _split_by(ctx: Context, data: Output, lengths: Sequence[int], axis: int) -> 
     return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), ctx.constant(lengths))
 
 
-def _slice_between(ctx: Context, data: Output, start: Output, stop: Output, axis: int) -> Output:
-    return ctx.emit(slicing.Slice8(), data, start, stop, ctx.constant([1]), ctx.constant([axis]))
+def _uneven(length: int, count: int) -> list[int]:
+    each = -(-length // count)
+    return [min(each, max(0, length - index * each)) for index in range(count)]
 
 
 def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[Output]:
     """Parts of ceil(n / count) elements, n known at execution; those behind the end are shorter or empty."""
-    whole = as_list(ctx, extent(ctx, data, axis))
+    whole = extent_list(ctx, data, axis)
     raised = ctx.emit(elementwise.Add1(), whole, ctx.constant([count - 1]))
     each = ctx.emit(elementwise.Divide1(), raised, ctx.constant([count]))
-    ends = [ctx.constant([0])]
-    for _ in range(count):
-        ends.append(ctx.emit(elementwise.Add1(), ends[-1], each))
-    return [_slice_between(ctx, data, start, stop, axis) for start, stop in itertools.pairwise(ends)]
+    before = ctx.emit(elementwise.Multiply1(), each, ctx.constant(np.arange(count)))
+    left = ctx.emit(elementwise.Maximum1(), ctx.emit(elementwise.Subtract1(), whole, before), ctx.constant(0))
+    lengths = ctx.emit(elementwise.Minimum1(), left, each)
+    return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), lengths)
 
 
 def _split_at_execution(ctx: Context, data: Output, lengths: Output, count: int, axis: int) -> list[Output]:
-    start = ctx.constant([0])
-    parts = []
-    for index in range(count):
-        length = part_of(ctx, lengths, index, index + 1)
-        stop = ctx.emit(elementwise.Add1(), start, length)
-        parts.append(_slice_between(ctx, data, start, stop, axis))
-        start = stop
-    return parts
+    if lengths.shape.element_count() != Dimension(count, count):
+        # The layer has an output for each length; another number of them is refused.
+        lengths = ctx.emit(movement.Reshape1(special_zero=False), lengths, ctx.constant([count]))
+    return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), lengths)
 
 
 # --- repeating ---
@@ -312,12 +307,19 @@ def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
     # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
     rank = data.shape.rank
     shape = extents(ctx, data)
-    ones = ctx.constant(np.ones((rank, 1), np.int64))
-    columns = [ctx.emit(movement.Unsqueeze1(), part, ctx.constant([1])) for part in (shape, repeats)]
-    single, wide = (as_list(ctx, ctx.emit(movement.Concat1(axis=1), front, columns[0])) for front in (ones, columns[1]))
-    spread = ctx.emit(movement.Reshape1(special_zero=False), data, single)
-    spread = ctx.emit(movement.Broadcast3(mode="numpy"), spread, wide)
     final = ctx.emit(elementwise.Multiply1(), repeats, shape)
+    if known is not None and not known.all():
+        return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, data), final)
+    if known is not None:
+        repeated = np.flatnonzero(known != 1)
+        target = np.insert(np.ones(rank, np.int64), repeated, known[repeated])
+        single = ctx.emit(movement.Unsqueeze1(), data, ctx.constant(repeated + np.arange(repeated.size)))
+        spread = ctx.emit(movement.Broadcast3(mode="bidirectional"), single, ctx.constant(target))
+    else:
+        columns = [ctx.emit(movement.Unsqueeze1(), part, ctx.constant([1])) for part in (repeats, shape)]
+        wide = as_list(ctx, ctx.emit(movement.Concat1(axis=1), *columns))
+        single = ctx.emit(movement.Unsqueeze1(), data, ctx.constant(2 * np.arange(rank)))
+        spread = ctx.emit(movement.Broadcast3(mode="numpy"), single, wide)
     return ctx.emit(movement.Reshape1(special_zero=False), spread, final)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.lowering.bodies import name_layers
 from converter.lowering.layers import reshape
 from converter.operators.onnx.recurrent_activations import Activation, activations_of
 from converter.translation.context import Context
@@ -479,14 +480,9 @@ def _iterator(
     shown = body.emit(movement.Unsqueeze1(), shown, body.constant([1]))
     results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, *made)]
     model = Model("body", parameters, results)
-    _name(model)
+    name_layers(model)
     outputs = [OutputMap(0, 0, axis=1, part_size=1, **span)]
     outputs += [OutputMap(1 + i, 1 + i) for i in range(count)]
     back = tuple((1 + i, 1 + i) for i in range(count))
     sub = SubGraph(model, tuple(entries), tuple(outputs), back)
     return control_flow.TensorIterator1(bodies=(sub,)), inputs
-
-
-def _name(body: Model) -> None:
-    for number, node in enumerate(body.nodes()):
-        node.name = f"{node.op.type}_{number}"

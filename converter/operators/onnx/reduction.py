@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from converter.lowering.layers import in_type
+from converter.lowering.layers import cut, in_type
 from converter.lowering.shapes import (
     counted,
     drop_dimensions,
@@ -30,7 +30,7 @@ from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, sorting
+from ir_runtime.operations import elementwise, indexing, movement, reduction, sorting
 from ir_runtime.shapes import PartialShape, normalize_axes, normalize_axis
 
 _INTEGERS = (element_types.i32, element_types.i64, element_types.u32, element_types.u64)
@@ -427,7 +427,7 @@ def _arg_extreme(name: str, mode: str) -> None:
         """The index of the extreme along ``axis``; of equal ones the first, or the last."""
         rank = ctx.rank(data, "the data")
         at = normalize_axis(axis, rank)
-        source = _reversed(ctx, data, at) if select_last_index else data
+        source = cut(ctx, data, -1, np.iinfo(np.int64).min, at, -1) if select_last_index else data
         op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
         found = ctx.emit_all(op, source, ctx.constant(1))[1]
         if select_last_index:
@@ -437,12 +437,6 @@ def _arg_extreme(name: str, mode: str) -> None:
 
     onnx_op(name, versions=(1, 11))(earlier)
     onnx_op(name, versions=(12, 13))(later)
-
-
-def _reversed(ctx: Context, data: Output, axis: int) -> Output:
-    last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, axis), ctx.constant(1))
-    numbers = ctx.emit(generation.Range4(output_type=element_types.i64), last, ctx.constant(-1), ctx.constant(-1))
-    return ctx.emit(indexing.Gather8(), data, numbers, ctx.constant(axis))
 
 
 _arg_extreme("ArgMax", "max")

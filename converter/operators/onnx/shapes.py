@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.lowering.shapes import extents, part_of, product
+from converter.lowering.shapes import as_scalar, extents, part_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import reduction
+from ir_runtime.operations import movement
 
 
 @onnx_op("Shape", versions=(1, 13))
@@ -29,6 +29,6 @@ def shape_15(ctx: Context, data: Output, *, start: int = 0, end: int | None = No
 @onnx_op("Size", versions=(1, 13, 19, 21, 23, 24, 25))
 def size_1(ctx: Context, data: Output) -> Output:
     """The number of elements, a scalar."""
-    if data.shape.has_rank:
-        return product(ctx, data, range(data.shape.rank))
-    return ctx.emit(reduction.ReduceProd1(), extents(ctx, data), ctx.constant([0]))
+    # As one dimension, whose extent is exact in an engine that multiplies extents in float32.
+    flat = ctx.emit(movement.Reshape1(special_zero=False), data, ctx.constant([-1]))
+    return as_scalar(ctx, extents(ctx, flat), "the number of elements")
