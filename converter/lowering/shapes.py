@@ -141,24 +141,42 @@ def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
     return ctx.emit_all(order, member, ctx.constant(rank - count))[1]
 
 
+def _so_many(ctx: Context, axes: Output) -> tuple[Output, int | None]:
+    """A list of axes and how many they are, by what the file states; None where it does not.
+
+    A rank depends on it, so another number of axes is refused by a Reshape to this one.
+    """
+    count = axes.shape.element_count()
+    if count.is_static:
+        return axes, count.value
+    stated = ctx.stated(axes).shape.element_count()
+    if not stated.is_static:
+        return axes, None
+    return ctx.emit(movement.Reshape1(special_zero=False), axes, ctx.constant([stated.value])), stated.value
+
+
 def drop_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     """``data`` without the dimensions that ``axes`` names at execution; the rank stays known if it can."""
-    count = axes.shape.element_count()
-    if not data.shape.has_rank or not count.is_static or count.value > data.shape.rank:
+    if not data.shape.has_rank:
         return ctx.emit(movement.Squeeze1(), data, axes)
-    left = others(ctx, axes, data.shape.rank, count.value)
+    axes, count = _so_many(ctx, axes)
+    if count is None or count > data.shape.rank:
+        return ctx.emit(movement.Squeeze1(), data, axes)
+    left = others(ctx, axes, data.shape.rank, count)
     shape = ctx.emit(indexing.Gather8(), extents(ctx, data), left, ctx.constant(0))
     return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
 
 
 def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     """``data`` with extents of 1 inserted where ``axes`` says at execution; the rank stays known if it can."""
-    count = axes.shape.element_count()
-    if not data.shape.has_rank or not count.is_static:
+    if not data.shape.has_rank:
         return ctx.emit(movement.Unsqueeze1(), data, axes)
-    rank = data.shape.rank + count.value
+    axes, count = _so_many(ctx, axes)
+    if count is None:
+        return ctx.emit(movement.Unsqueeze1(), data, axes)
+    rank = data.shape.rank + count
     # Each place that is not inserted takes the next extent of the data.
-    left = others(ctx, axes, rank, count.value)
+    left = others(ctx, axes, rank, count)
     ones = ctx.constant(np.ones(rank, np.int64))
     if not data.shape.rank:
         return ctx.emit(movement.Reshape1(special_zero=False), data, ones)

@@ -51,11 +51,11 @@ class Translation:
     problems: Sequence[Problem]
 
     def places(self) -> list[Place]:
-        """Every dimension of an input of which the extent is stated."""
+        """Every dimension of an input of which the stated extent may be opened."""
         return [
             (name, axis)
             for name, shape in self.stated.items()
-            if shape.has_rank
+            if shape.has_rank and not _is_empty(shape)
             for axis, extent in enumerate(shape)
             if extent.is_static
         ]
@@ -64,14 +64,20 @@ class Translation:
 def opened(name: str, stated: PartialShape, opens: Opens) -> PartialShape:
     """The shape that an input has while the graph is translated.
 
-    A dimension of which the file states elements has some whatever its extent.
+    A dimension of which the file states elements has some whatever its extent. An input stated without
+    any elements stays as it is: what follows from it is decided while translating, because engines have
+    answers of their own to layers that compute nothing.
     """
-    if not stated.has_rank:
+    if _is_empty(stated) or not stated.has_rank:
         return stated
     some = Dimension(1)
     return PartialShape(
         [(some if extent.low else DYNAMIC) if opens(name, axis) else extent for axis, extent in enumerate(stated)]
     )
+
+
+def _is_empty(shape: PartialShape) -> bool:
+    return shape.has_rank and any(extent.high == 0 for extent in shape)
 
 
 Translate = Callable[[Opens], Translation]

@@ -62,8 +62,10 @@ def image_scaler(ctx: Context, x: Output, *, bias: Sequence[float] | None = None
     scaled = _multiplied(ctx, x, scale)
     if bias is None:
         return scaled
-    if not x.shape[1].contains(len(bias)):
-        raise ctx.invalid(f"there are {len(bias)} biases for the channels of {x.shape}")
+    # A single bias would be stretched over all channels, so that nothing else would notice.
+    stated = ctx.stated(x).shape
+    if not stated[1].contains(len(bias)):
+        raise ctx.invalid(f"there are {len(bias)} biases for the channels of {stated}")
     column = np.reshape(np.asarray(bias, np.float64), (1, -1, 1, 1))
     return ctx.emit(elementwise.Add1(), scaled, ctx.constant(column, x.element_type))
 
@@ -78,17 +80,19 @@ def crop(ctx: Context, x: Output, *, border: Sequence[int] | None = None, scale:
     if border is None or len(border) != 4 or min(border) < 0:
         raise ctx.invalid(f"border must be four numbers from 0 on, but is {border}")
     left, top, right, bottom = border
+    # A slice is clipped where this does not hold, so that nothing else would notice.
+    stated = ctx.stated(x).shape
     for axis, count in ((2, top + bottom), (3, left + right)):
-        if scale is None and x.shape[axis].high <= count:
-            raise ctx.invalid(f"nothing is left of dimension {axis} of {x.shape} without {count} elements")
+        if scale is None and stated[axis].high <= count:
+            raise ctx.invalid(f"nothing is left of dimension {axis} of {stated} without {count} elements")
     end = [-bottom or np.iinfo(np.int64).max, -right or np.iinfo(np.int64).max]
     if scale is not None:
         if len(scale) != 2 or min(scale) < 1:
             raise ctx.invalid(f"scale must be a height and a width, but is {list(scale)}")
         end = [top + scale[0], left + scale[1]]
         for axis, stop in zip((2, 3), end):
-            if x.shape[axis].high < stop:
-                raise ctx.invalid(f"{stop} elements of dimension {axis} are needed, but the images are {x.shape}")
+            if stated[axis].high < stop:
+                raise ctx.invalid(f"{stop} elements of dimension {axis} are needed, but the images are {stated}")
     return ctx.emit(slicing.Slice8(), x, *(ctx.constant(part) for part in ([top, left], end, [1, 1], [2, 3])))
 
 
