@@ -123,6 +123,9 @@ def infer_again(model: Model, parameters: Mapping[Node, TensorType] | None = Non
     found: list[_Inferred] = []
     for node in model.nodes():
         inputs = [types[source] for source in node.inputs]
+        if node not in given and all(kind is source.type for kind, source in zip(inputs, node.inputs)):
+            types.update((output, output.type) for output in node.outputs)  # nothing before it has changed
+            continue
         try:
             if node in given:
                 op, outputs = node.op.of_type(given[node]), [given[node]]
