@@ -356,12 +356,13 @@ def layer_normalization(
 
 def _fitting(ctx: Context, x: Output, values: Output, name: str) -> Output:
     """``values``, which must not add dimensions to x by broadcasting."""
-    if x.shape.has_rank and values.shape.has_rank:
-        pairs = zip(reversed(x.shape.dims), reversed(values.shape.dims))
-        if values.shape.rank > x.shape.rank or any(
+    stated, given = ctx.stated(x).shape, ctx.stated(values).shape
+    if stated.has_rank and given.has_rank:
+        pairs = zip(reversed(stated.dims), reversed(given.dims))
+        if given.rank > stated.rank or any(
             mine.merge(other) is None and not other.contains(1) for mine, other in pairs
         ):
-            raise ctx.invalid(f"{name}, which is {values.shape}, cannot be broadcast to X, which is {x.shape}")
+            raise ctx.invalid(f"{name}, which is {given}, cannot be broadcast to X, which is {stated}")
     return values
 
 
