@@ -280,8 +280,9 @@ def _grouped(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Ou
 
 def _check_groups(ctx: Context, x: Output, num_groups: int) -> None:
     _rank(ctx, x, 2)
-    if num_groups < 1 or (x.shape[1].is_static and x.shape[1].value % num_groups):
-        raise ctx.invalid(f"num_groups must divide the channels of {x.shape}, but is {num_groups}")
+    stated = ctx.stated(x).shape
+    if num_groups < 1 or (stated[1].is_static and stated[1].value % num_groups):
+        raise ctx.invalid(f"num_groups must divide the channels of {stated}, but is {num_groups}")
 
 
 @onnx_op("GroupNormalization", versions=(18,))
