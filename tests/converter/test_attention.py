@@ -12,8 +12,9 @@ from onnx.reference import ReferenceEvaluator
 
 import converter
 from tests.engines import check_node, node_model, opened
+from tests.random_data import generator
 
-R = np.random.default_rng(31)
+R = generator(31)
 
 
 def f(*shape: int) -> np.ndarray:

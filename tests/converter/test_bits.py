@@ -11,9 +11,10 @@ import pytest
 
 import converter
 from tests.engines import check_node, converted, element_type_of, node_model, run
+from tests.random_data import generator
 
 INTEGERS = np.array([[0, 1, 127], [128, 254, 255]])
-RNG = np.random.default_rng(10)
+RNG = generator(10)
 
 
 def onnx_number(dtype: np.dtype[Any]) -> int:

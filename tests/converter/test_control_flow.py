@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from tests.engines import ENGINES, check_node, converted, run
+from tests.random_data import generator
 
-RNG = np.random.default_rng(11)
+RNG = generator(11)
 F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 

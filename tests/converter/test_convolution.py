@@ -12,8 +12,9 @@ from onnx import helper, numpy_helper
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(3)
+RNG = generator(3)
 
 
 def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:

@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, run_onnxruntime, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(7)
+RNG = generator(7)
 
 
 def random_boxes(batches: int, count: int, centered: bool) -> np.ndarray:

@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(9)
+RNG = generator(9)
 SINGULAR = np.array([[[1, 2, 3], [2, 4, 6], [1, 1, 1]], [[0, 1, 0], [0, 0, 3], [2, 0, 0]]], np.float32)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(5)
+RNG = generator(5)
 X = RNG.standard_normal((2, 3, 5, 6)).astype(np.float32)
 FREE: dict[str, Any] = {"x": ["n", 3, None, None]}
 

@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from tests.engines import check_node
+from tests.random_data import generator
 
-RNG = np.random.default_rng(3)
+RNG = generator(3)
 
 
 def reduced_and(

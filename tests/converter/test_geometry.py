@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(2)
+RNG = generator(2)
 X = RNG.standard_normal((2, 3, 5, 6)).astype(np.float32)
 GRID = RNG.uniform(-1.7, 1.7, (2, 7, 4, 2)).astype(np.float32)
 GRID[0, 0] = [[-1, -1], [1, 1], [0, 0], [-1, 1]]

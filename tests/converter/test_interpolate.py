@@ -14,8 +14,9 @@ from onnx.reference import ReferenceEvaluator
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(13)
+RNG = generator(13)
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
 ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 

@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(7)
+RNG = generator(7)
 
 
 def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:

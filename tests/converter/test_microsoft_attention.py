@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, opened, run_onnxruntime
+from tests.random_data import generator
 
-R = np.random.default_rng(11)
+R = generator(11)
 
 
 def f(*shape: int) -> np.ndarray:

@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import ENGINES, assert_close, check_node, converted, node_model, run, run_onnxruntime
+from tests.random_data import generator
 
-RNG = np.random.default_rng(67)
+RNG = generator(67)
 HEADS, SHARED, WIDTH = 4, 2, 8
 
 

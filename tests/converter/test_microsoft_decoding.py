@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(11)
+RNG = generator(11)
 
 
 def check(feeds: dict[str, Any], *, dynamic: bool = False, **attributes: int) -> None:

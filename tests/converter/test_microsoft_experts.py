@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, opened, run_onnxruntime
+from tests.random_data import generator
 
-R = np.random.default_rng(12)
+R = generator(12)
 TOKENS, HIDDEN, INNER, EXPERTS = 5, 8, 6, 4
 
 

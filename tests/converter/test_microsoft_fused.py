@@ -11,8 +11,9 @@ import pytest
 import converter
 import ir_runtime
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-R = np.random.default_rng(7)
+R = generator(7)
 
 
 def f(*shape: int, kind: Any = np.float32) -> np.ndarray:

@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(17)
+RNG = generator(17)
 
 
 def packed(values: np.ndarray, bits: int) -> np.ndarray:

@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(31)
+RNG = generator(31)
 
 
 def f(*shape: int) -> np.ndarray:

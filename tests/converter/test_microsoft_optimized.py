@@ -11,8 +11,9 @@ import pytest
 import converter
 from converter.support import needed_operators
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-R = np.random.default_rng(47)
+R = generator(47)
 
 
 def f(*shape: int) -> np.ndarray:

@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import ENGINES, check_node, converted, node_model, run, run_onnxruntime
+from tests.random_data import generator
 
-R = np.random.default_rng(23)
+R = generator(23)
 
 
 def f(*shape: int) -> np.ndarray:

@@ -13,8 +13,9 @@ from onnx import helper, numpy_helper
 import converter
 import ir_runtime
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-R = np.random.default_rng(31)
+R = generator(31)
 X = R.standard_normal((4, 3)).astype(np.float32)
 WHOLE = R.integers(-5, 6, (4, 3))
 KINDS = [X, X.astype(np.float64), WHOLE.astype(np.int64), WHOLE.astype(np.int32)]

@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
-R = np.random.default_rng(41)
+R = generator(41)
 X = R.standard_normal((6, 3)).astype(np.float32)
 KERNELS = {
     "LINEAR": [0.0, 0.0, 0.0],

@@ -11,8 +11,9 @@ from onnx import numpy_helper
 
 import converter
 from tests.engines import check_node, node_model, run_onnxruntime
+from tests.random_data import generator
 
-R = np.random.default_rng(41)
+R = generator(41)
 X = R.standard_normal((20, 4)).astype(np.float32)
 HOLES = np.where(R.random((20, 4)) < 0.3, np.nan, X).astype(np.float32)
 

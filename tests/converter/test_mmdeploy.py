@@ -9,8 +9,9 @@ import pytest
 import converter
 from tests.engines import check_node, node_model, run_openvino
 from tests.ir_runtime.peers import written_by_openvino
+from tests.random_data import generator
 
-RNG = np.random.default_rng(3)
+RNG = generator(3)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

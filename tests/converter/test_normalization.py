@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, converted, node_model, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(11)
+RNG = generator(11)
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -12,9 +12,10 @@ import pytest
 import converter
 from tests.engines import ENGINES, check_node, node_model, run_openvino
 from tests.ir_runtime.peers import made, written_by_openvino
+from tests.random_data import generator
 
 DOMAIN = "org.openvinotoolkit"
-RNG = np.random.default_rng(41)
+RNG = generator(41)
 
 Build = Callable[..., Any]
 

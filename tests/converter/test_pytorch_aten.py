@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import ENGINES, check_node, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(9)
+RNG = generator(9)
 TABLE = RNG.standard_normal((5, 2)).astype(np.float32)
 INDICES = np.array([0, 2, 3, 4, 1], np.int64)
 MATRIX = np.array([[0, 2], [1, 2], [3, 4]], np.int64)

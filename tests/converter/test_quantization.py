@@ -15,8 +15,9 @@ import pytest
 
 import converter
 from tests.engines import ENGINES, check_node, converted, node_model
+from tests.random_data import generator
 
-RNG = np.random.default_rng(31)
+RNG = generator(31)
 INTEGERS = [np.uint8, np.int8, np.uint16, np.int16, ml_dtypes.uint4, ml_dtypes.int4]
 SMALL_FLOATS = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 

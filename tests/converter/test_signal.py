@@ -9,8 +9,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, opened, run_onnxruntime, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(4)
+RNG = generator(4)
 REAL = RNG.standard_normal((2, 5, 6, 1)).astype(np.float32)
 COMPLEX = RNG.standard_normal((2, 5, 6, 2)).astype(np.float32)
 

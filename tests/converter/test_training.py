@@ -9,9 +9,10 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model
+from tests.random_data import generator
 
 DOMAIN = "ai.onnx.preview.training"
-RNG = np.random.default_rng(10)
+RNG = generator(10)
 
 
 def tensors(kinds: int, dtype: str) -> dict[str, np.ndarray]:

@@ -10,8 +10,9 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, run_onnxruntime, schema_types
+from tests.random_data import generator
 
-RNG = np.random.default_rng(8)
+RNG = generator(8)
 
 
 def pooled(shape: tuple[int, ...], kernel: list[int], strides: list[int], pads: list[int]) -> dict[str, Any]:

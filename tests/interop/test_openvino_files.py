@@ -12,8 +12,9 @@ from openvino import opset16 as ops
 
 import ir_runtime
 from tests.engines import core, run_openvino
+from tests.random_data import generator
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 
 
 def weights(*shape: int) -> np.ndarray:

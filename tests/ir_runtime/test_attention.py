@@ -15,8 +15,9 @@ from ir_runtime.operation import TensorType
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(3)
+RNG = generator(3)
 
 
 def normal(*shape: int) -> np.ndarray:

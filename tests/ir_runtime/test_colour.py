@@ -21,8 +21,9 @@ from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
 from tests.engines import core
 from tests.ir_runtime.peers import check_inference, check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(15)
+RNG = generator(15)
 NV12 = [ops.nv12_to_rgb, ops.nv12_to_bgr]
 I420 = [ops.i420_to_rgb, ops.i420_to_bgr]
 

@@ -13,8 +13,9 @@ import ir_runtime
 from ir_runtime.shapes import PartialShape
 from tests.engines import run_numpy
 from tests.ir_runtime.peers import check_peers, written_by_openvino
+from tests.random_data import generator
 
-RNG = np.random.default_rng(17)
+RNG = generator(17)
 
 
 def normal(*shape: int) -> np.ndarray:

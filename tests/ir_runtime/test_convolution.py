@@ -13,8 +13,9 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(5)
+RNG = generator(5)
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -18,8 +18,9 @@ from ir_runtime.operation import Operation, TensorType
 from ir_runtime.operations.ctc import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6, CTCLoss4
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(14)
+RNG = generator(14)
 STEPS = RNG.standard_normal((9, 3, 4)).astype(np.float32)
 MASK = np.array([[1] * 9, [1] * 5 + [0] * 4, [1, 1, 0.5, 0, 1, 1, 1, 1, 1]], np.float32).T
 

@@ -9,8 +9,9 @@ import pytest
 from openvino import opset1, opset3, opset4, opset5, opset9
 
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(5)
+RNG = generator(5)
 FIRST = RNG.uniform(0, 10, (2, 20, 2))
 BOXES = np.concatenate([FIRST, FIRST + RNG.uniform(1, 6, (2, 20, 2))], -1).astype(np.float32)
 SCORES = RNG.uniform(0, 1, (2, 3, 20)).astype(np.float32)

@@ -13,8 +13,9 @@ from ir_runtime.errors import AttributeValueError, InferenceError
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers, made
+from tests.random_data import generator
 
-RNG = np.random.default_rng(24)
+RNG = generator(24)
 PRIORS, CLASSES = 25, 4
 FIRST = RNG.uniform(0, 0.7, (2, PRIORS, 2))
 BOXES = np.concatenate([FIRST, FIRST + RNG.uniform(0.05, 0.4, (2, PRIORS, 2))], -1)

@@ -14,8 +14,9 @@ from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.engines import run_openvino
 from tests.ir_runtime.peers import check_inference, check_peers, made, written_by_openvino
+from tests.random_data import generator
 
-RNG = np.random.default_rng(27)
+RNG = generator(27)
 PREFIX = "ExperimentalDetectron"
 
 

@@ -14,8 +14,9 @@ from openvino import Type
 from ir_runtime.operation import find_operation
 from tests.engines import assert_close, run_openvino
 from tests.ir_runtime.peers import check_peers, written_by_openvino
+from tests.random_data import generator
 
-RNG = np.random.default_rng(9)
+RNG = generator(9)
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 

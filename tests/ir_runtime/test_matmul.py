@@ -16,8 +16,9 @@ from ir_runtime.operation import TensorType
 from ir_runtime.operations.matmul import GroupedMatMul17
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference
+from tests.random_data import generator
 
-RNG = np.random.default_rng(16)
+RNG = generator(16)
 
 
 def numbers(kind: Any, *shape: int) -> np.ndarray:

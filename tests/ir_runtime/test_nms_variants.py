@@ -14,8 +14,9 @@ from ir_runtime.errors import AttributeValueError, ExecutionError, InferenceErro
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(21)
+RNG = generator(21)
 FIRST = RNG.uniform(0, 8, (3, 30, 2))
 BOXES = np.concatenate([FIRST, FIRST + RNG.uniform(0.5, 6, (3, 30, 2))], -1).astype(np.float32)
 BOXES[0, 3] = BOXES[0, 2]  # twice the same box

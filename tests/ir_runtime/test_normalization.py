@@ -17,8 +17,9 @@ from ir_runtime.operations import normalization as ir
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(3)
+RNG = generator(3)
 
 
 def normal(*shape: int) -> np.ndarray:

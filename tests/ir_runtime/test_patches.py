@@ -7,8 +7,9 @@ import pytest
 from openvino import opset16 as ops
 
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(11)
+RNG = generator(11)
 
 
 @pytest.mark.parametrize("pad", ["valid", "same_upper", "same_lower"])

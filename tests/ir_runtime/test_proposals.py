@@ -14,8 +14,9 @@ from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.engines import run_openvino
 from tests.ir_runtime.peers import check_inference, check_peers, made, written_by_openvino
+from tests.random_data import generator
 
-RNG = np.random.default_rng(22)
+RNG = generator(22)
 SCORES = RNG.uniform(0.1, 1, (2, 12, 5, 7)).astype(np.float32)
 DELTAS = (RNG.standard_normal((2, 24, 5, 7)) * 0.3).astype(np.float32)
 ATTRIBUTES: dict[str, Any] = {

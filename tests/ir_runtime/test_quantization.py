@@ -14,8 +14,9 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(29)
+RNG = generator(29)
 
 
 @pytest.mark.parametrize("levels", [2, 16, 255, 256])

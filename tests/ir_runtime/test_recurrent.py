@@ -14,8 +14,9 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(23)
+RNG = generator(23)
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 DEFAULTS = {"rnn": ["tanh"], "gru": ["sigmoid", "tanh"], "lstm": ["sigmoid", "tanh", "tanh"]}
 BATCH, STEPS, INPUTS, HIDDEN = 3, 5, 4, 2

@@ -13,8 +13,9 @@ from ir_runtime.errors import AttributeValueError, InferenceError
 from ir_runtime.operation import TensorType, find_operation
 from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers, made
+from tests.random_data import generator
 
-RNG = np.random.default_rng(23)
+RNG = generator(23)
 IMAGES = RNG.standard_normal((2, 54, 9, 11)).astype(np.float32)
 CORNERS = np.array(
     [

@@ -16,8 +16,9 @@ from ir_runtime.operations.signal import ISTFT16, STFT15
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 from tests.ir_runtime.peers import check_inference, check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(6)
+RNG = generator(6)
 COMPLEX = RNG.standard_normal((2, 5, 4, 2)).astype(np.float32)
 REAL = RNG.standard_normal((2, 5, 4)).astype(np.float32)
 

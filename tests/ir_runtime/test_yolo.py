@@ -7,8 +7,9 @@ import pytest
 from openvino import opset16 as ops
 
 from tests.ir_runtime.peers import check_peers
+from tests.random_data import generator
 
-RNG = np.random.default_rng(12)
+RNG = generator(12)
 
 
 @pytest.mark.parametrize("softmax", [True, False])

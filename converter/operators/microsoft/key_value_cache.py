@@ -105,10 +105,9 @@ class Window:
 
     @classmethod
     def of(cls, ctx: Context, past: Output, behind: Output, total: Output, size: int) -> Window:
-        if size < 1 or past.shape[2].high < size:
-            raise ctx.invalid(
-                f"a window of {size} keys needs a cache with room for them, but its shape is {past.shape}"
-            )
+        stated = ctx.stated(past).shape
+        if size < 1 or stated[2].high < size:
+            raise ctx.invalid(f"a window of {size} keys needs a cache with room for them, but its shape is {stated}")
         capacity = extent(ctx, past, 2)
         return cls(
             size, capacity, behind, cls._left(ctx, behind, capacity, size), total, cls._left(ctx, total, capacity, size)

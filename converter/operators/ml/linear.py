@@ -106,7 +106,8 @@ def no_strings(ctx: Context, **values: object) -> None:
 
 def _row(ctx: Context, x: Output, values: Sequence[float], name: str) -> Output:
     """One number, or one for each feature."""
-    extent = x.shape.dims[-1] if x.shape.has_rank and x.shape.rank else None
+    stated = ctx.stated(x).shape
+    extent = stated.dims[-1] if stated.has_rank and stated.rank else None
     if len(values) != 1 and extent is not None and not extent.contains(len(values)):
         raise ctx.invalid(f"{name} must have one number, or one for each of {extent} features, but has {len(values)}")
     return ctx.constant(list(values), x.element_type)
@@ -185,8 +186,9 @@ def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Sequence[
         part = in_type(ctx, value, _F32)
         if ctx.rank(value, f"input {index}") == 1:
             part = ctx.emit(movement.Unsqueeze1(), part, ctx.constant([0]))
-        if inputdimensions and index < len(inputdimensions) and not part.shape[1].contains(inputdimensions[index]):
-            raise ctx.invalid(f"input {index} should have {inputdimensions[index]} features, but is {value.shape}")
+        wanted = inputdimensions[index] if inputdimensions and index < len(inputdimensions) else None
+        if wanted is not None and not ctx.stated(part).shape[1].contains(wanted):
+            raise ctx.invalid(f"input {index} should have {wanted} features, but is {ctx.stated(value).shape}")
         parts.append(part)
     return parts[0] if len(parts) == 1 else ctx.emit(movement.Concat1(axis=1), *parts)
 

@@ -71,7 +71,7 @@ class _Forest:
 
 def _leaves(ctx: Context, x: Output, forest: _Forest) -> Output:
     """For rows ``[n, f]`` the numbers of the leaves ``[n, t]`` where each tree ends."""
-    features = x.shape[1]
+    features = ctx.stated(x).shape[1]
     used = forest.feature[forest.mode != _LEAF]
     if used.size and (used.min() < 0 or (features.is_static and used.max() >= features.value)):
         raise ctx.invalid(f"a node looks at feature {used.max()}, but there are {features}")

@@ -170,8 +170,9 @@ def swish(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
 @onnx_op("SwiGLU", versions=(28,))
 def swiglu(ctx: Context, a: Output, b: Output, *, alpha: float = 1.0) -> Output:
     """The Swish of the gate ``a`` times ``b``, which has the same shape."""
-    if a.shape.merge(b.shape) is None:
-        raise ctx.invalid(f"the inputs must have one shape, but are {a.shape} and {b.shape}")
+    shapes = ctx.stated(a).shape, ctx.stated(b).shape
+    if shapes[0].merge(shapes[1]) is None:
+        raise ctx.invalid(f"the inputs must have one shape, but are {shapes[0]} and {shapes[1]}")
     return ctx.emit(elementwise.Multiply1(), swish(ctx, a, alpha=alpha), b)
 
 
@@ -206,9 +207,10 @@ def _prelu(ctx: Context, x: Output, slope: Output) -> Output:
     if not x.element_type.is_real or not x.shape.has_rank or x.shape.rank == 0 or not slope.shape.is_static:
         return _by_formula(ctx, x, slope)
     extents = [1] * (x.shape.rank - slope.shape.rank) + list(slope.shape.static())
-    for extent, mine in zip(extents, x.shape):
+    stated = ctx.stated(x).shape
+    for extent, mine in zip(extents, stated):
         if extent != 1 and not mine.contains(extent):
-            raise ctx.invalid(f"the slope, which is {slope.shape}, cannot be broadcast to x, which is {x.shape}")
+            raise ctx.invalid(f"the slope, which is {slope.shape}, cannot be broadcast to x, which is {stated}")
     if all(extent == 1 for at, extent in enumerate(extents) if at != 1):
         channels = extents[1] if len(extents) > 1 else 1
         flat = ctx.emit(movement.Reshape1(), slope, ctx.constant([channels]))

@@ -139,10 +139,13 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Sight:
         mask = in_type(ctx, mask, keys.element_type)
     if rank == 1:
         mask = unsqueeze(ctx, mask, 0)
-    width, total = mask.shape[-1], keys.shape[2]
+    width, total = ctx.stated(mask).shape[-1], ctx.stated(keys).shape[2]
     if width.is_static and total.is_static and width.value > total.value:
-        raise ctx.invalid(f"attn_mask of the shape {mask.shape} is wider than the {total} keys")
-    if ctx.version >= 24 and not (width.is_static and width == total):
+        raise ctx.invalid(f"attn_mask of the shape {ctx.stated(mask).shape} is wider than the {total} keys")
+    # Where both are as wide for the stated shapes, another number of keys is refused; one would be stretched.
+    always = mask.shape[-1].is_static and keys.shape[2].is_static
+    is_wide = width.is_static and width == total and (width.value > 1 or always)
+    if ctx.version >= 24 and not is_wide:
         mask = _widened(ctx, mask, keys)
     return _Sight(mask, None, True) if is_boolean else _Sight(None, mask, True)
 
@@ -353,11 +356,13 @@ def _separate(
 
 def _for_each_query_head(ctx: Context, q: Output, shared: Output) -> Output:
     """Keys or values once for each head of the queries, of which neighbours share one."""
-    heads, own = q.shape[1], shared.shape[1]
+    heads, own = ctx.stated(q).shape[1], ctx.stated(shared).shape[1]
     if heads.is_static and own.is_static:
         if own.value < 1 or heads.value % own.value:
             raise ctx.invalid(f"{heads} heads of queries cannot share {own} heads of keys and values")
-        return repeat_heads(ctx, shared, own.value, heads.value // own.value)
+        # A head of its own for each of the queries: other numbers of heads are refused where they meet.
+        if heads == own or (q.shape[1].is_static and shared.shape[1].is_static):
+            return repeat_heads(ctx, shared, own.value, heads.value // own.value)
     count = extent(ctx, q, 1)
     numbers = multiply(ctx, counted(ctx, count), extent(ctx, shared, 1))
     index = ctx.emit(elementwise.Divide1(), numbers, count)

@@ -79,9 +79,10 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
     Without ``broadcast`` the shapes must be equal. With it the dimensions of ``b`` stand at ``axis`` of
     ``a``, by default at the end; the result has the shape of ``a``.
     """
+    one, two = ctx.stated(a).shape, ctx.stated(b).shape
     if not broadcast:
-        if a.shape.merge(b.shape) is None:
-            raise ctx.invalid(f"without 'broadcast' the inputs must have one shape, but are {a.shape} and {b.shape}")
+        if one.merge(two) is None:
+            raise ctx.invalid(f"without 'broadcast' the inputs must have one shape, but are {one} and {two}")
         return b
     if b.shape.has_rank and b.shape.element_count().high == 1:
         return ctx.emit(movement.Reshape1(), b, ctx.constant([], "i64")) if b.shape.rank else b
@@ -94,10 +95,11 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
             raise ctx.invalid(f"axis {axis} does not place {b.shape} within {a.shape}")
         if after:
             b = ctx.emit(movement.Unsqueeze1(), b, ctx.constant(np.arange(rank_b, rank_b + after)))
-    if a.shape.has_rank:
-        for mine, other in zip(reversed(a.shape.dims), reversed(b.shape.dims)):
+    two = ctx.stated(b).shape
+    if one.has_rank:
+        for mine, other in zip(reversed(one.dims), reversed(two.dims)):
             if mine.merge(other) is None and not other.contains(1):
-                raise ctx.invalid(f"the second input {b.shape} does not fit into the first, {a.shape}")
+                raise ctx.invalid(f"the second input {two} does not fit into the first, {one}")
     return b
 
 

@@ -186,8 +186,9 @@ def gemm_with_flag(
 ) -> Output:
     """The same, where C is repeated only if ``broadcast`` is set."""
     y = _gemm(ctx, a, b, c, alpha, beta, transA, transB)
-    if not broadcast and c.shape.merge(y.shape) is None:
-        raise ctx.invalid(f"without broadcast C must have the product's shape {y.shape}, but has {c.shape}")
+    wanted, given = ctx.stated(y).shape, ctx.stated(c).shape
+    if not broadcast and given.merge(wanted) is None:
+        raise ctx.invalid(f"without broadcast C must have the product's shape {wanted}, but has {given}")
     return y
 
 

@@ -280,8 +280,9 @@ def _grouped(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Ou
 
 def _check_groups(ctx: Context, x: Output, num_groups: int) -> None:
     _rank(ctx, x, 2)
-    if num_groups < 1 or (x.shape[1].is_static and x.shape[1].value % num_groups):
-        raise ctx.invalid(f"num_groups must divide the channels of {x.shape}, but is {num_groups}")
+    stated = ctx.stated(x).shape
+    if num_groups < 1 or (stated[1].is_static and stated[1].value % num_groups):
+        raise ctx.invalid(f"num_groups must divide the channels of {stated}, but is {num_groups}")
 
 
 @onnx_op("GroupNormalization", versions=(18,))
@@ -356,12 +357,13 @@ def layer_normalization(
 
 def _fitting(ctx: Context, x: Output, values: Output, name: str) -> Output:
     """``values``, which must not add dimensions to x by broadcasting."""
-    if x.shape.has_rank and values.shape.has_rank:
-        pairs = zip(reversed(x.shape.dims), reversed(values.shape.dims))
-        if values.shape.rank > x.shape.rank or any(
+    stated, given = ctx.stated(x).shape, ctx.stated(values).shape
+    if stated.has_rank and given.has_rank:
+        pairs = zip(reversed(stated.dims), reversed(given.dims))
+        if given.rank > stated.rank or any(
             mine.merge(other) is None and not other.contains(1) for mine, other in pairs
         ):
-            raise ctx.invalid(f"{name}, which is {values.shape}, cannot be broadcast to X, which is {x.shape}")
+            raise ctx.invalid(f"{name}, which is {given}, cannot be broadcast to X, which is {stated}")
     return values
 
 

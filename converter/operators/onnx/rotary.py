@@ -169,6 +169,7 @@ def _angles_of(ctx: Context, data: Output, cache: Output, turned: int) -> Half:
     if not turned and not width.is_static:
         return cache.shape[-1].value if cache.shape[-1].is_static else extent(ctx, cache, cache.shape.rank - 1)
     turned = turned or width.value
+    width = ctx.stated(data).shape[3]
     if turned % 2 or (width.is_static and turned > width.value):
         raise ctx.invalid(f"an even part of each head is turned, but {turned} of {width} numbers are asked for")
     return turned // 2

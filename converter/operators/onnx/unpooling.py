@@ -134,9 +134,10 @@ def _many_dimensions(
         shape[i], shape[spatial + i] = line.shape
         places = places + (line * math.prod(padded[i + 1 :])).reshape(shape)
     rows, columns = math.prod(kernel), math.prod(counts)
-    channels, batch = data.shape[1], extent(ctx, data, 0)
-    if channels.is_static and (channels.value % rows or not data.shape[2].contains(columns)):
-        raise ctx.invalid(f"data of the shape {data.shape} are no blocks of {kernel} of an image of {extents_}")
+    stated, batch = ctx.stated(data).shape, extent(ctx, data, 0)
+    channels = stated[1]
+    if channels.is_static and (channels.value % rows or not stated[2].contains(columns)):
+        raise ctx.invalid(f"data of the shape {stated} are no blocks of {kernel} of an image of {extents_}")
     flat = ctx.emit(movement.Reshape1(special_zero=False), data, ctx.constant([-1, rows * columns]))
     several = extent(ctx, flat, 0)
     indices = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(places.reshape(1, -1)), extents(ctx, flat))
