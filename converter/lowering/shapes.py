@@ -31,6 +31,25 @@ def as_list(ctx: Context, value: Output) -> Output:
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1]))
 
 
+def of_stated_length(ctx: Context, values: Output) -> Output:
+    """A list, of the length that the file states: another length is refused.
+
+    For lists whose length decides which layers are needed, as that of axes does.
+    """
+    length = ctx.stated(values).shape.element_count()
+    if values.shape.element_count().is_static or not length.is_static:
+        return values
+    return of_length(ctx, values, length.value)
+
+
+def of_length(ctx: Context, values: Output, length: int) -> Output:
+    """A list that is refused if it has another length.
+
+    A split into one part, because OpenVINO's ``reshape`` makes a Reshape to one dimension take any length.
+    """
+    return ctx.emit(slicing.VariadicSplit1(), values, ctx.constant(0), ctx.constant([length]))
+
+
 def as_scalar(ctx: Context, value: Output, what: str) -> Output:
     """A tensor of one element, as a scalar."""
     if value.shape.has_rank and value.shape.rank == 0:
@@ -128,6 +147,7 @@ def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
 
 def drop_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     """``data`` without the dimensions that ``axes`` names at execution; the rank stays known if it can."""
+    axes = of_stated_length(ctx, axes)
     count = axes.shape.element_count()
     if not data.shape.has_rank or not count.is_static or count.value > data.shape.rank:
         return ctx.emit(movement.Squeeze1(), data, axes)
@@ -138,6 +158,7 @@ def drop_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
 
 def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     """``data`` with extents of 1 inserted where ``axes`` says at execution; the rank stays known if it can."""
+    axes = of_stated_length(ctx, axes)
     count = axes.shape.element_count()
     if not data.shape.has_rank or not count.is_static:
         return ctx.emit(movement.Unsqueeze1(), data, axes)

@@ -128,7 +128,7 @@ def shape_chain(shape: list[Any]) -> Any:
 def test_chains_of_shapes_fold_where_the_shape_is_known() -> None:
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
     check_node(shape_chain([2, 3, 2, 2]), {"x": x})
-    model = converter.convert_model(shape_chain([2, 3, 2, 2]))
+    model = converter.convert_model(shape_chain([2, 3, 2, 2]), static=True)
     assert {node.op.type for node in model.nodes() if node.inputs} == {"Reshape", "Result"}
     assert isinstance(model.results[1].inputs[0].node.op, Const1)
 
