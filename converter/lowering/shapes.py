@@ -139,9 +139,11 @@ def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
     """The dimensions of ``rank`` that are not among the ``count`` different ``axes``, in order."""
     if count == rank:
         return ctx.constant(np.empty(0, np.int64))
-    # Those left out have the smallest membership; TopK hands them back sorted by index.
+    # Those left out keep the 0; TopK hands them back sorted by index. Axes may count from the end here.
     order = sorting.TopK3(axis=0, mode="min", sort="index", index_element_type=element_types.i64)
-    member = membership(ctx, ctx.constant(rank), axes)
+    named = scatter.ScatterElementsUpdate12(reduction="none", use_init_val=True)
+    none, ones = ctx.constant(np.zeros(rank, np.int64)), ctx.constant(np.ones(count, np.int64))
+    member = ctx.emit(named, none, axes, ones, ctx.constant(0))
     return ctx.emit_all(order, member, ctx.constant(rank - count))[1]
 
 

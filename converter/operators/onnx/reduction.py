@@ -323,7 +323,8 @@ class _Member:
         if known is None and data.shape.has_rank:
             if ctx.stated(axes).shape.element_count().high == 0:
                 return self._stated_to_be_empty(ctx, data, in_type(ctx, axes, element_types.i64), keep, noop)
-            axes = of_stated_length(ctx, axes)
+            if not keep or axes.shape.element_count().low == 0:
+                axes = of_stated_length(ctx, axes)
         if known is None:
             return self._at_execution(ctx, data, axes, keep, noop)
         if not data.shape.has_rank:
