@@ -46,6 +46,25 @@ def given_list(ctx: Context, value: Output | None, what: str) -> Output | None:
     return as_list(ctx, value)
 
 
+def of_stated_length(ctx: Context, values: Output) -> Output:
+    """A list, of the length that the file states: another length is refused.
+
+    For lists whose length decides which layers are needed, as that of axes does.
+    """
+    length = ctx.stated(values).shape.element_count()
+    if values.shape.element_count().is_static or not length.is_static:
+        return values
+    return of_length(ctx, values, length.value)
+
+
+def of_length(ctx: Context, values: Output, length: int) -> Output:
+    """A list that is refused if it has another length.
+
+    A split into one part, because OpenVINO's ``reshape`` makes a Reshape to one dimension take any length.
+    """
+    return ctx.emit(slicing.VariadicSplit1(), values, ctx.constant(0), ctx.constant([length]))
+
+
 def as_scalar(ctx: Context, value: Output, what: str) -> Output:
     """A tensor of one element, as a scalar."""
     if value.shape.has_rank and value.shape.rank == 0:
@@ -135,48 +154,34 @@ def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
     """The dimensions of ``rank`` that are not among the ``count`` different ``axes``, in order."""
     if count == rank:
         return ctx.constant(np.empty(0, np.int64))
-    # Those left out have the smallest membership; TopK hands them back sorted by index.
+    # Those left out keep the 0; TopK hands them back sorted by index. Axes may count from the end here.
     order = sorting.TopK3(axis=0, mode="min", sort="index", index_element_type=element_types.i64)
-    member = membership(ctx, ctx.constant(rank), axes)
+    named = scatter.ScatterElementsUpdate12(reduction="none", use_init_val=True)
+    none, ones = ctx.constant(np.zeros(rank, np.int64)), ctx.constant(np.ones(count, np.int64))
+    member = ctx.emit(named, none, axes, ones, ctx.constant(0))
     return ctx.emit_all(order, member, ctx.constant(rank - count))[1]
-
-
-def _so_many(ctx: Context, axes: Output) -> tuple[Output, int | None]:
-    """A list of axes and how many they are, by what the file states; None where it does not.
-
-    A rank depends on it, so another number of axes is refused by a Reshape to this one.
-    """
-    count = axes.shape.element_count()
-    if count.is_static:
-        return axes, count.value
-    stated = ctx.stated(axes).shape.element_count()
-    if not stated.is_static:
-        return axes, None
-    return ctx.emit(movement.Reshape1(special_zero=False), axes, ctx.constant([stated.value])), stated.value
 
 
 def drop_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     """``data`` without the dimensions that ``axes`` names at execution; the rank stays known if it can."""
-    if not data.shape.has_rank:
+    axes = of_stated_length(ctx, axes)
+    count = axes.shape.element_count()
+    if not data.shape.has_rank or not count.is_static or count.value > data.shape.rank:
         return ctx.emit(movement.Squeeze1(), data, axes)
-    axes, count = _so_many(ctx, axes)
-    if count is None or count > data.shape.rank:
-        return ctx.emit(movement.Squeeze1(), data, axes)
-    left = others(ctx, axes, data.shape.rank, count)
+    left = others(ctx, axes, data.shape.rank, count.value)
     shape = ctx.emit(indexing.Gather8(), extents(ctx, data), left, ctx.constant(0))
     return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
 
 
 def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     """``data`` with extents of 1 inserted where ``axes`` says at execution; the rank stays known if it can."""
-    if not data.shape.has_rank:
+    axes = of_stated_length(ctx, axes)
+    count = axes.shape.element_count()
+    if not data.shape.has_rank or not count.is_static:
         return ctx.emit(movement.Unsqueeze1(), data, axes)
-    axes, count = _so_many(ctx, axes)
-    if count is None:
-        return ctx.emit(movement.Unsqueeze1(), data, axes)
-    rank = data.shape.rank + count
+    rank = data.shape.rank + count.value
     # Each place that is not inserted takes the next extent of the data.
-    left = others(ctx, axes, rank, count)
+    left = others(ctx, axes, rank, count.value)
     ones = ctx.constant(np.ones(rank, np.int64))
     if not data.shape.rank:
         return ctx.emit(movement.Reshape1(special_zero=False), data, ones)

@@ -8,6 +8,7 @@ import numpy as np
 
 from converter.lowering import exact_integers as exact
 from converter.lowering.layers import in_type
+from converter.lowering.shapes import extent as extent_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -170,9 +171,9 @@ def swish(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
 @onnx_op("SwiGLU", versions=(28,))
 def swiglu(ctx: Context, a: Output, b: Output, *, alpha: float = 1.0) -> Output:
     """The Swish of the gate ``a`` times ``b``, which has the same shape."""
-    shapes = ctx.stated(a).shape, ctx.stated(b).shape
-    if shapes[0].merge(shapes[1]) is None:
-        raise ctx.invalid(f"the inputs must have one shape, but are {shapes[0]} and {shapes[1]}")
+    gate, other = ctx.stated(a).shape, ctx.stated(b).shape
+    if gate.merge(other) is None:
+        raise ctx.invalid(f"the inputs must have one shape, but are {gate} and {other}")
     return ctx.emit(elementwise.Multiply1(), swish(ctx, a, alpha=alpha), b)
 
 
@@ -263,13 +264,13 @@ def _hardmax(ctx: Context, x: Output, axis: int) -> Output:
     """1 at the first greatest element, 0 elsewhere."""
     op = sorting.TopK11(axis=axis, mode="max", sort="value", index_element_type=element_types.i64, stable=True)
     best = ctx.emit_all(op, x, ctx.constant(1))[1]
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-    extent = ctx.emit(indexing.Gather8(), shape, ctx.constant(axis), ctx.constant(0))
-    numbers = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), extent, ctx.constant(1))
-    placed = [1] * ctx.rank(x, "the input")
-    placed[axis] = -1
-    numbers = ctx.emit(movement.Reshape1(), numbers, ctx.constant(placed))
-    return in_type(ctx, ctx.emit(elementwise.Equal1(), numbers, best), x.element_type)
+    values = extent_of(ctx, x, axis), ctx.like(1, x), ctx.like(0, x)
+    if x.shape.rank == 1:
+        # The CPU plug-in marks no place for a scalar, but one for a list of a single index.
+        rows = ctx.emit(indexing.OneHot1(axis=1), best, *values)
+        return ctx.emit(movement.Squeeze1(), rows, ctx.constant([0]))
+    index = ctx.emit(movement.Squeeze1(), best, ctx.constant([axis]))
+    return ctx.emit(indexing.OneHot1(axis=axis), index, *values)
 
 
 def _over_the_rest(ctx: Context, x: Output, axis: int, along: Along) -> Output:

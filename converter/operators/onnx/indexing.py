@@ -28,11 +28,9 @@ def gather_elements(ctx: Context, data: Output, indices: Output, *, axis: int = 
     at = normalize_axis(axis, rank)
     if ctx.rank(indices, "the indices") != rank:
         raise ctx.invalid(f"data and indices must have one rank, but are {data.shape} and {indices.shape}")
-    differing = [
-        other
-        for other, (a, b) in enumerate(zip(data.shape, indices.shape))
-        if other != at and not (a == b and a.is_static)
-    ]
+    # Where the extents are equal today, others are refused.
+    stated = zip(ctx.stated(data).shape, ctx.stated(indices).shape)
+    differing = [other for other, (a, b) in enumerate(stated) if other != at and not (a == b and a.is_static)]
     if differing:
         # The IR wants equal extents, ONNX uses as much of the data as there are indices. A Slice in
         # this place OpenVINO takes for superfluous and removes, and then refuses the shapes.
@@ -205,9 +203,10 @@ def trilu(ctx: Context, data: Output, k: Output | None = None, *, upper: int = 1
     rows = counted(ctx, extent(ctx, data, rank - 2))
     columns = counted(ctx, extent(ctx, data, rank - 1))
     diagonal = ctx.constant(0) if k is None else as_scalar(ctx, as_i64(ctx, k), "k")
-    start = ctx.emit(elementwise.Add1(), ctx.emit(movement.Unsqueeze1(), rows, ctx.constant([1])), diagonal)
-    compared = elementwise.GreaterEqual1() if upper else elementwise.LessEqual1()
-    kept = ctx.emit(compared, ctx.emit(movement.Unsqueeze1(), columns, ctx.constant([0])), start)
+    start = ctx.emit(movement.Unsqueeze1(), rows, ctx.constant([1]))
+    if diagonal.type.constant != 0:
+        start = ctx.emit(elementwise.Add1(), start, diagonal)
+    kept = ctx.emit(elementwise.GreaterEqual1() if upper else elementwise.LessEqual1(), columns, start)
     zeros = {element_types.boolean: False, element_types.string: ""}
     zero = ctx.like(zeros.get(data.element_type, 0), data)
     return ctx.emit(elementwise.Select1(), kept, data, zero)

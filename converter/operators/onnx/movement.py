@@ -16,6 +16,7 @@ from converter.lowering.shapes import (
     given_list,
     insert_dimensions,
     joined,
+    of_length,
     part_of,
     product,
 )
@@ -23,7 +24,7 @@ from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import blocks, elementwise, movement, reduction, slicing
-from ir_runtime.shapes import Dimension, PartialShape, broadcast, normalize_axis
+from ir_runtime.shapes import Dimension, normalize_axis
 
 _LATEST = (21, 23, 24, 25)
 """The versions that only widened the types of the operators without arithmetic."""
@@ -260,7 +261,7 @@ def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[O
 def _split_at_execution(ctx: Context, data: Output, lengths: Output, count: int, axis: int) -> list[Output]:
     if lengths.shape.element_count() != Dimension(count, count):
         # The layer has an output for each length; another number of them is refused.
-        lengths = ctx.emit(movement.Reshape1(special_zero=False), lengths, ctx.constant([count]))
+        lengths = of_length(ctx, lengths, count)
     return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), lengths)
 
 
@@ -272,10 +273,16 @@ def expand(ctx: Context, data: Output, shape: Output) -> Output:
     """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
     shape = given_list(ctx, shape, "the shape")
     known = shape.type.constant
-    if known is not None and 0 in known and data.shape.is_static:
+    if known is not None and 0 in known and data.shape.has_rank:
         # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
-        target = broadcast(data.shape, PartialShape(known.tolist())).static()
-        return ctx.emit(movement.Broadcast3(mode="numpy"), data, ctx.constant(target))
+        rank = max(data.shape.rank, known.size)
+        wanted = np.concatenate([np.ones(rank - known.size, np.int64), known])
+        present = extents(ctx, data)
+        if data.shape.rank < rank:
+            present = joined(ctx, [ctx.constant(np.ones(rank - data.shape.rank)), present])
+        greater = ctx.emit(elementwise.Maximum1(), present, ctx.constant(wanted))
+        target = ctx.emit(elementwise.Multiply1(), greater, ctx.constant(wanted != 0))
+        return ctx.emit(movement.Broadcast3(mode="numpy"), data, target)
     return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, shape)
 
 

@@ -23,6 +23,8 @@ from converter.lowering.shapes import (
     from_front,
     given_list,
     membership,
+    of_length,
+    of_stated_length,
     rank_of,
 )
 from converter.translation.context import Context
@@ -327,6 +329,11 @@ class _Member:
             axes = _all_axes(ctx, data)
         axes = given_list(ctx, axes, "axes")
         known = axes.type.constant
+        if known is None and data.shape.has_rank:
+            if ctx.stated(axes).shape.element_count().high == 0:
+                return self._stated_to_be_empty(ctx, data, in_type(ctx, axes, element_types.i64), keep, noop)
+            if not keep or axes.shape.element_count().low == 0:
+                axes = of_stated_length(ctx, axes)
         if known is None:
             return self._at_execution(ctx, data, axes, keep, noop)
         if not data.shape.has_rank:
@@ -349,6 +356,20 @@ class _Member:
             return result
         nothing = ctx.emit(elementwise.Equal1(), _element_count(ctx, data, axes), ctx.constant(0))
         return ctx.emit(elementwise.Select1(), nothing, value, result)
+
+    def _stated_to_be_empty(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
+        """No axes mean all dimensions, or none of them; lists that hold axes nevertheless are refused."""
+        every = tuple(range(data.shape.rank))
+
+        def of_known_length(values: Output) -> Output:
+            longer = ctx.emit(movement.Concat1(axis=0), axes, values)
+            return of_length(ctx, longer, len(every))
+
+        if noop:
+            shape = of_known_length(extents(ctx, data))
+            return self.unreduced(ctx, ctx.emit(movement.Reshape1(special_zero=False), data, shape))
+        kept = self._reduced(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
+        return kept if keep else ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
 
     def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
         """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""

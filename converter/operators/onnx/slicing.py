@@ -50,7 +50,8 @@ def _sliced(
     known = None if steps is None else steps.type.constant
     if known is not None and (known == 0).any():
         raise ctx.invalid(f"steps must not be 0, but are {known.tolist()}")
-    count = starts.shape.element_count()
+    # Lists of other lengths than today's are refused, for they do not fit the steps or axes.
+    count = ctx.stated(starts).shape.element_count()
     if steps is not None:
         by = as_i64(ctx, steps)
     elif count.is_static:
