@@ -11,8 +11,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import converter
-from tests.engines import check_node, node_model, opened
+import ir_runtime
+from tests.engines import check_node, converted, node_model, opened
 from tests.random_data import generator
+from tests.suite.reshape import Reshaping, check_reshaped, in_numpy, in_openvino
 
 R = generator(31)
 
@@ -178,6 +180,41 @@ def test_attention_is_one_layer(inputs: Mapping[str, Any], attributes: Mapping[s
     types = [node.op.type for node in converter.convert_model(model).nodes()]
     assert types.count("ScaledDotProductAttention") == 1
     assert not {"MatMul", "SoftMax"} & set(types)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "other", "attributes", "layers"),
+    [
+        (QKV, (3, 2, 6, 7), {}, 1),
+        (QKV, (1, 4, 9, 9), {"is_causal": 1, "scale": 0.3}, 1),
+        ({"q": Q, "k": f(2, 1, 5, 8), "v": f(2, 1, 5, 6)}, (1, (6, 1), 4, 7), {}, 1),
+        ({"q": Q, "k": f(2, 1, 5, 8), "v": f(2, 1, 5, 6)}, (1, 6, 4, 7), {}, 1),
+        ({"q": Q, **SHARED}, (3, (8, 4), 2, 4), {}, 8),
+        ({"q": Q, **SHARED}, (2, (2, 1), 2, 4), {"is_causal": 1}, 8),
+    ],
+    ids=["plain", "causal", "one-for-more", "one-each", "pairs", "one-pair"],
+)
+def test_heads_that_the_file_states_stay_open(
+    inputs: Mapping[str, Any], other: tuple[Any, int, int, int], attributes: Mapping[str, Any], layers: int
+) -> None:
+    batch, heads, queries, keys = other
+    n, m = heads if isinstance(heads, tuple) else (heads, heads)
+    data = {"q": f(batch, n, queries, 8), "k": f(batch, m, keys, 8), "v": f(batch, m, keys, 6)}
+    model, feeds = made(23, inputs, attributes, {})
+    check_reshaped(model, feeds, data)
+    types = [node.op.type for node in converter.convert_model(model).nodes()]
+    assert len([name for name in types if name not in ("Const", "Parameter", "Result")]) == layers
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 2), (6, 4)])
+def test_heads_that_do_not_fit_what_was_stated_are_refused(n: int, m: int) -> None:
+    data = {"q": f(2, n, 3, 8), "k": f(2, m, 5, 8), "v": f(2, m, 5, 6)}
+    model, _ = made(23, QKV, {}, {})
+    case = Reshaping("heads", {name: list(value.shape) for name, value in data.items()}, data, [])
+    with pytest.raises(ir_runtime.ModelError):
+        in_numpy(converted(model), case)
+    with pytest.raises(RuntimeError):
+        in_openvino(converted(model), case)
 
 
 def test_a_mask_known_to_leave_no_row_empty_needs_no_further_layers() -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import converter
+import ir_runtime
 from tests.engines import check_node, node_model, opened, run_onnxruntime
 from tests.random_data import generator
+from tests.suite.reshape import Reshaping, check_reshaped, in_numpy, in_openvino
 
 R = generator(11)
 
@@ -283,3 +285,44 @@ def test_contradictions_are_named(
     model = node_model(op_type, inputs, attributes=attributes, opset=1, domain="com.microsoft")
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model)
+
+
+PROJECTED = {"w": W, "b": B}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "constants", "attributes", "other", "layers"),
+    [
+        ("Attention", {"x": X}, PROJECTED, {**TWO, "unidirectional": 1}, {"x": f(3, 5, 8)}, 12),
+        ("Attention", {"x": X, **PROJECTED, "m": i(2, 3)}, {}, TWO, {"x": f(3, 4, 8), "m": i(4, 1, 3)}, 23),
+        ("Attention", {"x": X, **PROJECTED, "m": i(3, 2, 1, 0)}, {}, TWO, {"x": f(1, 4, 8), "m": i(3, 1)}, 27),
+        ("MultiHeadAttention", {"q": Q, "k": K, "v": V}, {"b": f(24)}, TWO, {"q": f(3, 2, 8), "k": f(3, 6, 8)}, 12),
+    ],
+    ids=["causal", "lengths", "ends-starts", "bias"],
+)
+def test_other_extents_than_stated(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    other: Mapping[str, Any],
+    layers: int,
+) -> None:
+    model = node_model(op_type, inputs, opset=1, attributes=attributes, constants=constants, domain="com.microsoft")
+    data = {**inputs, **other, **({"v": other["k"]} if "k" in other else {})}
+    check_reshaped(model, inputs, data)
+    types = [node.op.type for node in converter.convert_model(model).nodes()]
+    assert len([name for name in types if name not in ("Const", "Parameter", "Result")]) == layers
+
+
+def test_a_list_of_lengths_is_not_taken_for_ends_and_starts() -> None:
+    """One row's length, stated, and then two numbers: they would be its end and its start."""
+    feeds = {"x": f(1, 3, 8), **PROJECTED, "m": i(2)}
+    model = node_model("Attention", feeds, opset=1, attributes=TWO, domain="com.microsoft")
+    written = ir_runtime.model_to_bytes(converter.convert_model(model))
+    data = {**feeds, "m": i(3, 1)}
+    case = Reshaping("ends and starts", {name: list(value.shape) for name, value in data.items()}, data, [])
+    with pytest.raises(ir_runtime.ModelError):
+        in_numpy(written, case)
+    with pytest.raises(RuntimeError):
+        in_openvino(written, case)

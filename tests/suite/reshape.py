@@ -18,7 +18,7 @@ import openvino
 
 import converter
 import ir_runtime
-from tests.engines import ENGINES, core, run_compiled, run_onnxruntime
+from tests.engines import ENGINES, assert_close, check_node, core, run_compiled, run_onnxruntime
 from tests.suite.node_suite import Case, as_array, difference
 
 Shapes = dict[str, list[int]]
@@ -100,6 +100,21 @@ def in_openvino(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
     """Our IR, reshaped and run by OpenVINO."""
     xml, weights = written
     return _reshaped(core().read_model(xml, weights) if weights else core().read_model(xml), case)
+
+
+def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Mapping[str, Any]) -> None:
+    """A model that states the shapes of ``feeds``, as it is and reshaped to those of ``others``, in every engine."""
+    check_node(model, feeds)
+    written = ir_runtime.model_to_bytes(converter.convert_model(model))
+    for data in others:
+        shapes = {name: list(np.shape(array)) for name, array in data.items()}
+        case = Reshaping(str(shapes), shapes, dict(data), run_onnxruntime(opened(model), data))
+        for engine, run in zip(ENGINES, (in_numpy, in_openvino)):
+            for index, (value, want) in enumerate(zip(run(written, case), case.expected, strict=True)):
+                try:
+                    assert_close(value, want)
+                except AssertionError as error:
+                    raise AssertionError(f"{engine}, {shapes}, output {index}: {error}") from error
 
 
 def of_importer(model: onnx.ModelProto, case: Reshaping) -> list[Any]:

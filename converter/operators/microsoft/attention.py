@@ -54,29 +54,34 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
     if rank != 1:
         raise ctx.unsupported(f"masks of the shape {mask.shape} are not supported")
     numbers = in_type(ctx, counted(ctx, extent(ctx, keys, 2)), mask.element_type)
-    zero, count = ctx.constant([0]), joined(ctx, [extent(ctx, keys, 0)])
-    ends = ctx.emit(slicing.Slice8(), mask, zero, count, ctx.constant([1]), zero)
+    ends, starts = _lengths(ctx, mask, keys)
     allowed = ctx.emit(elementwise.Less1(), numbers, unsqueeze(ctx, ends, 1))
-    starts = _starts(ctx, mask, keys, count)
     if starts is not None:
         begun = ctx.emit(elementwise.GreaterEqual1(), numbers, unsqueeze(ctx, starts, 1))
         allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, begun)
     return _forbidden(ctx, unsqueeze(ctx, allowed, 1, 2), keys, value)
 
 
-def _starts(ctx: Context, mask: Output, keys: Output, count: Output) -> Output | None:
-    """Where each row's keys start, by a list of lengths for ``count`` rows; None where no list says it."""
-    batches, entries = keys.shape[0], mask.shape[0]
-    if batches.is_static and entries.is_static and entries.value != 2 * batches.value:
-        if entries.value not in (batches.value, 3 * batches.value + 2):
+def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output | None]:
+    """Where each row's keys end, and where they start; None where all start at 0."""
+    zero, count = ctx.constant([0]), joined(ctx, [extent(ctx, keys, 0)])
+    batches, entries = ctx.stated(keys).shape[0], ctx.stated(mask).shape[0]
+    if batches.is_static and entries.is_static:
+        if entries.value == batches.value:
+            # The shape refuses a list that a reshape makes longer than the batch, for it would say something else.
+            return ctx.emit(movement.Reshape1(special_zero=False), mask, count), None
+        if entries.value == 2 * batches.value:
+            both = ctx.emit(movement.Reshape1(special_zero=False), mask, concat(ctx, 0, ctx.constant([2]), count))
+            return take(ctx, both, 0, 0), take(ctx, both, 1, 0)
+        if entries.value != 3 * batches.value + 2:
             raise ctx.invalid(f"a mask of {entries.value} lengths does not fit {batches.value} batches")
-        return None
     twice = add(ctx, count, count)
+    ends = ctx.emit(slicing.Slice8(), mask, zero, count, ctx.constant([1]), zero)
     # Room for the case that there are no starts: all rows begin at 0 then.
     longer = concat(ctx, 0, mask, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, mask), count))
     starts = ctx.emit(slicing.Slice8(), longer, count, twice, ctx.constant([1]), ctx.constant([0]))
     given = ctx.emit(elementwise.Equal1(), extents(ctx, mask), twice)
-    return ctx.emit(elementwise.Select1(), given, starts, ctx.like(0, mask))
+    return ends, ctx.emit(elementwise.Select1(), given, starts, ctx.like(0, mask))
 
 
 def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
@@ -103,13 +108,15 @@ def _attended(
     added: Sequence[Output | None] = (),
     softcap: float = 0.0,
     sink: Output | None = None,
+    *,
+    causal: bool = False,
 ) -> Output:
     """``[b, n, s, h]`` of queries, ``[b, n, t, h]`` of keys and values to ``[b, s, n h]``."""
     mask: Output | None = None
     for part in added:
         if part is not None:
             mask = add(ctx, part, mask)
-    return merge_heads(ctx, attended(ctx, q, k, v, Scores(scale, softcap, mask, sink=sink)))
+    return merge_heads(ctx, attended(ctx, q, k, v, Scores(scale, softcap, mask, causal, sink)))
 
 
 def self_attention(
@@ -129,9 +136,11 @@ def self_attention(
         k = concat(ctx, 2, take(ctx, past, 0, 0), k)
         v = concat(ctx, 2, take(ctx, past, 1, 0), v)
     added = [_mask(ctx, mask, k, FILTER if filter_value is None else filter_value), bias]
-    if unidirectional:
+    if unidirectional and (past is not None or mask is not None or bias is not None):
+        # The layer's own causality begins at the first key and goes with no other mask.
         added.append(_causal(ctx, q, k))
-    made = _attended(ctx, q, k, v, scale, added)
+        unidirectional = 0
+    made = _attended(ctx, q, k, v, scale, added, causal=bool(unidirectional))
     if k.shape[3].merge(v.shape[3]) is None:
         return made, k
     return made, concat(ctx, 0, unsqueeze(ctx, k, 0), unsqueeze(ctx, v, 0))
@@ -236,6 +245,10 @@ def _queries_keys_values(
     parts = [query, key, value]
     if bias is not None:
         width = extent(ctx, query, 2)
+        stated = ctx.stated(query).shape[2]
+        if stated.is_static and bias.type.constant is not None:
+            # Queries of another width have not the bias that the file holds, and are refused by the sum.
+            width = ctx.constant(stated.value)
         lengths = joined(ctx, [width, width, ctx.constant(-1)])
         biases = ctx.emit_all(slicing.VariadicSplit1(), bias, ctx.constant(0), lengths)
         # Keys that are ready have their bias already.

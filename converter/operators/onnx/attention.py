@@ -308,7 +308,8 @@ def attention_25(
     if past_key is not None and past_value is not None:
         k, v = concat(ctx, 2, past_key, k), concat(ctx, 2, past_value, v)
     kind = q.element_type
-    keys, values = _for_each_query_head(ctx, q, k), in_type(ctx, _for_each_query_head(ctx, q, v), kind)
+    keys, values = _for_each_query_head(ctx, q, k, v)
+    values = in_type(ctx, values, kind)
     sight = _Sight() if attn_mask is None else _given_mask(ctx, attn_mask, keys)
     valid = None if nonpad_kv_seqlen is None else reshape(ctx, nonpad_kv_seqlen, [-1, 1, 1, 1])
     # The layer's own causality begins at the first key and goes with no other mask.
@@ -354,19 +355,30 @@ def _separate(
     return parts[0], parts[1], parts[2]
 
 
-def _for_each_query_head(ctx: Context, q: Output, shared: Output) -> Output:
-    """Keys or values once for each head of the queries, of which neighbours share one."""
-    heads, own = ctx.stated(q).shape[1], ctx.stated(shared).shape[1]
+def _for_each_query_head(ctx: Context, q: Output, k: Output, v: Output) -> tuple[Output, Output]:
+    """Keys and values once for each head of the queries, of which neighbours share one.
+
+    As many heads as the queries have, or a single one, are what the products broadcast by themselves; they
+    refuse every other number that a reshape might bring.
+    """
+    heads, own = ctx.stated(q).shape[1], ctx.stated(k).shape[1]
     if heads.is_static and own.is_static:
         if own.value < 1 or heads.value % own.value:
             raise ctx.invalid(f"{heads} heads of queries cannot share {own} heads of keys and values")
-        # A head of its own for each of the queries: other numbers of heads are refused where they meet.
-        if heads == own or (q.shape[1].is_static and shared.shape[1].is_static):
-            return repeat_heads(ctx, shared, own.value, heads.value // own.value)
-    count = extent(ctx, q, 1)
-    numbers = multiply(ctx, counted(ctx, count), extent(ctx, shared, 1))
-    index = ctx.emit(elementwise.Divide1(), numbers, count)
-    return ctx.emit(indexing.Gather8(), shared, index, ctx.constant(1))
+        if own.merge(ctx.stated(v).shape[1]) is None:
+            raise ctx.invalid(f"{own} heads of keys do not fit {ctx.stated(v).shape[1]} heads of values")
+        if own.value in (1, heads.value):
+            return k, v
+        group = heads.value // own.value
+        if k.shape[1].is_static and v.shape[1].is_static:
+            return repeat_heads(ctx, k, own.value, group), repeat_heads(ctx, v, own.value, group)
+        places, each = counted(ctx, multiply(ctx, extent(ctx, k, 1), ctx.constant(group))), ctx.constant(group)
+    else:
+        each = extent(ctx, q, 1)
+        places = multiply(ctx, counted(ctx, each), extent(ctx, k, 1))
+    index = ctx.emit(elementwise.Divide1(), places, each)
+    keys, values = (ctx.emit(indexing.Gather8(), part, index, ctx.constant(1)) for part in (k, v))
+    return keys, values
 
 
 def _smaller(a: int, b: int) -> int:
