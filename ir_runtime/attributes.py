@@ -112,9 +112,9 @@ def text(*, default: str = REQUIRED) -> Any:
     return Attribute("text", default)
 
 
-def texts(*, default: Iterable[str] = REQUIRED) -> Any:
+def strings(*, default: Iterable[str] = REQUIRED) -> Any:
     """A list of words."""
-    return Attribute("texts", default)
+    return Attribute("strings", default)
 
 
 def enum(*values: str, default: str = REQUIRED) -> Any:
@@ -177,7 +177,7 @@ _CHECKS: Mapping[str, Callable[[Any, Attribute], Any]] = {
     "reals": lambda value, attribute: tuple(float(item) for item in value),
     "boolean": _boolean,
     "text": _string,
-    "texts": lambda value, attribute: tuple(_string(item, attribute) for item in value),
+    "strings": lambda value, attribute: tuple(_string(item, attribute) for item in value),
     "enum": _enum,
     "element_type": lambda value, attribute: element_types.element_type(value),
     "partial_shape": lambda value, attribute: value if isinstance(value, PartialShape) else PartialShape(value),
@@ -235,7 +235,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "reals": lambda text: tuple(_parse_real(part) for part in _split(text)),
     "boolean": _parse_bool,
     "text": str,
-    "texts": lambda text: tuple(_split(text)),
+    "strings": lambda text: tuple(_split(text)),
     "enum": str,  # its check knows the members
     "element_type": lambda text: element_types.element_type(text.lower()),
     "partial_shape": PartialShape.parse,

@@ -22,7 +22,7 @@ class Port:
     """An input or output of a compiled model.
 
     ``name`` is the first of its tensor ``names`` (or the layer's name where it has none), ``shape``
-    has None for every extent that is only known at execution, and is None where the rank is unknown.
+    has None for every extent that is only known at run time, and is None where the rank is unknown.
     """
 
     name: str

@@ -25,8 +25,8 @@ from .attributes import (
     partial_shape,
     real,
     reals,
+    strings,
     text,
-    texts,
     type_of_elements,
 )
 from .element_types import Array, ElementType
@@ -64,7 +64,7 @@ __all__ = [
     "real",
     "reals",
     "text",
-    "texts",
+    "strings",
     "type_of_elements",
 ]
 
@@ -151,7 +151,7 @@ BOUNDS_LIMIT = 64
         reals,
         boolean,
         text,
-        texts,
+        strings,
         enum,
         type_of_elements,
         partial_shape,

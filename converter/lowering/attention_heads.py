@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from ir_runtime.graph import Output
-from ir_runtime.operations import indexing, movement
 
 from .layers import reshape
 
 
 def swap(ctx: Context, x: Output) -> Output:
     """``[b, s, n, h]`` as ``[b, n, s, h]``, and back."""
-    return ctx.emit(movement.Transpose1(), x, ctx.constant([0, 2, 1, 3]))
+    return layers.transpose(ctx, x, ctx.constant([0, 2, 1, 3]))
 
 
 def split_heads(ctx: Context, x: Output, count: int, name: str) -> Output:
@@ -39,4 +39,4 @@ def repeat_heads(ctx: Context, x: Output, heads: int, group: int) -> Output:
     """Each head of ``[b, n, t, h]`` as often as there are queries for it."""
     if group == 1:
         return x
-    return ctx.emit(indexing.Gather8(), x, ctx.constant(np.repeat(np.arange(heads), group)), ctx.constant(1))
+    return layers.gather(ctx, x, ctx.constant(np.repeat(np.arange(heads), group)), ctx.constant(1))

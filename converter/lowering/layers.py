@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from converter.translation.context import Context
+from ir_runtime.builder import Builder
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
+from ir_runtime.operation import Operation
 from ir_runtime.operations import elementwise, indexing, movement, slicing
+
+Layer = Callable[..., Output]
+
+
+def _layer(op: Callable[[], Operation]) -> Layer:
+    """A function that emits a layer without attributes of its own."""
+
+    def emit(ctx: Builder, *inputs: Output) -> Output:
+        return ctx.emit(op(), *inputs)
+
+    return emit
+
+
+divide = _layer(elementwise.Divide1)
+maximum = _layer(elementwise.Maximum1)
+minimum = _layer(elementwise.Minimum1)
+equal = _layer(elementwise.Equal1)
+not_equal = _layer(elementwise.NotEqual1)
+less = _layer(elementwise.Less1)
+less_equal = _layer(elementwise.LessEqual1)
+greater = _layer(elementwise.Greater1)
+greater_equal = _layer(elementwise.GreaterEqual1)
+logical_and = _layer(elementwise.LogicalAnd1)
+logical_or = _layer(elementwise.LogicalOr1)
+logical_not = _layer(elementwise.LogicalNot1)
+select = _layer(elementwise.Select1)
+negative = _layer(elementwise.Negative1)
+absolute = _layer(elementwise.Abs1)
+exponential = _layer(elementwise.Exp1)
+square_root = _layer(elementwise.Sqrt1)
+power = _layer(elementwise.Power1)
+squeeze = _layer(movement.Squeeze1)
+transpose = _layer(movement.Transpose1)
+gather = _layer(indexing.Gather8)
 
 
 def in_type(ctx: Context, value: Output, kind: ElementType) -> Output:

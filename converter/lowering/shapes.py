@@ -12,10 +12,11 @@ from typing import overload
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, scatter, slicing, sorting
+from ir_runtime.operations import generation, movement, reduction, scatter, slicing, sorting
 
 from .layers import in_type
 
@@ -74,24 +75,24 @@ def as_scalar(ctx: Context, value: Output, what: str) -> Output:
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
 
 
-def extents(ctx: Context, data: Output) -> Output:
+def shape_of(ctx: Context, data: Output) -> Output:
     """The shape of ``data``, a list."""
     return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), data)
 
 
-def extent(ctx: Context, data: Output, axis: int) -> Output:
+def dim_of(ctx: Context, data: Output, axis: int) -> Output:
     """The extent of one dimension, a scalar; ``axis`` may be negative where the rank is not known."""
-    return ctx.emit(indexing.Gather8(), extents(ctx, data), ctx.constant(axis), ctx.constant(0))
+    return layers.gather(ctx, shape_of(ctx, data), ctx.constant(axis), ctx.constant(0))
 
 
 def rank_of(ctx: Context, data: Output) -> Output:
     """The number of dimensions, a scalar."""
     if data.shape.has_rank:
         return ctx.constant(data.shape.rank)
-    return ctx.emit(movement.Squeeze1(), extents(ctx, extents(ctx, data)), ctx.constant([0]))
+    return layers.squeeze(ctx, shape_of(ctx, shape_of(ctx, data)), ctx.constant([0]))
 
 
-def joined(ctx: Context, parts: Sequence[Output]) -> Output:
+def concat_lists(ctx: Context, parts: Sequence[Output]) -> Output:
     """Scalars and lists of i64, one after another in a list."""
     lists = [as_list(ctx, part) for part in parts]
     return lists[0] if len(lists) == 1 else ctx.emit(movement.Concat1(axis=0), *lists)
@@ -102,14 +103,14 @@ def part_of(ctx: Context, values: Output, start: int, stop: int) -> Output:
     return ctx.emit(slicing.Slice8(), values, ctx.constant([start]), ctx.constant([stop]), ctx.constant([1]))
 
 
-def counted(ctx: Context, count: Output) -> Output:
+def arange(ctx: Context, count: Output) -> Output:
     """0, 1, ... ``count`` - 1."""
     return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
 
 
 def extent_list(ctx: Context, data: Output, *axes: int) -> Output:
     """The extents of some dimensions, a list."""
-    return ctx.emit(indexing.Gather8(), extents(ctx, data), ctx.constant(list(axes)), ctx.constant(0))
+    return layers.gather(ctx, shape_of(ctx, data), ctx.constant(list(axes)), ctx.constant(0))
 
 
 def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
@@ -125,28 +126,28 @@ def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
     if len(left) == 1:
         factors = [extent_list(ctx, data, left[0])]
     else:
-        each = ctx.emit_all(slicing.Split1(num_splits=data.shape.rank), extents(ctx, data), ctx.constant(0))
+        each = ctx.emit_all(slicing.Split1(num_splits=data.shape.rank), shape_of(ctx, data), ctx.constant(0))
         factors = [each[axis] for axis in left]
     if known != 1:
         factors.append(ctx.constant([known]))
     total = factors[0]
     for factor in factors[1:]:
-        total = ctx.emit(elementwise.Multiply1(), total, factor)
+        total = layers.multiply(ctx, total, factor)
     return total
 
 
-def from_front(ctx: Context, positions: Output, count: Output) -> Output:
+def normalized_positions(ctx: Context, positions: Output, count: Output) -> Output:
     """Positions of which negative ones count from the end of ``count`` elements, all from the front."""
     zero = ctx.constant(0)
-    behind = ctx.emit(elementwise.Less1(), positions, zero)
-    return ctx.emit(elementwise.Add1(), positions, ctx.emit(elementwise.Select1(), behind, count, zero))
+    behind = layers.less(ctx, positions, zero)
+    return layers.add(ctx, positions, layers.select(ctx, behind, count, zero))
 
 
-def membership(ctx: Context, rank: Output, axes: Output) -> Output:
+def axes_mask(ctx: Context, rank: Output, axes: Output) -> Output:
     """For each of ``rank`` dimensions 1 where it is among ``axes``, else 0; i64."""
-    column = ctx.emit(movement.Unsqueeze1(), counted(ctx, rank), ctx.constant([1]))
-    front = ctx.emit(movement.Unsqueeze1(), from_front(ctx, axes, rank), ctx.constant([0]))
-    ones = as_i64(ctx, ctx.emit(elementwise.Equal1(), column, front))
+    column = ctx.emit(movement.Unsqueeze1(), arange(ctx, rank), ctx.constant([1]))
+    front = ctx.emit(movement.Unsqueeze1(), normalized_positions(ctx, axes, rank), ctx.constant([0]))
+    ones = as_i64(ctx, layers.equal(ctx, column, front))
     return ctx.emit(reduction.ReduceMax1(), ones, ctx.constant([1]))
 
 
@@ -163,18 +164,18 @@ def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
 
 
 def drop_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
-    """``data`` without the dimensions that ``axes`` names at execution; the rank stays known if it can."""
+    """``data`` without the dimensions that ``axes`` names at run time; the rank stays known if it can."""
     axes = of_stated_length(ctx, axes)
     count = axes.shape.element_count()
     if not data.shape.has_rank or not count.is_static or count.value > data.shape.rank:
-        return ctx.emit(movement.Squeeze1(), data, axes)
+        return layers.squeeze(ctx, data, axes)
     left = others(ctx, axes, data.shape.rank, count.value)
-    shape = ctx.emit(indexing.Gather8(), extents(ctx, data), left, ctx.constant(0))
+    shape = layers.gather(ctx, shape_of(ctx, data), left, ctx.constant(0))
     return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
 
 
 def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
-    """``data`` with extents of 1 inserted where ``axes`` says at execution; the rank stays known if it can."""
+    """``data`` with extents of 1 inserted where ``axes`` says at run time; the rank stays known if it can."""
     axes = of_stated_length(ctx, axes)
     count = axes.shape.element_count()
     if not data.shape.has_rank or not count.is_static:
@@ -185,7 +186,7 @@ def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     ones = ctx.constant(np.ones(rank, np.int64))
     if not data.shape.rank:
         return ctx.emit(movement.Reshape1(special_zero=False), data, ones)
-    shape = ctx.emit(scatter.ScatterUpdate3(), ones, left, extents(ctx, data), ctx.constant(0))
+    shape = ctx.emit(scatter.ScatterUpdate3(), ones, left, shape_of(ctx, data), ctx.constant(0))
     return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
 
 

@@ -1,7 +1,7 @@
 """Types that OpenVINO's CPU plug-in does not take in some layers, carried by types that hold all their values.
 
 Which types these are differs from layer to layer, so it is the caller who names them. A conversion to
-the carrier and back loses nothing.
+the wider type and back loses nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
 
-_CARRIERS = {
+_PROMOTIONS = {
     element_types.bf16: element_types.f32,
     element_types.f8e4m3: element_types.f32,
     element_types.f8e5m2: element_types.f32,
@@ -25,22 +25,22 @@ _CARRIERS = {
     element_types.u2: element_types.i32,
 }
 
-NARROW: Collection[ElementType] = tuple(_CARRIERS)
-"""Every type that has a carrier."""
+NARROW: Collection[ElementType] = tuple(_PROMOTIONS)
+"""Every type that has a wider one."""
 PACKED: Collection[ElementType] = (element_types.f4e2m1, element_types.u2)
 """Types whose elements the plug-in moves as if each had a byte of its own."""
 
 
 def carried(ctx: Context, value: Output, kinds: Collection[ElementType] = NARROW) -> Output:
-    """The value in its carrier, if its type is one of ``kinds``."""
+    """The value in its wider type, if its type is one of ``kinds``."""
     kind = value.element_type
-    return in_type(ctx, value, _CARRIERS[kind]) if kind in kinds else value
+    return in_type(ctx, value, _PROMOTIONS[kind]) if kind in kinds else value
 
 
-def carrying(
+def in_promoted_type(
     ctx: Context, kinds: Collection[ElementType], layer: Callable[..., Output], value: Output, *others: Output
 ) -> Output:
-    """``layer(value, *others)``, which has the type of ``value``, with all of that type in its carrier."""
+    """``layer(value, *others)``, which has the type of ``value``, with all of that type in the wider one."""
     kind = value.element_type
     given = [carried(ctx, x, kinds) if x.element_type is kind else x for x in (value, *others)]
     return in_type(ctx, layer(*given), kind)

@@ -2,7 +2,7 @@
 
 Where the spatial extents are known, every attribute that engines understand differently (``auto_pad``,
 ``ceil_mode``, what a divisor counts) is worked out here and said in plain pads. Where they are not,
-pads and counts are computed at execution.
+pads and counts are computed at run time.
 
 ``auto_pad`` follows onnxruntime in two corners of which the specification's formulas contradict each
 other: the padding of SAME_* is computed from the kernel without its dilations, and may be negative
@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, padding
+from ir_runtime.operations import elementwise, generation, movement, padding
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -182,7 +183,7 @@ def cropped(ctx: Context, x: Output, placed: Sequence[Placed]) -> Output:
 
 @dataclass(frozen=True)
 class DynamicWindows:
-    """Pads and window counts of all spatial dimensions as tensors, for extents known at execution."""
+    """Pads and window counts of all spatial dimensions as tensors, for extents known at run time."""
 
     begin: Output
     end: Output
@@ -211,19 +212,19 @@ class DynamicWindows:
     def cut(self, ctx: Context, pooled: Output) -> Output:
         """Only the windows that count."""
         for index in range(len(self.geometry.axes)):
-            count = ctx.emit(indexing.Gather8(), self.counts, ctx.constant(index), ctx.constant(0))
+            count = layers.gather(ctx, self.counts, ctx.constant(index), ctx.constant(0))
             numbers = generation.Range4(output_type=element_types.i64)
             first = ctx.emit(numbers, ctx.constant(0), count, ctx.constant(1))
-            pooled = ctx.emit(indexing.Gather8(), pooled, first, ctx.constant(2 + index))
+            pooled = layers.gather(ctx, pooled, first, ctx.constant(2 + index))
         return pooled
 
 
 def spatial_extents(ctx: Context, x: Output, rank: int) -> Output:
     extents = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-    return ctx.emit(indexing.Gather8(), extents, ctx.constant(list(range(2, 2 + rank))), ctx.constant(0))
+    return layers.gather(ctx, extents, ctx.constant(list(range(2, 2 + rank))), ctx.constant(0))
 
 
-def windows_at_execution(ctx: Context, x: Output, geometry: Geometry) -> DynamicWindows:
+def windows_dynamic(ctx: Context, x: Output, geometry: Geometry) -> DynamicWindows:
     axes = geometry.axes
     add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
     extents = spatial_extents(ctx, x, len(axes))
@@ -238,7 +239,7 @@ def windows_at_execution(ctx: Context, x: Output, geometry: Geometry) -> Dynamic
         reach = ctx.emit(add, ctx.emit(mul, steps, strides), ctx.constant(geometry.kernel))
         total = ctx.emit(sub, reach, extents)
         if not axes[0].crops:
-            total = ctx.emit(elementwise.Maximum1(), total, ctx.constant(0))
+            total = layers.maximum(ctx, total, ctx.constant(0))
         more = ctx.constant(1 if axes[0].auto_pad == "SAME_LOWER" else 0)
         begin = divided(ctx.emit(add, total, more), ctx.constant(2))
         end = ctx.emit(sub, total, begin)
@@ -251,8 +252,8 @@ def windows_at_execution(ctx: Context, x: Output, geometry: Geometry) -> Dynamic
         # Not beyond the last position that still starts on the data or before it.
         rounded = divided(ctx.emit(sub, ctx.emit(add, room, strides), one), strides)
         last = divided(ctx.emit(sub, front, one), strides)
-        steps = ctx.emit(elementwise.Minimum1(), rounded, last)
+        steps = layers.minimum(ctx, rounded, last)
     else:
         steps = divided(room, strides)
-    beyond = ctx.emit(elementwise.Maximum1(), ctx.emit(sub, ctx.emit(mul, steps, strides), room), ctx.constant(0))
+    beyond = layers.maximum(ctx, ctx.emit(sub, ctx.emit(mul, steps, strides), room), ctx.constant(0))
     return DynamicWindows(begin, end, beyond, ctx.emit(add, steps, one), geometry)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from converter.lowering.barrier import barrier
+from converter.lowering.opaque_identity import opaque_identity
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, Unary
@@ -53,7 +53,7 @@ def guard_fusions(model: Model) -> bool:
 
 
 def _keep_apart(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:
-    between = make_node(barrier(source.element_type), [source, source], unique(f"{source.node.name}/as_it_is"))
+    between = make_node(opaque_identity(source.element_type), [source, source], unique(f"{source.node.name}/as_it_is"))
     between.origin = source.node.origin
     replace_uses(source, between.outputs[0], readers)
 

@@ -100,10 +100,10 @@ class Context(Builder):
         return index < len(self.output_names) and self.output_names[index] != ""
 
     def known(self, output: Output, what: str) -> Array:
-        """The values of ``output``; unsupported where they are only known at execution."""
+        """The values of ``output``; unsupported where they are only known at run time."""
         values = output.type.constant
         if values is None:
-            raise UnsupportedModelError(f"{what} must be known while converting, but is computed at execution")
+            raise UnsupportedModelError(f"{what} must be known while converting, but is computed at run time")
         return values
 
     def stated(self, output: Output) -> TensorType:
@@ -114,7 +114,7 @@ class Context(Builder):
         return self.graphs.stated_type(output)
 
     def rank(self, output: Output, what: str) -> int:
-        """The number of dimensions; unsupported where it is only known at execution."""
+        """The number of dimensions; unsupported where it is only known at run time."""
         if not output.shape.has_rank:
             raise UnsupportedModelError(f"the rank of {what} must be known while converting, but is not")
         return output.shape.rank

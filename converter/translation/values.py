@@ -23,7 +23,7 @@ class SequenceValue:
 
 @dataclass(frozen=True)
 class StackedSequence:
-    """A sequence whose length is only known at execution: its tensors, all of one shape, in one."""
+    """A sequence whose length is only known at run time: its tensors, all of one shape, in one."""
 
     stacked: Output
     """``[length, ...]``"""

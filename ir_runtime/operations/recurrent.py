@@ -16,7 +16,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, operation, real, reals, texts
+from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, operation, real, reals, strings
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
 
 from .elementwise import merge_types
@@ -59,7 +59,7 @@ class _Recurrent(Operation):
     gates: ClassVar[int]
     states: ClassVar[int] = 1
     hidden_size: int = integer(default=0)
-    activations: Sequence[str] = texts(default=())
+    activations: Sequence[str] = strings(default=())
     activations_alpha: Sequence[float] = reals(default=())
     activations_beta: Sequence[float] = reals(default=())
     clip: float = real(default=0.0)
@@ -105,7 +105,7 @@ class _LSTM(_Recurrent):
 
     gates = 4
     states = 2
-    activations: Sequence[str] = texts(default=("sigmoid", "tanh", "tanh"))
+    activations: Sequence[str] = strings(default=("sigmoid", "tanh", "tanh"))
 
     def activation_count(self) -> int:
         return 3
@@ -130,7 +130,7 @@ class _GRU(_Recurrent):
     """
 
     gates = 3
-    activations: Sequence[str] = texts(default=("sigmoid", "tanh"))
+    activations: Sequence[str] = strings(default=("sigmoid", "tanh"))
     linear_before_reset: bool = boolean(default=False)
 
     def activation_count(self) -> int:
@@ -157,7 +157,7 @@ class _RNN(_Recurrent):
     """H = act(W*x + R*H + b)."""
 
     gates = 1
-    activations: Sequence[str] = texts(default=("tanh",))
+    activations: Sequence[str] = strings(default=("tanh",))
 
     def step(self, x: Array, states: Sequence[Array], weights: Weights, functions: list[Activation]) -> list[Array]:
         return [functions[0](self.clipped(x + states[0] @ weights.r.T + weights.b))]
@@ -274,7 +274,7 @@ class _Sequence(_Recurrent):
     """
 
     direction: str = enum("forward", "reverse", "bidirectional", default="forward")
-    activations: Sequence[str] = texts(default=())
+    activations: Sequence[str] = strings(default=())
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         self.check_activations(self.activation_count())
@@ -369,7 +369,7 @@ class RNNSequence5(_RNN, _Sequence):
     """A plain recurrent network over sequences."""
 
     inputs = (6, 6)
-    activations: Sequence[str] = texts(default=())
+    activations: Sequence[str] = strings(default=())
 
 
 @operation("GRUSequence", opset=5)
@@ -377,7 +377,7 @@ class GRUSequence5(_GRU, _Sequence):
     """Gated recurrent units over sequences."""
 
     inputs = (6, 6)
-    activations: Sequence[str] = texts(default=())
+    activations: Sequence[str] = strings(default=())
 
 
 @operation("LSTMSequence", opset=5)
@@ -385,4 +385,4 @@ class LSTMSequence5(_LSTM, _Sequence):
     """Long short-term memory over sequences."""
 
     inputs = (7, 7)
-    activations: Sequence[str] = texts(default=())
+    activations: Sequence[str] = strings(default=())

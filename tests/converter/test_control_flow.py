@@ -254,7 +254,7 @@ def test_what_may_be_absent(inputs: str, constants: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("trips", [1, 3])
-@pytest.mark.parametrize("fixed", [True, False], ids=["constant", "at execution"])
+@pytest.mark.parametrize("fixed", [True, False], ids=["constant", "at run time"])
 def test_joined_outputs_of_every_rank(trips: int, fixed: bool) -> None:
     body = doubling(
         node("ReduceMax", "v_next", "r0", keepdims=0),

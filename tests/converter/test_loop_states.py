@@ -118,7 +118,7 @@ def test_a_state_that_becomes_a_list_of_one_keeps_its_declared_rank() -> None:
 
 
 @pytest.mark.parametrize("trips", [-1, -7])
-@pytest.mark.parametrize("fixed", [True, False], ids=["constant", "at execution"])
+@pytest.mark.parametrize("fixed", [True, False], ids=["constant", "at run time"])
 def test_a_negative_trip_count_is_none(trips: int, fixed: bool) -> None:
     body = graph(
         [node("Identity", "go", "on"), node("Add", "s s", "s_next")],
@@ -165,7 +165,7 @@ READERS = [
 @pytest.mark.parametrize(
     "then", READERS, ids=lambda n: f"{n.op_type}-{'-'.join(str(a.i) for a in n.attribute)}-{n.input[-1]}"
 )
-@pytest.mark.parametrize("fixed", [True, False], ids=["known", "at execution"])
+@pytest.mark.parametrize("fixed", [True, False], ids=["known", "at run time"])
 def test_what_a_loop_appends_is_joined(then: onnx.NodeProto, fixed: bool) -> None:
     feeds = {"x": normal(2, 3)} if fixed else {"n": np.array(3), "x": normal(2, 3)}
     inputs = [value("x", F, [2, 3])] if fixed else [value("n", INT, []), value("x", F, [2, 3])]
@@ -186,7 +186,7 @@ def test_another_use_of_a_sequence_in_an_endless_loop_is_refused() -> None:
         converter.convert_model(made)
 
 
-@pytest.mark.parametrize("fixed", [True, False], ids=["known", "at execution"])
+@pytest.mark.parametrize("fixed", [True, False], ids=["known", "at run time"])
 def test_the_number_of_the_iteration_has_the_rank_that_the_body_declares(fixed: bool) -> None:
     """torch declares [1], and slices with it."""
     body = graph(

@@ -137,7 +137,7 @@ def test_squeeze_of_dynamic_extents() -> None:
     model = node_model("Squeeze", {"x": ONES}, constants={"axes": ints(0)}, opset=13, shapes={"x": ["a", "b", "c"]})
     check_node(model, {"x": ONES})
     model = node_model("Squeeze", {"x": ONES}, opset=13, shapes={"x": ["a", "b", "c"]})
-    # Which dimensions go is only known at execution, and the CPU plug-in takes no unknown rank.
+    # Which dimensions go is only known at run time, and the CPU plug-in takes no unknown rank.
     check_node(model, {"x": ONES}, engines=["numpy"])
 
 

@@ -95,7 +95,7 @@ def build(
         for value in model.graph.output:
             value.type.tensor_type.elem_type = _declared_type(main, schema, value.name, types)
     for value, shape in zip(model.graph.output, shapes):
-        # Old versions and values known at execution leave the shape open, without which no model is valid.
+        # Old versions and values known at run time leave the shape open, without which no model is valid.
         if not value.type.tensor_type.HasField("shape"):
             value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
     checker.check_model(model, full_check=inferred)

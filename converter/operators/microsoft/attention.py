@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.attention_heads import merge_heads, repeat_heads, split_heads, swap
 from converter.lowering.layers import add, concat, in_type, reshape, subtract, take, unsqueeze
-from converter.lowering.shapes import counted, extent, extents, joined
+from converter.lowering.shapes import arange, concat_lists, dim_of, shape_of
 from converter.operators.microsoft.fused import MICROSOFT, needed, simplified_layer_normalization
 from converter.operators.microsoft.key_value_cache import Cache, Window
 from converter.operators.onnx.attention import Scores, attended
@@ -24,7 +25,7 @@ from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing, movement, padding, slicing
+from ir_runtime.operations import indexing, movement, padding, slicing
 
 FILTER = -10000.0
 """What is added where a mask forbids, unless the node says otherwise."""
@@ -35,7 +36,7 @@ _LOWEST = {element_types.f16: -65504.0}
 
 
 def _forbidden(ctx: Context, allowed: Output, like: Output, value: float) -> Output:
-    return ctx.emit(elementwise.Select1(), allowed, ctx.like(0, like), ctx.like(value, like))
+    return layers.select(ctx, allowed, ctx.like(0, like), ctx.like(value, like))
 
 
 def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Output | None:
@@ -49,22 +50,22 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
         return None
     rank = ctx.rank(mask, "the mask")
     if rank in (2, 3):
-        allowed = ctx.emit(elementwise.Greater1(), mask, ctx.like(0, mask))
+        allowed = layers.greater(ctx, mask, ctx.like(0, mask))
         return _forbidden(ctx, unsqueeze(ctx, allowed, *([1, 2] if rank == 2 else [1])), keys, value)
     if rank != 1:
         raise ctx.unsupported(f"masks of the shape {mask.shape} are not supported")
-    numbers = in_type(ctx, counted(ctx, extent(ctx, keys, 2)), mask.element_type)
+    numbers = in_type(ctx, arange(ctx, dim_of(ctx, keys, 2)), mask.element_type)
     ends, starts = _lengths(ctx, mask, keys)
-    allowed = ctx.emit(elementwise.Less1(), numbers, unsqueeze(ctx, ends, 1))
+    allowed = layers.less(ctx, numbers, unsqueeze(ctx, ends, 1))
     if starts is not None:
-        begun = ctx.emit(elementwise.GreaterEqual1(), numbers, unsqueeze(ctx, starts, 1))
-        allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, begun)
+        begun = layers.greater_equal(ctx, numbers, unsqueeze(ctx, starts, 1))
+        allowed = layers.logical_and(ctx, allowed, begun)
     return _forbidden(ctx, unsqueeze(ctx, allowed, 1, 2), keys, value)
 
 
 def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output | None]:
     """Where each row's keys end, and where they start; None where all start at 0."""
-    zero, count = ctx.constant([0]), joined(ctx, [extent(ctx, keys, 0)])
+    zero, count = ctx.constant([0]), concat_lists(ctx, [dim_of(ctx, keys, 0)])
     batches, entries = ctx.stated(keys).shape[0], ctx.stated(mask).shape[0]
     if batches.is_static and entries.is_static:
         if entries.value == batches.value:
@@ -80,15 +81,15 @@ def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output |
     # Room for the case that there are no starts: all rows begin at 0 then.
     longer = concat(ctx, 0, mask, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, mask), count))
     starts = ctx.emit(slicing.Slice8(), longer, count, twice, ctx.constant([1]), ctx.constant([0]))
-    given = ctx.emit(elementwise.Equal1(), extents(ctx, mask), twice)
-    return ends, ctx.emit(elementwise.Select1(), given, starts, ctx.like(0, mask))
+    given = layers.equal(ctx, shape_of(ctx, mask), twice)
+    return ends, layers.select(ctx, given, starts, ctx.like(0, mask))
 
 
 def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
     """For ``[s, t]`` what forbids keys behind the query, of which the last stands at the last key."""
-    count, total = extent(ctx, queries, 2), extent(ctx, keys, 2)
-    places = add(ctx, counted(ctx, count), subtract(ctx, total, count))
-    allowed = ctx.emit(elementwise.LessEqual1(), counted(ctx, total), unsqueeze(ctx, places, 1))
+    count, total = dim_of(ctx, queries, 2), dim_of(ctx, keys, 2)
+    places = add(ctx, arange(ctx, count), subtract(ctx, total, count))
+    allowed = layers.less_equal(ctx, arange(ctx, total), unsqueeze(ctx, places, 1))
     return _forbidden(ctx, allowed, keys, _lowest(keys))
 
 
@@ -244,12 +245,12 @@ def _queries_keys_values(
     ready = ctx.rank(key, "key") == 4
     parts = [query, key, value]
     if bias is not None:
-        width = extent(ctx, query, 2)
+        width = dim_of(ctx, query, 2)
         stated = ctx.stated(query).shape[2]
         if stated.is_static and bias.type.constant is not None:
             # Queries of another width have not the bias that the file holds, and are refused by the sum.
             width = ctx.constant(stated.value)
-        lengths = joined(ctx, [width, width, ctx.constant(-1)])
+        lengths = concat_lists(ctx, [width, width, ctx.constant(-1)])
         biases = ctx.emit_all(slicing.VariadicSplit1(), bias, ctx.constant(0), lengths)
         # Keys that are ready have their bias already.
         parts = [part if ready and i else add(ctx, part, biases[i]) for i, part in enumerate(parts)]
@@ -357,10 +358,10 @@ def _as_wide(ctx: Context, bias: Output, keys: Output) -> Output:
     """A bias for the present keys, for a cache that has room for more: 0 is added there."""
     if bias.shape.has_rank and bias.shape[3].is_static and bias.shape[3] == keys.shape[2]:
         return bias
-    missing = subtract(ctx, extent(ctx, keys, 2), extent(ctx, bias, 3))
+    missing = subtract(ctx, dim_of(ctx, keys, 2), dim_of(ctx, bias, 3))
     none = ctx.constant([0, 0, 0])
     op = padding.Pad12(pad_mode="constant")
-    return ctx.emit(op, bias, ctx.constant([0] * 4), joined(ctx, [none, missing]), ctx.like(0, bias))
+    return ctx.emit(op, bias, ctx.constant([0] * 4), concat_lists(ctx, [none, missing]), ctx.like(0, bias))
 
 
 def _grouped_parts(
@@ -390,39 +391,39 @@ class _Steps:
 
     @classmethod
     def of(cls, ctx: Context, q: Output, lengths: Output, total: Output) -> _Steps:
-        count = extent(ctx, q, 2)
+        count = dim_of(ctx, q, 2)
         whole = reshape(ctx, in_type(ctx, total, element_types.i64), [])
         ends = reshape(ctx, in_type(ctx, lengths, element_types.i64), [-1, 1])
         length = add(ctx, ends, ctx.constant(1))
         before = subtract(ctx, length, count)
-        first = ctx.emit(elementwise.Equal1(), whole, count)
-        past = ctx.emit(elementwise.Select1(), first, ctx.constant(0), before)
-        return cls(past, count, whole, length, add(ctx, past, counted(ctx, count)))
+        first = layers.equal(ctx, whole, count)
+        past = layers.select(ctx, first, ctx.constant(0), before)
+        return cls(past, count, whole, length, add(ctx, past, arange(ctx, count)))
 
     def sources(self, ctx: Context, cache: Output) -> Output:
         """For each place of the new cache its place in the old one, followed by the new keys; ``[b, t]``."""
-        room = extent(ctx, cache, 2)
-        places = unsqueeze(ctx, counted(ctx, ctx.emit(elementwise.Maximum1(), room, self.total)), 0)
+        room = dim_of(ctx, cache, 2)
+        places = unsqueeze(ctx, arange(ctx, layers.maximum(ctx, room, self.total)), 0)
         new = subtract(ctx, places, self.past)
-        is_old = ctx.emit(elementwise.Less1(), new, ctx.constant(0))
-        is_new = ctx.emit(elementwise.Less1(), new, self.count)
+        is_old = layers.less(ctx, new, ctx.constant(0))
+        is_new = layers.less(ctx, new, self.count)
         # What lies behind the new keys is nobody's: it is as it was, or anything.
         last = subtract(ctx, add(ctx, room, self.count), ctx.constant(1))
-        behind = ctx.emit(elementwise.Minimum1(), places, last)
-        chosen = ctx.emit(elementwise.Select1(), is_new, add(ctx, room, new), behind)
-        return ctx.emit(elementwise.Select1(), is_old, places, chosen)
+        behind = layers.minimum(ctx, places, last)
+        chosen = layers.select(ctx, is_new, add(ctx, room, new), behind)
+        return layers.select(ctx, is_old, places, chosen)
 
     def forbidden(self, ctx: Context, keys: Output, causal: bool, window: int, cache: Window | None = None) -> Output:
         """What is added to the scores ``[b, n, s, t]``."""
-        numbers, held = counted(ctx, extent(ctx, keys, 2)), None
+        numbers, held = arange(ctx, dim_of(ctx, keys, 2)), None
         if cache is not None:
             numbers, held = (unsqueeze(ctx, part, 1) for part in cache.places(ctx, keys))
         places = unsqueeze(ctx, self.places, 2)
         last = places if causal else unsqueeze(ctx, add(ctx, self.past, subtract(ctx, self.count, ctx.constant(1))), 2)
-        allowed = ctx.emit(elementwise.LessEqual1(), numbers, last)
+        allowed = layers.less_equal(ctx, numbers, last)
         if window > 0:
             start = subtract(ctx, places, ctx.constant(window))
-            allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, ctx.emit(elementwise.Greater1(), numbers, start))
+            allowed = layers.logical_and(ctx, allowed, layers.greater(ctx, numbers, start))
         if held is not None:
-            allowed = ctx.emit(elementwise.LogicalAnd1(), allowed, held)
+            allowed = layers.logical_and(ctx, allowed, held)
         return _forbidden(ctx, unsqueeze(ctx, allowed, 1), keys, _lowest(keys))

@@ -6,8 +6,9 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from converter.lowering import layers
 from converter.lowering.layers import add, concat, cut, multiply, unsqueeze
-from converter.lowering.shapes import extent, joined
+from converter.lowering.shapes import concat_lists, dim_of
 from converter.operators.microsoft.fused import MICROSOFT
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -53,7 +54,7 @@ def causal_convolution(
     if channels_last:
         x, past_state = _turned(ctx, x), None if past_state is None else _turned(ctx, past_state)
     if past_state is None:
-        shape = joined(ctx, [extent(ctx, x, 0), extent(ctx, x, 1), ctx.constant(reach)])
+        shape = concat_lists(ctx, [dim_of(ctx, x, 0), dim_of(ctx, x, 1), ctx.constant(reach)])
         past_state = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape)
     whole = concat(ctx, 2, past_state, x)
     op = convolution.GroupConvolution1(strides=[1], pads_begin=[0], pads_end=[0], dilations=[dilation])
@@ -70,4 +71,4 @@ def causal_convolution(
 
 def _turned(ctx: Context, x: Output) -> Output:
     """``[b, l, c]`` as ``[b, c, l]``, and back."""
-    return ctx.emit(movement.Transpose1(), x, ctx.constant([0, 2, 1]))
+    return layers.transpose(ctx, x, ctx.constant([0, 2, 1]))

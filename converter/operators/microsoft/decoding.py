@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import add, concat, in_type, unsqueeze
-from converter.lowering.shapes import as_list, as_scalar, counted, extent, part_of
+from converter.lowering.shapes import arange, as_list, as_scalar, dim_of, part_of
 from converter.operators.microsoft.fused import MICROSOFT
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, slicing
+from ir_runtime.operations import generation, movement, reduction, slicing
 
 _NO_TOKEN, _NO_OTHER = -1, -2
 """Numbers that no token has, one behind the source and one before the tokens, so that they match nothing."""
@@ -28,16 +29,16 @@ def _sum(ctx: Context, flags: Output) -> Output:
 def _before_the_first(ctx: Context, flags: Output) -> Output:
     """How many entries stand before the first that holds."""
     seen = ctx.emit(generation.CumSum3(), in_type(ctx, flags, element_types.i64), ctx.constant(0))
-    return _sum(ctx, ctx.emit(elementwise.Equal1(), seen, ctx.constant(0)))
+    return _sum(ctx, layers.equal(ctx, seen, ctx.constant(0)))
 
 
 def _extended(ctx: Context, source: Output, tokens: Output, start: Output, guess: Output) -> Output:
     """The tokens, followed by as much of the guess as the source has, and by the guess's next token."""
     ends = (ctx.constant([np.iinfo(np.int64).max]), ctx.constant([1]))
     rest = ctx.emit(slicing.Slice8(), source, as_list(ctx, start), *ends)
-    length = extent(ctx, rest, 0)
+    length = dim_of(ctx, rest, 0)
     head = ctx.emit(slicing.Slice8(), guess, ctx.constant([0]), as_list(ctx, length), ctx.constant([1]))
-    held = _before_the_first(ctx, ctx.emit(elementwise.NotEqual1(), head, rest))
+    held = _before_the_first(ctx, layers.not_equal(ctx, head, rest))
     count = as_list(ctx, add(ctx, held, ctx.constant(1)))
     return concat(ctx, 0, tokens, ctx.emit(slicing.Slice8(), guess, ctx.constant([0]), count, ctx.constant([1])))
 
@@ -63,24 +64,24 @@ def bifurcation_detector(
     tokens, start = cur_tokens, as_scalar(ctx, prev_suffix_match_idx, "the index")
     if pred_tokens is not None:
         tokens = _extended(ctx, src_tokens, cur_tokens, start, pred_tokens)
-    length = extent(ctx, src_tokens, 0)
-    rows = unsqueeze(ctx, counted(ctx, add(ctx, length, ctx.constant(1))), 1)
+    length = dim_of(ctx, src_tokens, 0)
+    rows = unsqueeze(ctx, arange(ctx, add(ctx, length, ctx.constant(1))), 1)
     place, stopped = ctx.constant(-1), ctx.constant(False, "boolean")
     for size in range(min_ngram_size, max_ngram_size + 1):
         longer = concat(ctx, 0, src_tokens, ctx.constant([_NO_TOKEN] * size))
         ending = part_of(ctx, concat(ctx, 0, ctx.constant([_NO_OTHER] * size), tokens), -size, np.iinfo(np.int64).max)
         index = add(ctx, rows, ctx.constant([list(range(size))]))
-        windows = ctx.emit(indexing.Gather8(), longer, index, ctx.constant(0))
-        same = ctx.emit(elementwise.Equal1(), windows, unsqueeze(ctx, ending, 0))
+        windows = layers.gather(ctx, longer, index, ctx.constant(0))
+        same = layers.equal(ctx, windows, unsqueeze(ctx, ending, 0))
         match = ctx.emit(reduction.ReduceLogicalAnd1(keep_dims=False), same, ctx.constant([1]))
         count, behind = _sum(ctx, match), add(ctx, _before_the_first(ctx, match), ctx.constant(size))
-        found = ctx.emit(elementwise.Greater1(), count, ctx.constant(0))
-        at_end = ctx.emit(elementwise.GreaterEqual1(), behind, length)
-        once = ctx.emit(elementwise.LogicalOr1(), at_end, ctx.emit(elementwise.Equal1(), count, ctx.constant(1)))
-        here = ctx.emit(elementwise.Select1(), once, behind, ctx.constant(-1))
-        missing = ctx.emit(elementwise.LogicalNot1(), found)
-        keep = ctx.emit(elementwise.LogicalOr1(), stopped, missing)
-        place = ctx.emit(elementwise.Select1(), keep, place, here)
-        stopped = ctx.emit(elementwise.LogicalOr1(), keep, at_end)
+        found = layers.greater(ctx, count, ctx.constant(0))
+        at_end = layers.greater_equal(ctx, behind, length)
+        once = layers.logical_or(ctx, at_end, layers.equal(ctx, count, ctx.constant(1)))
+        here = layers.select(ctx, once, behind, ctx.constant(-1))
+        missing = layers.logical_not(ctx, found)
+        keep = layers.logical_or(ctx, stopped, missing)
+        place = layers.select(ctx, keep, place, here)
+        stopped = layers.logical_or(ctx, keep, at_end)
     shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), prev_suffix_match_idx)
     return tokens, ctx.emit(movement.Reshape1(special_zero=False), place, shape)

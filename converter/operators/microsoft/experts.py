@@ -6,8 +6,9 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from converter.lowering import layers
 from converter.lowering.layers import add, cut, multiply, unsqueeze
-from converter.lowering.shapes import extent, extents, joined
+from converter.lowering.shapes import concat_lists, dim_of, shape_of
 from converter.operators.microsoft.fused import MICROSOFT, needed
 from converter.operators.onnx.activation import gelu
 from converter.translation.context import Context
@@ -15,7 +16,7 @@ from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import elementwise, matmul, movement, reduction, scatter, slicing, sorting
+from ir_runtime.operations import matmul, movement, reduction, scatter, slicing, sorting
 
 
 @onnx_op("MoE", domain=MICROSOFT, versions=(1,))
@@ -48,10 +49,10 @@ def mixture_of_experts(
     rank = ctx.rank(x, "the input")
     if rank not in (2, 3):
         raise ctx.invalid(f"the input must have 2 or 3 dimensions, but has the shape {x.shape}")
-    flat = joined(ctx, [ctx.constant([1, -1]), extent(ctx, x, rank - 1)])
+    flat = concat_lists(ctx, [ctx.constant([1, -1]), dim_of(ctx, x, rank - 1)])
     tokens = ctx.emit(movement.Reshape1(special_zero=False), x, flat)
     # A copy for each expert: the CPU plug-in gives a product of one batch by several weights just one batch.
-    copies = joined(ctx, [extent(ctx, fc1_experts_weights, 0), ctx.constant([1, 1])])
+    copies = concat_lists(ctx, [dim_of(ctx, fc1_experts_weights, 0), ctx.constant([1, 1])])
     tokens = ctx.emit(movement.Broadcast3(mode="bidirectional"), tokens, copies)
     inner = _linear(ctx, tokens, fc1_experts_weights, fc1_experts_bias)
     if activation_type == "swiglu":
@@ -69,9 +70,9 @@ def mixture_of_experts(
         inner = _activated(ctx, inner, activation_type)
     outer = _linear(ctx, inner, needed(ctx, fc2_experts_weights, "fc2_experts_weights"), fc2_experts_bias)
     shares = _shares(ctx, router_probs, k, bool(normalize_routing_weights))
-    column = unsqueeze(ctx, ctx.emit(movement.Transpose1(), shares, ctx.constant([1, 0])), 2)
+    column = unsqueeze(ctx, layers.transpose(ctx, shares, ctx.constant([1, 0])), 2)
     total = ctx.emit(reduction.ReduceSum1(), multiply(ctx, outer, column), ctx.constant([0]))
-    return total if rank == 2 else ctx.emit(movement.Reshape1(special_zero=False), total, extents(ctx, x))
+    return total if rank == 2 else ctx.emit(movement.Reshape1(special_zero=False), total, shape_of(ctx, x))
 
 
 def _linear(ctx: Context, x: Output, weights: Output, bias: Output | None) -> Output:
@@ -91,7 +92,7 @@ def _two_parts(ctx: Context, inner: Output, fusion: int) -> list[Output]:
 
 def _swiglu(ctx: Context, gate: Output, linear: Output, alpha: float, beta: float, limit: float | None) -> Output:
     if limit is not None:
-        gate = ctx.emit(elementwise.Minimum1(), gate, ctx.like(limit, gate))
+        gate = layers.minimum(ctx, gate, ctx.like(limit, gate))
         linear = ctx.emit(ir.Clamp1(min=-limit, max=limit), linear)
     if beta:
         linear = add(ctx, linear, ctx.like(beta, linear))
@@ -118,6 +119,6 @@ def _shares(ctx: Context, scores: Output, count: int, normalized: bool) -> Outpu
     shares, places = ctx.emit_all(best, everyone, ctx.constant(count))
     if normalized:
         total = ctx.emit(reduction.ReduceSum1(keep_dims=True), shares, ctx.constant([1]))
-        shares = ctx.emit(elementwise.Divide1(), shares, total)
-    nobody = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, scores), extents(ctx, scores))
+        shares = layers.divide(ctx, shares, total)
+    nobody = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, scores), shape_of(ctx, scores))
     return ctx.emit(scatter.ScatterElementsUpdate3(), nobody, places, shares, ctx.constant(1))

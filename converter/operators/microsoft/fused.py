@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import counted, extent, joined
+from converter.lowering.shapes import arange, concat_lists, dim_of
 from converter.operators.onnx.activation import gelu, leaky_relu
 from converter.operators.onnx.convolution import convolved
 from converter.operators.onnx.matmul import gemm, product_of
@@ -21,7 +22,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import elementwise, indexing, matmul, movement, reduction, slicing
+from ir_runtime.operations import elementwise, matmul, movement, reduction, slicing
 from ir_runtime.shapes import normalize_axis
 from ir_runtime.tensor import Tensor
 
@@ -36,7 +37,7 @@ def needed(ctx: Context, value: Output | None, name: str) -> Output:
 
 
 def _add(ctx: Context, a: Output, b: Output | None) -> Output:
-    return a if b is None else ctx.emit(elementwise.Add1(), a, b)
+    return a if b is None else layers.add(ctx, a, b)
 
 
 # --- products ---
@@ -50,7 +51,7 @@ def _batches_first(ctx: Context, value: Output, apply: int, name: str) -> Output
     if rank < 3:
         return value
     order = [*range(1, rank - 1), 0, rank - 1]
-    return ctx.emit(movement.Transpose1(), value, ctx.constant(order))
+    return layers.transpose(ctx, value, ctx.constant(order))
 
 
 @onnx_op("FusedMatMul", domain=MICROSOFT, versions=(1,))
@@ -69,7 +70,7 @@ def fused_mat_mul(
     left = _batches_first(ctx, a, transBatchA, "A")
     right = _batches_first(ctx, b, transBatchB, "B")
     y = product_of(ctx, left, right, bool(transA), bool(transB))
-    return y if alpha == 1 else ctx.emit(elementwise.Multiply1(), y, ctx.like(alpha, y))
+    return y if alpha == 1 else layers.multiply(ctx, y, ctx.like(alpha, y))
 
 
 def _activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float]) -> Output:
@@ -174,11 +175,11 @@ def _by_root_mean_square(ctx: Context, x: Output, axis: int, epsilon: float) -> 
     rank = ctx.rank(x, "the input")
     axes = ctx.constant(np.arange(normalize_axis(axis, rank), rank))
     wide = x if x.element_type.bits >= 32 else in_type(ctx, x, element_types.f32)
-    squares = ctx.emit(elementwise.Multiply1(), wide, wide)
+    squares = layers.multiply(ctx, wide, wide)
     mean = ctx.emit(reduction.ReduceMean1(keep_dims=True), squares, axes)
-    root = ctx.emit(elementwise.Sqrt1(), _add(ctx, mean, ctx.like(epsilon, mean)))
-    inverse = ctx.emit(elementwise.Divide1(), ctx.like(1, root), root)
-    return ctx.emit(elementwise.Multiply1(), wide, inverse), inverse
+    root = layers.square_root(ctx, _add(ctx, mean, ctx.like(epsilon, mean)))
+    inverse = layers.divide(ctx, ctx.like(1, root), root)
+    return layers.multiply(ctx, wide, inverse), inverse
 
 
 @onnx_op("SimplifiedLayerNormalization", versions=(1,))
@@ -193,7 +194,7 @@ def simplified_layer_normalization(
 ) -> tuple[Output, Output]:
     """x divided by its root mean square from ``axis`` on, scaled; onnxruntime has it in ONNX's own domain."""
     made, inverse = _by_root_mean_square(ctx, x, axis, epsilon)
-    scaled = ctx.emit(elementwise.Multiply1(), made, in_type(ctx, scale, made.element_type))
+    scaled = layers.multiply(ctx, made, in_type(ctx, scale, made.element_type))
     return in_type(ctx, scaled, scale.element_type), inverse
 
 
@@ -237,7 +238,7 @@ def skip_simplified_layer_normalization(
 
 
 def _looked_up(ctx: Context, table: Output, indices: Output) -> Output:
-    return ctx.emit(indexing.Gather8(), table, indices, ctx.constant(0))
+    return layers.gather(ctx, table, indices, ctx.constant(0))
 
 
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT, versions=(1,))
@@ -262,15 +263,15 @@ def embed_layer_normalization(
     """
     words = _looked_up(ctx, needed(ctx, word_embedding, "word_embedding"), input_ids)
     if position_ids is None:
-        position_ids = counted(ctx, extent(ctx, input_ids, 1))
+        position_ids = arange(ctx, dim_of(ctx, input_ids, 1))
     total = _add(ctx, words, _looked_up(ctx, needed(ctx, position_embedding, "position_embedding"), position_ids))
     if segment_embedding is not None:
         total = _add(ctx, total, _looked_up(ctx, segment_embedding, needed(ctx, segment_ids, "segment_ids")))
     if mask is None:
-        rows = joined(ctx, [extent(ctx, input_ids, 0)])
+        rows = concat_lists(ctx, [dim_of(ctx, input_ids, 0)])
         count = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(0, "i32"), rows)
     else:
-        ones = in_type(ctx, ctx.emit(elementwise.Equal1(), mask, ctx.like(1, mask)), element_types.i32)
+        ones = in_type(ctx, layers.equal(ctx, mask, ctx.like(1, mask)), element_types.i32)
         count = ctx.emit(reduction.ReduceSum1(keep_dims=False), ones, ctx.constant([1]))
     scale, shift = needed(ctx, gamma, "gamma"), needed(ctx, beta, "beta")
     return layer_normalization(ctx, total, scale, shift, epsilon=epsilon)[0], count, total
@@ -281,7 +282,7 @@ def moved(ctx: Context, x: Output, source: int, target: int) -> Output:
     rank = ctx.rank(x, "the data")
     order = list(range(rank))
     order.insert(target % rank, order.pop(source % rank))
-    return ctx.emit(movement.Transpose1(), x, ctx.constant(order))
+    return layers.transpose(ctx, x, ctx.constant(order))
 
 
 def channels_first(ctx: Context, x: Output, translate: Callable[[Output], Output]) -> Output:
@@ -296,7 +297,7 @@ def _packed(ctx: Context, value: Output, kind: ElementType, shape: tuple[int, ..
     """Bytes that hold several numbers each as a constant of those; the data stay where they are."""
     tensor = value.tensor
     if tensor is None:
-        raise ctx.unsupported(f"{name} must be known while converting, but is computed at execution")
+        raise ctx.unsupported(f"{name} must be known while converting, but is computed at run time")
     if value.element_type is not element_types.u8:
         raise ctx.invalid(f"{name} must be u8, but is {value.element_type}")
     count = int(np.prod(shape, dtype=np.int64))
@@ -364,9 +365,9 @@ def mat_mul_n_bits(
     kind, blocks = kinds[bits], -(-K // block_size)
     weights = in_type(ctx, _packed(ctx, b, kind, (N, blocks, block_size), "B"), a.element_type)
     zero = _zero_points(ctx, zero_points, kind, N, blocks, weights)
-    weights = ctx.emit(elementwise.Subtract1(), weights, zero)
+    weights = layers.subtract(ctx, weights, zero)
     factor = _shaped(ctx, in_type(ctx, scales, a.element_type), (N, blocks, 1))
-    weights = _shaped(ctx, ctx.emit(elementwise.Multiply1(), weights, factor), (N, blocks * block_size))
+    weights = _shaped(ctx, layers.multiply(ctx, weights, factor), (N, blocks * block_size))
     if blocks * block_size != K:
         ends = (ctx.constant([value]) for value in (0, K, 1, 1))
         weights = ctx.emit(slicing.Slice8(), weights, *ends)

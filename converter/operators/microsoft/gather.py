@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.operators.microsoft.fused import MICROSOFT
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing
 from ir_runtime.shapes import normalize_axis
 from ir_runtime.tensor import Tensor
 
@@ -26,7 +26,7 @@ def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> O
     held = value.shape.static()
     longer = (*held[:-1], held[-1] * 8 // bits)
     if value.tensor is None:
-        raise ctx.unsupported(f"{name} must be known while converting, but is computed at execution")
+        raise ctx.unsupported(f"{name} must be known while converting, but is computed at run time")
     if not last <= longer[-1] < last + 8 // bits:
         raise ctx.invalid(f"{name} must hold {last} numbers of {bits} bits in a row, but has the shape {value.shape}")
     made = Tensor.from_packed(np.ascontiguousarray(value.tensor.array()).reshape(-1), kind, longer)
@@ -37,7 +37,7 @@ def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> O
 
 
 def _taken(ctx: Context, value: Output, indices: Output, axis: int) -> Output:
-    return ctx.emit(indexing.Gather8(), value, indices, ctx.constant(axis))
+    return layers.gather(ctx, value, indices, ctx.constant(axis))
 
 
 def _spread(ctx: Context, value: Output, axis: int, extent: int, block_size: int) -> Output:
@@ -94,17 +94,17 @@ def gather_block_quantized(
     def of_blocks(value: Output) -> Output:
         # A value that all slices share is not gathered, but its dimensions are those of the result.
         shared = value.shape.static()[gathered] == 1 and wanted[gathered] != 1
-        chosen = ctx.emit(elementwise.Multiply1(), indices, ctx.like(0, indices)) if shared else indices
+        chosen = layers.multiply(ctx, indices, ctx.like(0, indices)) if shared else indices
         taken = in_type(ctx, _taken(ctx, value, chosen, gathered), work)
         return _spread(ctx, taken, along, extent, size)
 
     work = element_types.f32 if scales.element_type is element_types.bf16 else scales.element_type
     rows = in_type(ctx, _taken(ctx, data, indices, gathered), work)
     if zero is not None:
-        rows = ctx.emit(elementwise.Subtract1(), rows, of_blocks(zero))
+        rows = layers.subtract(ctx, rows, of_blocks(zero))
     elif is_bytes:
-        rows = ctx.emit(elementwise.Subtract1(), rows, ctx.like(1 << (bits - 1), rows))
-    made = ctx.emit(elementwise.Multiply1(), rows, of_blocks(scales))
+        rows = layers.subtract(ctx, rows, ctx.like(1 << (bits - 1), rows))
+    made = layers.multiply(ctx, rows, of_blocks(scales))
     return in_type(ctx, made, scales.element_type)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from converter.lowering import layers
 from converter.lowering.layers import add, in_type, multiply, subtract, unsqueeze
-from converter.lowering.shapes import counted, extent
+from converter.lowering.shapes import arange, dim_of
 from converter.translation.context import Context
 from ir_runtime import element_types
 from ir_runtime.graph import Output
@@ -51,13 +52,13 @@ class Cache:
         """New keys or values as the cache holds them."""
         if self.scale is None:
             return new
-        ratio = ctx.emit(elementwise.Divide1(), in_type(ctx, new, element_types.f32), self.scale)
+        ratio = layers.divide(ctx, in_type(ctx, new, element_types.f32), self.scale)
         whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
         half = float(1 << (self.bits - 1))
         whole = ctx.emit(activation.Clamp1(min=-half, max=half - 1), whole)
         if self.bits == 8:
             return in_type(ctx, whole, element_types.i8)
-        pairs = self._reshaped(ctx, ctx.emit(elementwise.Add1(), whole, ctx.like(half, whole)), [0, 0, 0, -1, 2])
+        pairs = self._reshaped(ctx, layers.add(ctx, whole, ctx.like(half, whole)), [0, 0, 0, -1, 2])
         weights = ctx.constant([[1], [16]], "f32")
         # A product with [1, 16] puts both halves together, exactly in float32.
         packed = ctx.emit(matmul.MatMul1(), pairs, weights)
@@ -77,8 +78,8 @@ class Cache:
             parts = [ctx.emit(movement.Unsqueeze1(), part, last) for part in (low, high)]
             pairs = self._reshaped(ctx, ctx.emit(movement.Concat1(axis=-1), *parts), [0, 0, 0, -1])
             wide = in_type(ctx, pairs, element_types.f32)
-            whole = ctx.emit(elementwise.Subtract1(), wide, ctx.like(8, wide))
-        return in_type(ctx, ctx.emit(elementwise.Multiply1(), whole, self.scale), like.element_type)
+            whole = layers.subtract(ctx, wide, ctx.like(8, wide))
+        return in_type(ctx, layers.multiply(ctx, whole, self.scale), like.element_type)
 
     @staticmethod
     def _reshaped(ctx: Context, value: Output, shape: list[int]) -> Output:
@@ -108,7 +109,7 @@ class Window:
         stated = ctx.stated(past).shape
         if size < 1 or stated[2].high < size:
             raise ctx.invalid(f"a window of {size} keys needs a cache with room for them, but its shape is {stated}")
-        capacity = extent(ctx, past, 2)
+        capacity = dim_of(ctx, past, 2)
         return cls(
             size, capacity, behind, cls._left(ctx, behind, capacity, size), total, cls._left(ctx, total, capacity, size)
         )
@@ -117,26 +118,26 @@ class Window:
     def _left(ctx: Context, total: Output, capacity: Output, size: int) -> Output:
         """``T - G ceil((T - C) / G)`` with ``G = C - W + 1`` where the keys do not fit."""
         group = subtract(ctx, capacity, ctx.constant(size - 1))
-        surplus = ctx.emit(elementwise.Maximum1(), subtract(ctx, total, capacity), ctx.constant(0))
+        surplus = layers.maximum(ctx, subtract(ctx, total, capacity), ctx.constant(0))
         up = subtract(ctx, add(ctx, surplus, group), ctx.constant(1))
         groups = ctx.emit(elementwise.Divide1(m_pythondiv=False), up, group)
         return subtract(ctx, total, multiply(ctx, groups, group))
 
     def places(self, ctx: Context, keys: Output) -> tuple[Output, Output]:
         """Of the cache followed by the new keys, the place of each in the whole text, and whether it is one."""
-        row = unsqueeze(ctx, counted(ctx, extent(ctx, keys, 2)), 0)
-        is_new = ctx.emit(elementwise.GreaterEqual1(), row, self.capacity)
-        shift = subtract(ctx, self.behind, ctx.emit(elementwise.Select1(), is_new, self.capacity, self.old))
-        held = ctx.emit(elementwise.LogicalOr1(), is_new, ctx.emit(elementwise.Less1(), row, self.old))
+        row = unsqueeze(ctx, arange(ctx, dim_of(ctx, keys, 2)), 0)
+        is_new = layers.greater_equal(ctx, row, self.capacity)
+        shift = subtract(ctx, self.behind, layers.select(ctx, is_new, self.capacity, self.old))
+        held = layers.logical_or(ctx, is_new, layers.less(ctx, row, self.old))
         return add(ctx, row, shift), held
 
     def kept(self, ctx: Context, keys: Output) -> Output:
         """For each place of the new cache its place in the old one that is followed by the new keys."""
-        row = unsqueeze(ctx, counted(ctx, self.capacity), 0)
+        row = unsqueeze(ctx, arange(ctx, self.capacity), 0)
         place = add(ctx, row, subtract(ctx, self.total, self.left))
-        is_new = ctx.emit(elementwise.GreaterEqual1(), place, self.behind)
-        start = ctx.emit(elementwise.Select1(), is_new, self.capacity, self.old)
+        is_new = layers.greater_equal(ctx, place, self.behind)
+        start = layers.select(ctx, is_new, self.capacity, self.old)
         index = add(ctx, subtract(ctx, place, self.behind), start)
         # What stands behind the keys is nobody's.
-        last = subtract(ctx, extent(ctx, keys, 2), ctx.constant(1))
-        return ctx.emit(elementwise.Maximum1(), ctx.emit(elementwise.Minimum1(), index, last), ctx.constant(0))
+        last = subtract(ctx, dim_of(ctx, keys, 2), ctx.constant(1))
+        return layers.maximum(ctx, layers.minimum(ctx, index, last), ctx.constant(0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.operators.microsoft.fused import MICROSOFT, channels_first, fused_mat_mul
 from converter.operators.onnx.normalization import layer_normalization
@@ -15,7 +16,7 @@ from converter.operators.onnx.quantization import less_zero, qlinear_conv, requa
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, matmul, movement
+from ir_runtime.operations import matmul
 
 # onnxruntime's optimiser puts this one into ONNX's domain in files of any opset, as it was before version 17.
 onnx_op("LayerNormalization", versions=(1,))(layer_normalization)
@@ -66,18 +67,18 @@ def qgemm(
     total = ctx.emit(matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB)), left, right)
     if c is not None:
         # As integers: C may have more digits than float32 holds.
-        whole = ctx.emit(elementwise.Add1(), in_type(ctx, total, c.element_type), c)
+        whole = layers.add(ctx, in_type(ctx, total, c.element_type), c)
         total = in_type(ctx, whole, total.element_type)
-    factor = a_scale if alpha == 1 else ctx.emit(elementwise.Multiply1(), a_scale, ctx.like(alpha, a_scale))
+    factor = a_scale if alpha == 1 else layers.multiply(ctx, a_scale, ctx.like(alpha, a_scale))
     if y_scale is not None and y_zero_point is not None:
         return requantized(ctx, total, factor, b_scale, y_scale, y_zero_point)
-    return ctx.emit(elementwise.Multiply1(), total, ctx.emit(elementwise.Multiply1(), factor, b_scale))
+    return layers.multiply(ctx, total, layers.multiply(ctx, factor, b_scale))
 
 
 def _rows(ctx: Context, value: Output) -> Output:
     """One number a row, as a column; a single one fits both ways."""
     if value.shape.has_rank and value.shape.rank == 1:
-        return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([1]))
+        return layers.unsqueeze(ctx, value, 1)
     return value
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.operators.microsoft.fused import MICROSOFT, channels_first, moved
 from converter.operators.onnx.convolution import convolved
@@ -16,7 +17,7 @@ from converter.operators.onnx.padding import pad_11
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, linear_algebra, movement, normalization, reduction
+from ir_runtime.operations import linear_algebra, movement, normalization, reduction
 from ir_runtime.operations.activation import Swish4
 
 onnx_op("Trilu", domain=MICROSOFT, versions=(1,))(trilu)
@@ -53,7 +54,7 @@ def inverse(ctx: Context, x: Output) -> Output:
 @onnx_op("BiasAdd", domain=MICROSOFT, versions=(1,))
 def bias_add(ctx: Context, x: Output, bias: Output, skip: Output) -> Output:
     """The sum of ``[n, s, c]``, a bias ``[c]``, and what was skipped."""
-    return ctx.emit(elementwise.Add1(), ctx.emit(elementwise.Add1(), x, bias), skip)
+    return layers.add(ctx, layers.add(ctx, x, bias), skip)
 
 
 @onnx_op("CDist", domain=MICROSOFT, versions=(1,))
@@ -64,12 +65,12 @@ def cdist(ctx: Context, a: Output, b: Output, *, metric: str = "sqeuclidean") ->
     for name, value in (("A", a), ("B", b)):
         if ctx.rank(value, name) != 2:
             raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.shape}")
-    rows = ctx.emit(movement.Unsqueeze1(), a, ctx.constant([1]))
-    columns = ctx.emit(movement.Unsqueeze1(), b, ctx.constant([0]))
-    apart = ctx.emit(elementwise.Subtract1(), rows, columns)
-    squares = ctx.emit(elementwise.Multiply1(), apart, apart)
+    rows = layers.unsqueeze(ctx, a, 1)
+    columns = layers.unsqueeze(ctx, b, 0)
+    apart = layers.subtract(ctx, rows, columns)
+    squares = layers.multiply(ctx, apart, apart)
     total = ctx.emit(reduction.ReduceSum1(keep_dims=False), squares, ctx.constant([2]))
-    return total if metric == "sqeuclidean" else ctx.emit(elementwise.Sqrt1(), total)
+    return total if metric == "sqeuclidean" else layers.square_root(ctx, total)
 
 
 @onnx_op("NhwcConv", domain=MICROSOFT, versions=(1,))
@@ -142,11 +143,11 @@ def skip_group_norm(
     if ctx.rank(skip, "skip") == 2:
         shape = [0, *[1] * (rank - 2), -1] if channels_last else [0, -1, *[1] * (rank - 2)]
         skip = ctx.emit(movement.Reshape1(special_zero=True), skip, ctx.constant(shape))
-    total = ctx.emit(elementwise.Add1(), x, skip)
+    total = layers.add(ctx, x, skip)
     if bias is not None:
         shape = [-1] if channels_last else [-1, *[1] * (rank - 2)]
         column = ctx.emit(movement.Reshape1(special_zero=False), bias, ctx.constant(shape))
-        total = ctx.emit(elementwise.Add1(), total, column)
+        total = layers.add(ctx, total, column)
     made = group_norm(
         ctx, total, gamma, beta, activation=activation, channels_last=channels_last, epsilon=epsilon, groups=groups
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import as_scalar
 from converter.operators.microsoft.attention import self_attention, thirds
@@ -37,7 +38,7 @@ def _put_on(ctx: Context, value: Output, scale: Output, zero: Output | None, lik
 
 
 def _sum(ctx: Context, value: Output, bias: Output | None) -> Output:
-    return value if bias is None else ctx.emit(elementwise.Add1(), value, bias)
+    return value if bias is None else layers.add(ctx, value, bias)
 
 
 # --- element by element ---
@@ -145,7 +146,7 @@ def qlinear_where(
 ) -> Output:
     """x where the condition holds, y elsewhere."""
     left, right = dequantize_tensor(ctx, x, x_scale, x_zero_point), dequantize_tensor(ctx, y, y_scale, y_zero_point)
-    return quantize_tensor(ctx, ctx.emit(elementwise.Select1(), condition, left, right), z_scale, z_zero_point)
+    return quantize_tensor(ctx, layers.select(ctx, condition, left, right), z_scale, z_zero_point)
 
 
 # --- pooling ---
@@ -236,7 +237,7 @@ def _less(ctx: Context, value: Output, zero: Output | None) -> Output:
     known = None if zero is None else zero.type.constant
     if zero is None or (known is not None and not known.any()):
         return wide
-    return ctx.emit(elementwise.Subtract1(), wide, in_type(ctx, zero, element_types.f32))
+    return layers.subtract(ctx, wide, in_type(ctx, zero, element_types.f32))
 
 
 def _rescaled_product(
@@ -244,10 +245,10 @@ def _rescaled_product(
 ) -> Output:
     """The product of whole numbers times both scales. Scales of columns follow the last dimension."""
     total = in_type(ctx, ctx.emit(matmul.MatMul1(), left, right), a_scale.element_type)
-    factor = ctx.emit(elementwise.Multiply1(), a_scale, b_scale)
+    factor = layers.multiply(ctx, a_scale, b_scale)
     if factor.shape.has_rank and factor.shape.rank == 1 and factor.shape[0].high == 1:
         factor = as_scalar(ctx, factor, "the scale")
-    return _sum(ctx, ctx.emit(elementwise.Multiply1(), total, factor), bias)
+    return _sum(ctx, layers.multiply(ctx, total, factor), bias)
 
 
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT, versions=(1,))
@@ -347,8 +348,8 @@ def dynamic_quantize_lstm(
             # One a direction, or one for each of its columns.
             column = ctx.constant([0, 1, -1] if ctx.rank(part, "a scale") == 2 else [-1, 1, 1])
             parts.append(ctx.emit(movement.Reshape1(special_zero=True), part, column))
-        real = ctx.emit(elementwise.Multiply1(), _less(ctx, value, parts[1]), parts[0])
-        return ctx.emit(movement.Transpose1(), real, ctx.constant([0, 2, 1]))
+        real = layers.multiply(ctx, _less(ctx, value, parts[1]), parts[0])
+        return layers.transpose(ctx, real, ctx.constant([0, 2, 1]))
 
     return lstm(
         ctx,

@@ -12,13 +12,14 @@ import numpy as np
 from onnx import TensorProto
 
 from converter.lowering import exact_integers as exact
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import as_i64, as_list
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import activation, elementwise, indexing, matmul, movement, reduction, sorting
+from ir_runtime.operations import activation, elementwise, matmul, movement, reduction, sorting
 
 ML = "ai.onnx.ml"
 _F32 = element_types.f32
@@ -44,13 +45,13 @@ def transformed(ctx: Context, scores: Output, kind: str) -> Output:
         # Softmax of those that are not 0; others stay 0.
         axes = ctx.constant([1])
         highest = ctx.emit(reduction.ReduceMax1(keep_dims=True), scores, axes)
-        powers = ctx.emit(elementwise.Exp1(), ctx.emit(elementwise.Subtract1(), scores, highest))
-        counts = ctx.emit(elementwise.Greater1(), ctx.emit(elementwise.Abs1(), scores), ctx.like(1e-7, scores))
-        powers = ctx.emit(elementwise.Select1(), counts, powers, ctx.like(0, scores))
+        powers = layers.exponential(ctx, layers.subtract(ctx, scores, highest))
+        counts = layers.greater(ctx, layers.absolute(ctx, scores), ctx.like(1e-7, scores))
+        powers = layers.select(ctx, counts, powers, ctx.like(0, scores))
         total = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
-        none = ctx.emit(elementwise.Equal1(), total, ctx.like(0, total))
-        total = ctx.emit(elementwise.Select1(), none, ctx.like(1, total), total)
-        return ctx.emit(elementwise.Divide1(), powers, total)
+        none = layers.equal(ctx, total, ctx.like(0, total))
+        total = layers.select(ctx, none, ctx.like(1, total), total)
+        return layers.divide(ctx, powers, total)
     if kind == "PROBIT":
         return _probit(ctx, scores)
     raise ctx.invalid(f"post_transform must be NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT, but is '{kind}'")
@@ -62,18 +63,18 @@ def _probit(ctx: Context, shares: Output) -> Output:
     It is S. Winitzki's approximation of the inverse of the error function, of three to four digits;
     0 and 1 give infinities, and what lies outside NaN.
     """
-    doubled = ctx.emit(elementwise.Add1(), shares, shares)
-    centred = ctx.emit(elementwise.Subtract1(), doubled, ctx.like(1, shares))
-    left = ctx.emit(elementwise.Subtract1(), ctx.like(1, shares), centred)
-    right = ctx.emit(elementwise.Add1(), ctx.like(1, shares), centred)
-    log = ctx.emit(elementwise.Log1(), ctx.emit(elementwise.Multiply1(), left, right))
-    half = ctx.emit(elementwise.Multiply1(), log, ctx.like(0.5, shares))
-    middle = ctx.emit(elementwise.Add1(), half, ctx.like(2 / (3.14159 * 0.147), shares))
-    square = ctx.emit(elementwise.Multiply1(), middle, middle)
-    square = ctx.emit(elementwise.Subtract1(), square, ctx.emit(elementwise.Divide1(), log, ctx.like(0.147, shares)))
-    found = ctx.emit(elementwise.Subtract1(), ctx.emit(elementwise.Sqrt1(), square), middle)
-    found = ctx.emit(elementwise.Sqrt1(), ctx.emit(elementwise.Add1(), found, found))
-    return ctx.emit(elementwise.Multiply1(), ctx.emit(elementwise.Sign1(), centred), found)
+    doubled = layers.add(ctx, shares, shares)
+    centred = layers.subtract(ctx, doubled, ctx.like(1, shares))
+    left = layers.subtract(ctx, ctx.like(1, shares), centred)
+    right = layers.add(ctx, ctx.like(1, shares), centred)
+    log = ctx.emit(elementwise.Log1(), layers.multiply(ctx, left, right))
+    half = layers.multiply(ctx, log, ctx.like(0.5, shares))
+    middle = layers.add(ctx, half, ctx.like(2 / (3.14159 * 0.147), shares))
+    square = layers.multiply(ctx, middle, middle)
+    square = layers.subtract(ctx, square, layers.divide(ctx, log, ctx.like(0.147, shares)))
+    found = layers.subtract(ctx, layers.square_root(ctx, square), middle)
+    found = layers.square_root(ctx, layers.add(ctx, found, found))
+    return layers.multiply(ctx, ctx.emit(elementwise.Sign1(), centred), found)
 
 
 def of_two_shares(ctx: Context, transform: str) -> None:
@@ -85,16 +86,16 @@ def of_two_shares(ctx: Context, transform: str) -> None:
 def greatest(ctx: Context, scores: Output, labels: Sequence[int]) -> Output:
     """For each row of ``[n, c]`` the label of the first greatest score."""
     op = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type=element_types.i64, stable=True)
-    best = ctx.emit(movement.Squeeze1(), ctx.emit_all(op, scores, ctx.constant(1))[1], ctx.constant([1]))
+    best = layers.squeeze(ctx, ctx.emit_all(op, scores, ctx.constant(1))[1], ctx.constant([1]))
     if list(labels) == list(range(len(labels))):
         return best
-    return ctx.emit(indexing.Gather8(), ctx.constant(list(labels)), best, ctx.constant(0))
+    return layers.gather(ctx, ctx.constant(list(labels)), best, ctx.constant(0))
 
 
 def chosen(ctx: Context, condition: Output, labels: Sequence[int]) -> Output:
     """For each row of ``[n, 1]`` the second label where the condition holds, else the first."""
-    made = ctx.emit(elementwise.Select1(), condition, ctx.constant(labels[1]), ctx.constant(labels[0]))
-    return ctx.emit(movement.Squeeze1(), made, ctx.constant([1]))
+    made = layers.select(ctx, condition, ctx.constant(labels[1]), ctx.constant(labels[0]))
+    return layers.squeeze(ctx, made, ctx.constant([1]))
 
 
 def no_strings(ctx: Context, **values: object) -> None:
@@ -123,9 +124,9 @@ def scaler(
     """(x - offset) scale."""
     made = real(ctx, x)
     if offset:
-        made = ctx.emit(elementwise.Subtract1(), made, _row(ctx, made, offset, "offset"))
+        made = layers.subtract(ctx, made, _row(ctx, made, offset, "offset"))
     if scale:
-        made = ctx.emit(elementwise.Multiply1(), made, _row(ctx, made, scale, "scale"))
+        made = layers.multiply(ctx, made, _row(ctx, made, scale, "scale"))
     return in_type(ctx, made, _F32)
 
 
@@ -133,7 +134,7 @@ def scaler(
 def binarizer(ctx: Context, x: Output, *, threshold: float = 0.0) -> Output:
     """1 where x is above the threshold, else 0."""
     wide = x if x.element_type.is_real else in_type(ctx, x, element_types.f64)
-    above = ctx.emit(elementwise.Greater1(), wide, ctx.like(threshold, wide))
+    above = layers.greater(ctx, wide, ctx.like(threshold, wide))
     return in_type(ctx, above, x.element_type)
 
 
@@ -148,9 +149,9 @@ def normalizer(ctx: Context, x: Output, *, norm: str = "MAX") -> Output:
         raise ctx.invalid(f"norm must be MAX, L1 or L2, but is '{norm}'")
     wide = real(ctx, x)
     size = ctx.emit(kinds[norm](keep_dims=True), wide, ctx.constant([rank - 1]))
-    none = ctx.emit(elementwise.Equal1(), size, ctx.like(0, size))
-    size = ctx.emit(elementwise.Select1(), none, ctx.like(1, size), size)
-    return in_type(ctx, ctx.emit(elementwise.Divide1(), wide, size), _F32)
+    none = layers.equal(ctx, size, ctx.like(0, size))
+    size = layers.select(ctx, none, ctx.like(1, size), size)
+    return in_type(ctx, layers.divide(ctx, wide, size), _F32)
 
 
 @onnx_op("Imputer", domain=ML, versions=(1,))
@@ -169,9 +170,9 @@ def imputer(
             raise ctx.invalid("imputed_value_floats is missing, which real numbers are replaced by")
         values = _row(ctx, x, imputed_value_floats, "imputed_value_floats")
         if np.isnan(replaced_value_float):
-            return ctx.emit(elementwise.Select1(), ctx.emit(elementwise.IsNaN10(), x), values, x)
-        found = ctx.emit(elementwise.Equal1(), x, ctx.like(replaced_value_float, x))
-        return ctx.emit(elementwise.Select1(), found, values, x)
+            return layers.select(ctx, ctx.emit(elementwise.IsNaN10(), x), values, x)
+        found = layers.equal(ctx, x, ctx.like(replaced_value_float, x))
+        return layers.select(ctx, found, values, x)
     if not imputed_value_int64s:
         raise ctx.invalid("imputed_value_int64s is missing, which integers are replaced by")
     values = _row(ctx, x, imputed_value_int64s, "imputed_value_int64s")
@@ -185,7 +186,7 @@ def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Sequence[
     for index, value in enumerate(inputs):
         part = in_type(ctx, value, _F32)
         if ctx.rank(value, f"input {index}") == 1:
-            part = ctx.emit(movement.Unsqueeze1(), part, ctx.constant([0]))
+            part = layers.unsqueeze(ctx, part, 0)
         wanted = inputdimensions[index] if inputdimensions and index < len(inputdimensions) else None
         if wanted is not None and not ctx.stated(part).shape[1].contains(wanted):
             raise ctx.invalid(f"input {index} should have {wanted} features, but is {ctx.stated(value).shape}")
@@ -197,8 +198,8 @@ def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Sequence[
 def array_feature_extractor(ctx: Context, x: Output, y: Output) -> Output:
     """The elements along the last dimension that ``y`` lists; a list becomes a row."""
     rank = ctx.rank(x, "the input")
-    picked = ctx.emit(indexing.Gather8(), x, as_list(ctx, y), ctx.constant(rank - 1))
-    return ctx.emit(movement.Unsqueeze1(), picked, ctx.constant([0])) if rank == 1 else picked
+    picked = layers.gather(ctx, x, as_list(ctx, y), ctx.constant(rank - 1))
+    return layers.unsqueeze(ctx, picked, 0) if rank == 1 else picked
 
 
 # --- categories ---
@@ -232,21 +233,19 @@ def _encoded(ctx: Context, x: Output, keys: Output, values: Output, default: Out
         raise ctx.invalid(f"there are {count} keys, but {values.shape[0].value} values")
     if keys.element_type is not x.element_type:
         raise ctx.invalid(f"the keys are {keys.element_type}, but the input is {x.element_type}")
-    column = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([ctx.rank(x, "the input")]))
-    found = (
-        exact.equal(ctx, column, keys) if x.element_type.is_integral else ctx.emit(elementwise.Equal1(), column, keys)
-    )
+    column = layers.unsqueeze(ctx, x, ctx.rank(x, "the input"))
+    found = exact.equal(ctx, column, keys) if x.element_type.is_integral else layers.equal(ctx, column, keys)
     nan = ctx.known(keys, "the keys")
     if x.element_type.is_real and np.isnan(nan).any():
         both = ctx.emit(
             elementwise.LogicalAnd1(), ctx.emit(elementwise.IsNaN10(), column), ctx.constant(np.isnan(nan), "boolean")
         )
-        found = ctx.emit(elementwise.LogicalOr1(), found, both)
+        found = layers.logical_or(ctx, found, both)
     # The first place that is found: numbers from the front, beyond the last one where there is none.
-    places = ctx.emit(elementwise.Select1(), found, ctx.constant(np.arange(count)), ctx.constant(count))
+    places = layers.select(ctx, found, ctx.constant(np.arange(count)), ctx.constant(count))
     first = ctx.emit(reduction.ReduceMin1(keep_dims=False), places, ctx.constant([-1]))
     table = ctx.emit(movement.Concat1(axis=0), values, as_list(ctx, default))
-    return ctx.emit(indexing.Gather8(), table, first, ctx.constant(0))
+    return layers.gather(ctx, table, first, ctx.constant(0))
 
 
 @onnx_op("LabelEncoder", domain=ML, versions=(1,))
@@ -336,7 +335,7 @@ def _linear(
     if count < 1 or not coefficients or len(coefficients) % count:
         raise ctx.invalid(f"{len(coefficients)} coefficients cannot be shared by {count} scores")
     if ctx.rank(x, "the input") == 1:
-        x = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([0]))
+        x = layers.unsqueeze(ctx, x, 0)
     wide = in_type(ctx, x, _F32)
     weights = ctx.constant(np.reshape(coefficients, (count, -1)), _F32)
     made = ctx.emit(matmul.MatMul1(transpose_b=True), wide, weights)
@@ -344,7 +343,7 @@ def _linear(
         return made
     if len(intercepts) not in (1, count):
         raise ctx.invalid(f"there are {len(intercepts)} intercepts for {count} scores")
-    return ctx.emit(elementwise.Add1(), made, ctx.constant(list(intercepts), _F32))
+    return layers.add(ctx, made, ctx.constant(list(intercepts), _F32))
 
 
 @onnx_op("LinearRegressor", domain=ML, versions=(1,))
@@ -388,9 +387,9 @@ def linear_classifier(
     if len(labels) != 2:
         raise ctx.unsupported(f"{len(labels)} labels for a single score are not supported")
     of_two_shares(ctx, post_transform)
-    positive = chosen(ctx, ctx.emit(elementwise.Greater1(), scores, ctx.like(0, scores)), labels)
+    positive = chosen(ctx, layers.greater(ctx, scores, ctx.like(0, scores)), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
     kept = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
     made = scores if kept else transformed(ctx, scores, post_transform)
-    other = ctx.emit(elementwise.Subtract1(), ctx.like(1, made), made)
+    other = layers.subtract(ctx, ctx.like(1, made), made)
     return positive, ctx.emit(movement.Concat1(axis=1), other, made)

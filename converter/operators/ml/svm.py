@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import extent, joined
+from converter.lowering.shapes import concat_lists, dim_of
 from converter.operators.ml.linear import ML, greatest, no_strings, of_two_shares, transformed
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -64,7 +65,7 @@ def _rows(ctx: Context, x: Output, features: int) -> Output:
     rank = ctx.rank(x, "the input")
     if rank not in (1, 2) or not x.shape[-1].contains(features):
         raise ctx.invalid(f"the input must have {features} features a row, but has the shape {x.shape}")
-    return in_type(ctx, x if rank == 2 else ctx.emit(movement.Unsqueeze1(), x, ctx.constant([0])), _F32)
+    return in_type(ctx, x if rank == 2 else layers.unsqueeze(ctx, x, 0), _F32)
 
 
 def _binary(ctx: Context, op: Operation, a: Output, b: Output | float) -> Output:
@@ -92,10 +93,10 @@ def _alike(ctx: Context, x: Output, vectors: Array, kernel: _Kernel) -> Output:
     """``[n, v]`` of rows ``[n, f]`` and vectors ``[v, f]``."""
     if kernel.kind == "RBF":
         # By differences, because |a|^2 + |b|^2 - 2 a b cancels what counts.
-        column = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([1]))
+        column = layers.unsqueeze(ctx, x, 1)
         squares = _binary(ctx, elementwise.SquaredDifference1(), column, ctx.constant(vectors, _F32))
         distance = ctx.emit(reduction.ReduceSum1(), squares, ctx.constant([2]))
-        return ctx.emit(elementwise.Exp1(), _times(ctx, distance, -kernel.gamma))
+        return layers.exponential(ctx, _times(ctx, distance, -kernel.gamma))
     made = _product(ctx, x, vectors)
     if kernel.kind == "LINEAR":
         return made
@@ -142,7 +143,7 @@ def svm_regressor(
     if not one_class:
         return score
     above = _binary(ctx, elementwise.Greater1(), score, 0.0)
-    return ctx.emit(elementwise.Select1(), above, ctx.constant(1, _F32), ctx.constant(-1, _F32))
+    return layers.select(ctx, above, ctx.constant(1, _F32), ctx.constant(-1, _F32))
 
 
 def _vectors(ctx: Context, numbers: Sequence[float] | None, count: int) -> Array:
@@ -201,7 +202,7 @@ def svm_classifier(
     label = greatest(ctx, _votes(ctx, scores, pairs, count), labels)
     if prob_a and prob_b:
         steps = [ctx.constant(numbers[: len(pairs)], _F32) for numbers in (prob_a, prob_b)]
-        slope = ctx.emit(elementwise.Negative1(), _add(ctx, _times(ctx, scores, steps[0]), steps[1]))
+        slope = layers.negative(ctx, _add(ctx, _times(ctx, scores, steps[0]), steps[1]))
         first = ctx.emit(activation.Sigmoid1(), slope)
         first = ctx.emit(activation.Clamp1(min=_LEAST, max=1 - _LEAST), first)
         return label, transformed(ctx, _coupled(ctx, first, pairs, count), post_transform)
@@ -226,7 +227,7 @@ def _linear(
             second = _binary(ctx, elementwise.GreaterEqual1(), highest, 0.5)
         else:
             second = _binary(ctx, elementwise.Greater1(), highest, 0.0)
-        label = ctx.emit(elementwise.Select1(), second, ctx.constant(labels[1]), label)
+        label = layers.select(ctx, second, ctx.constant(labels[1]), label)
     if count == 1 and transform != "PROBIT":
         return label, scores
     return label, transformed(ctx, scores, transform)
@@ -259,10 +260,10 @@ def _both_scores(ctx: Context, score: Output, transform: str) -> Output:
     """Two scores ``[n, 2]`` of the one of a pair ``[n, 1]``."""
     of_two_shares(ctx, transform)
     if transform == "NONE":
-        return ctx.emit(movement.Concat1(axis=1), ctx.emit(elementwise.Negative1(), score), score)
+        return ctx.emit(movement.Concat1(axis=1), layers.negative(ctx, score), score)
     if transform == "LOGISTIC":
         score = ctx.emit(activation.Sigmoid1(), score)
-    other = ctx.emit(elementwise.Subtract1(), ctx.constant(1, _F32), score)
+    other = layers.subtract(ctx, ctx.constant(1, _F32), score)
     return ctx.emit(movement.Concat1(axis=1), other, score)
 
 
@@ -276,7 +277,7 @@ def _coupled(ctx: Context, first: Output, pairs: Sequence[tuple[int, int]], coun
     pairwise coupling" (2004): p makes p^T q p least. It is found label by label, in as many rounds as
     are needed for a row to be close enough; rows that are stay as they are.
     """
-    second = ctx.emit(elementwise.Subtract1(), ctx.constant(1, _F32), first)
+    second = layers.subtract(ctx, ctx.constant(1, _F32), first)
     both = ctx.emit(movement.Concat1(axis=1), first, second)
     places = np.zeros((count, count), np.int64)  # of r[i, j], the probability of i rather than j
     for number, (i, j) in enumerate(pairs):
@@ -284,15 +285,15 @@ def _coupled(ctx: Context, first: Output, pairs: Sequence[tuple[int, int]], coun
     apart = 1 - np.eye(count)
 
     def spread(chosen: Array) -> Output:
-        found = ctx.emit(indexing.Gather8(), both, ctx.constant(chosen), ctx.constant(1))
+        found = layers.gather(ctx, both, ctx.constant(chosen), ctx.constant(1))
         return _times(ctx, found, ctx.constant(apart, _F32))
 
     ours, theirs = spread(places), spread(places.T)
     squares = ctx.emit(reduction.ReduceSum1(keep_dims=True), _times(ctx, theirs, theirs), ctx.constant([2]))
     within = _times(ctx, squares, ctx.constant(np.eye(count), _F32))
-    q = ctx.emit(elementwise.Subtract1(), within, _times(ctx, theirs, ours))
+    q = layers.subtract(ctx, within, _times(ctx, theirs, ours))
 
-    shape = joined(ctx, [extent(ctx, first, 0), ctx.constant(count)])
+    shape = concat_lists(ctx, [dim_of(ctx, first, 0), ctx.constant(count)])
     start = ctx.emit(movement.Broadcast3(), ctx.constant(1 / count, _F32), shape)
     op = control_flow.Loop5(bodies=(_round(ctx, start, q, count),))
     return ctx.emit(op, ctx.constant(_ROUNDS), ctx.constant(True, "boolean"), start, q)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import extent, joined
+from converter.lowering.shapes import concat_lists, dim_of
 from converter.operators.ml.linear import ML, chosen, greatest, no_strings, of_two_shares, real, transformed
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -78,18 +79,18 @@ def _leaves(ctx: Context, x: Output, forest: _Forest) -> Output:
     place = ctx.constant(forest.roots.reshape(1, -1), "i32")
     for step in range(forest.depth(ctx)):
         place = _next(ctx, x, forest, place, is_first=step == 0)
-    rows = joined(ctx, [extent(ctx, x, 0), ctx.constant(len(forest.roots))])
+    rows = concat_lists(ctx, [dim_of(ctx, x, 0), ctx.constant(len(forest.roots))])
     return ctx.emit(movement.Broadcast3(mode="bidirectional"), place, rows)
 
 
 def _next(ctx: Context, x: Output, forest: _Forest, place: Output, *, is_first: bool) -> Output:
     def at(values: Array, kind: str) -> Output:
-        return ctx.emit(indexing.Gather8(), ctx.constant(values, kind), place, ctx.constant(0))
+        return layers.gather(ctx, ctx.constant(values, kind), place, ctx.constant(0))
 
     feature = at(forest.feature, "i32")
     if is_first:  # every row stands at the roots
-        columns = ctx.emit(movement.Squeeze1(), feature, ctx.constant([0]))
-        value = ctx.emit(indexing.Gather8(), x, columns, ctx.constant(1))
+        columns = layers.squeeze(ctx, feature, ctx.constant([0]))
+        value = layers.gather(ctx, x, columns, ctx.constant(1))
     else:
         value = ctx.emit(indexing.GatherElements6(axis=1), x, feature)
     split = at(forest.split, str(x.element_type))
@@ -97,12 +98,12 @@ def _next(ctx: Context, x: Output, forest: _Forest, place: Output, *, is_first: 
     holds = ctx.emit(_COMPARISONS[modes[0]](), value, split)
     for mode in modes[1:]:
         other = ctx.emit(_COMPARISONS[mode](), value, split)
-        holds = ctx.emit(elementwise.Select1(), at(forest.mode == mode, "boolean"), other, holds)
+        holds = layers.select(ctx, at(forest.mode == mode, "boolean"), other, holds)
     if forest.nan_is_true.any():
         missing = ctx.emit(elementwise.IsNaN10(), value)
-        missing = ctx.emit(elementwise.LogicalAnd1(), missing, at(forest.nan_is_true, "boolean"))
-        holds = ctx.emit(elementwise.LogicalOr1(), holds, missing)
-    return ctx.emit(elementwise.Select1(), holds, at(forest.if_true, "i32"), at(forest.if_false, "i32"))
+        missing = layers.logical_and(ctx, missing, at(forest.nan_is_true, "boolean"))
+        holds = layers.logical_or(ctx, holds, missing)
+    return layers.select(ctx, holds, at(forest.if_true, "i32"), at(forest.if_false, "i32"))
 
 
 def _scores(ctx: Context, x: Output, forest: _Forest, weights: Array, has: Array, aggregate: str) -> Output:
@@ -110,25 +111,25 @@ def _scores(ctx: Context, x: Output, forest: _Forest, weights: Array, has: Array
     if aggregate not in _AGGREGATES:
         raise ctx.invalid(f"aggregate_function must be one of {', '.join(_AGGREGATES)}, but is '{aggregate}'")
     if ctx.rank(x, "the input") == 1:
-        x = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([0]))
+        x = layers.unsqueeze(ctx, x, 0)
     wide = real(ctx, x)
     leaves = _leaves(ctx, wide, forest)
     axes = ctx.constant([1])
     beyond = float(np.finfo(np.float32).max) * (-1 if aggregate == "MAX" else 1)
     is_extreme = aggregate in ("MIN", "MAX")
     table = np.where(has, weights, beyond) if is_extreme else weights
-    found = ctx.emit(indexing.Gather8(), ctx.constant(table, wide.element_type), leaves, ctx.constant(0))
+    found = layers.gather(ctx, ctx.constant(table, wide.element_type), leaves, ctx.constant(0))
     if not is_extreme:
         total = ctx.emit(reduction.ReduceSum1(keep_dims=False), found, axes)
         if aggregate == "SUM":
             return total
-        return ctx.emit(elementwise.Divide1(), total, ctx.like(len(forest.roots), total))
+        return layers.divide(ctx, total, ctx.like(len(forest.roots), total))
     cls = reduction.ReduceMin1 if aggregate == "MIN" else reduction.ReduceMax1
     made = ctx.emit(cls(keep_dims=False), found, axes)
     if has[forest.mode == _LEAF].all():
         return made
-    none = ctx.emit(elementwise.Equal1(), made, ctx.like(beyond, made))
-    return ctx.emit(elementwise.Select1(), none, ctx.like(0, made), made)
+    none = layers.equal(ctx, made, ctx.like(beyond, made))
+    return layers.select(ctx, none, ctx.like(0, made), made)
 
 
 def _plus(ctx: Context, scores: Output, base: Array | None, name: str = "base_values") -> Output:
@@ -136,7 +137,7 @@ def _plus(ctx: Context, scores: Output, base: Array | None, name: str = "base_va
         return scores
     if base.size != 1 and not scores.shape[1].contains(base.size):
         raise ctx.invalid(f"{name} has {base.size} numbers for {scores.shape[1]} scores")
-    return ctx.emit(elementwise.Add1(), scores, ctx.constant(base, scores.element_type))
+    return layers.add(ctx, scores, ctx.constant(base, scores.element_type))
 
 
 # --- trees as versions 1 to 3 have them ---
@@ -250,17 +251,17 @@ def _of_two(
     Weights of the first class are meant for the second, and its own score follows from that; weights of
     the second one leave the first at 0.
     """
-    above = ctx.emit(elementwise.Greater1(), score, ctx.like(0.5 if is_share else 0.0, score))
+    above = layers.greater(ctx, score, ctx.like(0.5 if is_share else 0.0, score))
     if column == 1:
-        nothing = ctx.emit(elementwise.Multiply1(), score, ctx.like(0, score))
+        nothing = layers.multiply(ctx, score, ctx.like(0, score))
         made = transformed(ctx, ctx.emit(movement.Concat1(axis=1), nothing, score), transform)
     else:
         of_two_shares(ctx, transform)
         single = transform == "LOGISTIC"
         if is_share and not single:
-            other = ctx.emit(elementwise.Subtract1(), ctx.like(1, score), score)
+            other = layers.subtract(ctx, ctx.like(1, score), score)
         else:
-            other = ctx.emit(elementwise.Negative1(), score)
+            other = layers.negative(ctx, score)
         made = ctx.emit(movement.Concat1(axis=1), other, score)
         if single:
             made = transformed(ctx, made, transform)

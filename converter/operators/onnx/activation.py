@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from converter.lowering import exact_integers as exact
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import extent as extent_of
+from converter.lowering.shapes import dim_of as extent_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import elementwise, generation, indexing, movement, sorting
+from ir_runtime.operations import generation, indexing, movement, sorting
 from ir_runtime.shapes import Dimension, normalize_axis
 
 _ONE = Dimension(1, 1)
@@ -46,7 +47,7 @@ def _layer(op: Operation) -> Callable[[Context, Output], Output]:
 
 def _relu(ctx: Context, x: Output) -> Output:
     if x.element_type.is_integral:
-        return ctx.emit(elementwise.Maximum1(), x, ctx.like(0, x))
+        return layers.maximum(ctx, x, ctx.like(0, x))
     return ctx.emit(ir.ReLU1(), x)
 
 
@@ -99,14 +100,14 @@ def celu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
     kind = x.element_type
     wide = x if kind.bits >= 32 else in_type(ctx, x, element_types.f32)
     scale = ctx.like(alpha, wide)
-    scaled = ctx.emit(elementwise.Divide1(), wide, scale)
+    scaled = layers.divide(ctx, wide, scale)
     if alpha > 0:
-        return in_type(ctx, ctx.emit(elementwise.Multiply1(), ctx.emit(ir.Elu1(alpha=1.0), scaled), scale), kind)
-    grown = ctx.emit(elementwise.Subtract1(), ctx.emit(elementwise.Exp1(), scaled), ctx.like(1, wide))
+        return in_type(ctx, layers.multiply(ctx, ctx.emit(ir.Elu1(alpha=1.0), scaled), scale), kind)
+    grown = layers.subtract(ctx, layers.exponential(ctx, scaled), ctx.like(1, wide))
     zero = ctx.like(0, wide)
-    negative = ctx.emit(elementwise.Minimum1(), ctx.emit(elementwise.Multiply1(), grown, scale), zero)
-    positive = ctx.emit(elementwise.Maximum1(), wide, zero)
-    return in_type(ctx, ctx.emit(elementwise.Add1(), positive, negative), kind)
+    negative = layers.minimum(ctx, layers.multiply(ctx, grown, scale), zero)
+    positive = layers.maximum(ctx, wide, zero)
+    return in_type(ctx, layers.add(ctx, positive, negative), kind)
 
 
 @onnx_op("Selu", versions=(1,))
@@ -131,8 +132,8 @@ def selu(ctx: Context, x: Output, *, alpha: float = 1.6732631921768188, gamma: f
 @onnx_op("ThresholdedRelu", versions=(1, 10, 22))  # 1 while ONNX had it on trial
 def thresholded_relu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
     """x where it is above alpha, 0 elsewhere."""
-    above = ctx.emit(elementwise.Greater1(), x, ctx.like(alpha, x))
-    return ctx.emit(elementwise.Select1(), above, x, ctx.like(0, x))
+    above = layers.greater(ctx, x, ctx.like(alpha, x))
+    return layers.select(ctx, above, x, ctx.like(0, x))
 
 
 @onnx_op("HardSigmoid", versions=(1,))
@@ -174,7 +175,7 @@ def swiglu(ctx: Context, a: Output, b: Output, *, alpha: float = 1.0) -> Output:
     gate, other = ctx.stated(a).shape, ctx.stated(b).shape
     if gate.merge(other) is None:
         raise ctx.invalid(f"the inputs must have one shape, but are {gate} and {other}")
-    return ctx.emit(elementwise.Multiply1(), swish(ctx, a, alpha=alpha), b)
+    return layers.multiply(ctx, swish(ctx, a, alpha=alpha), b)
 
 
 @onnx_op("Shrink", versions=(9,))
@@ -185,20 +186,20 @@ def shrink(ctx: Context, x: Output, *, bias: float = 0.0, lambd: float = 0.5) ->
     if kind.is_integral:
         values = in_type(ctx, x, element_types.f32 if kind.bits <= 16 else element_types.f64)
     amount, zero = ctx.like(bias, values), ctx.like(0, values)
-    below = ctx.emit(elementwise.Less1(), values, ctx.like(-lambd, values))
-    above = ctx.emit(elementwise.Greater1(), values, ctx.like(lambd, values))
-    less = ctx.emit(elementwise.Subtract1(), values, amount)
-    more = ctx.emit(elementwise.Add1(), values, amount)
-    upper = ctx.emit(elementwise.Select1(), above, less, zero)
-    return in_type(ctx, ctx.emit(elementwise.Select1(), below, more, upper), kind)
+    below = layers.less(ctx, values, ctx.like(-lambd, values))
+    above = layers.greater(ctx, values, ctx.like(lambd, values))
+    less = layers.subtract(ctx, values, amount)
+    more = layers.add(ctx, values, amount)
+    upper = layers.select(ctx, above, less, zero)
+    return in_type(ctx, layers.select(ctx, below, more, upper), kind)
 
 
 # --- PRelu ---
 
 
 def _by_formula(ctx: Context, x: Output, slope: Output) -> Output:
-    negative = ctx.emit(elementwise.Less1(), x, ctx.like(0, x))
-    return exact.select(ctx, negative, ctx.emit(elementwise.Multiply1(), x, slope), x)
+    negative = layers.less(ctx, x, ctx.like(0, x))
+    return exact.select(ctx, negative, layers.multiply(ctx, x, slope), x)
 
 
 def _prelu(ctx: Context, x: Output, slope: Output) -> Output:
@@ -268,8 +269,8 @@ def _hardmax(ctx: Context, x: Output, axis: int) -> Output:
     if x.shape.rank == 1:
         # The CPU plug-in marks no place for a scalar, but one for a list of a single index.
         rows = ctx.emit(indexing.OneHot1(axis=1), best, *values)
-        return ctx.emit(movement.Squeeze1(), rows, ctx.constant([0]))
-    index = ctx.emit(movement.Squeeze1(), best, ctx.constant([axis]))
+        return layers.squeeze(ctx, rows, ctx.constant([0]))
+    index = layers.squeeze(ctx, best, ctx.constant([axis]))
     return ctx.emit(indexing.OneHot1(axis=axis), index, *values)
 
 

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.attention_heads import merge_heads, repeat_heads, split_heads
 from converter.lowering.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
-from converter.lowering.shapes import as_i64, counted, extent, joined
+from converter.lowering.shapes import arange, as_i64, concat_lists, dim_of
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
-from ir_runtime.operations import activation, elementwise, indexing, matmul, movement, padding, reduction
+from ir_runtime.operations import activation, elementwise, matmul, movement, padding, reduction
 from ir_runtime.operations import attention as fused
 
 
@@ -64,8 +65,8 @@ def _scale(ctx: Context, given: float | None, q: Output) -> Output:
     if given or q.shape[3].is_static:
         return ctx.like(given or 1 / math.sqrt(q.shape[3].value), q)
     wide = q.element_type if q.element_type is element_types.f64 else element_types.f32
-    root = ctx.emit(elementwise.Sqrt1(), in_type(ctx, extent(ctx, q, 3), wide))
-    return in_type(ctx, ctx.emit(elementwise.Divide1(), ctx.constant(1, wide), root), q.element_type)
+    root = layers.square_root(ctx, in_type(ctx, dim_of(ctx, q, 3), wide))
+    return in_type(ctx, layers.divide(ctx, ctx.constant(1, wide), root), q.element_type)
 
 
 def _products(ctx: Context, q: Output, k: Output, scale: float | None) -> Output:
@@ -75,14 +76,14 @@ def _products(ctx: Context, q: Output, k: Output, scale: float | None) -> Output
 
 def _limited(ctx: Context, scores: Output, softcap: float) -> Output:
     limit = ctx.like(softcap, scores)
-    return multiply(ctx, ctx.emit(elementwise.Tanh1(), ctx.emit(elementwise.Divide1(), scores, limit)), limit)
+    return multiply(ctx, ctx.emit(elementwise.Tanh1(), layers.divide(ctx, scores, limit)), limit)
 
 
 def _masked(ctx: Context, scores: Output, mask: Output | None) -> Output:
     if mask is None:
         return scores
     if mask.element_type is element_types.boolean:
-        return ctx.emit(elementwise.Select1(), mask, scores, ctx.like(-np.inf, scores))
+        return layers.select(ctx, mask, scores, ctx.like(-np.inf, scores))
     return add(ctx, scores, mask)
 
 
@@ -93,7 +94,7 @@ def _shares(ctx: Context, scores: Output, sink: Output | None) -> Output:
     column = ctx.emit(
         movement.Broadcast3(mode="numpy"),
         reshape(ctx, sink, [1, -1, 1, 1]),
-        joined(ctx, [*(extent(ctx, scores, axis) for axis in range(3)), ctx.constant(1)]),
+        concat_lists(ctx, [*(dim_of(ctx, scores, axis) for axis in range(3)), ctx.constant(1)]),
     )
     return cut(ctx, ctx.emit(softmax, concat(ctx, 3, scores, column)), 0, -1, 3)
 
@@ -102,7 +103,7 @@ def _shares(ctx: Context, scores: Output, sink: Output | None) -> Output:
 
 
 @dataclass(frozen=True)
-class _Sight:
+class _Visibility:
     """What a query sees: booleans and numbers that are added, each broadcasting to ``[b, n, s, t]``."""
 
     allowed: Output | None = None
@@ -110,8 +111,8 @@ class _Sight:
     may_be_empty: bool = False
     """Whether a query might see nothing at all."""
 
-    def also(self, ctx: Context, allowed: Output, may_be_empty: bool) -> _Sight:
-        both = allowed if self.allowed is None else ctx.emit(elementwise.LogicalAnd1(), self.allowed, allowed)
+    def also(self, ctx: Context, allowed: Output, may_be_empty: bool) -> _Visibility:
+        both = allowed if self.allowed is None else layers.logical_and(ctx, self.allowed, allowed)
         return replace(self, allowed=both, may_be_empty=self.may_be_empty or may_be_empty)
 
     def seen(self, ctx: Context) -> Output | None:
@@ -119,17 +120,17 @@ class _Sight:
         if self.bias is None:
             return self.allowed
         # Told one by one: an engine may take the least finite number for the greatest of nothing but -inf.
-        finite = ctx.emit(elementwise.NotEqual1(), self.bias, ctx.like(-np.inf, self.bias))
-        return finite if self.allowed is None else ctx.emit(elementwise.LogicalAnd1(), self.allowed, finite)
+        finite = layers.not_equal(ctx, self.bias, ctx.like(-np.inf, self.bias))
+        return finite if self.allowed is None else layers.logical_and(ctx, self.allowed, finite)
 
     def mask(self, ctx: Context) -> Output | None:
         """Both in one: booleans where there is no bias, else numbers."""
         if self.bias is None or self.allowed is None:
             return self.allowed if self.bias is None else self.bias
-        return ctx.emit(elementwise.Select1(), self.allowed, self.bias, ctx.like(-np.inf, self.bias))
+        return layers.select(ctx, self.allowed, self.bias, ctx.like(-np.inf, self.bias))
 
 
-def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Sight:
+def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
     """The node's mask. From version 24 on it may be narrower than the keys: behind its end nothing is seen."""
     rank = ctx.rank(mask, "attn_mask")
     if not 1 <= rank <= 4:
@@ -147,13 +148,13 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Sight:
     is_wide = width.is_static and width == total and (width.value > 1 or always)
     if ctx.version >= 24 and not is_wide:
         mask = _widened(ctx, mask, keys)
-    return _Sight(mask, None, True) if is_boolean else _Sight(None, mask, True)
+    return _Visibility(mask, None, True) if is_boolean else _Visibility(None, mask, True)
 
 
 def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
     rank = mask.shape.rank
-    missing = subtract(ctx, extent(ctx, keys, 2), extent(ctx, mask, rank - 1))
-    before, after = ctx.constant([0] * rank), joined(ctx, [ctx.constant([0] * (rank - 1)), missing])
+    missing = subtract(ctx, dim_of(ctx, keys, 2), dim_of(ctx, mask, rank - 1))
+    before, after = ctx.constant([0] * rank), concat_lists(ctx, [ctx.constant([0] * (rank - 1)), missing])
     pad = padding.Pad12(pad_mode="constant")
     if mask.element_type is not element_types.boolean:
         return ctx.emit(pad, mask, before, after, ctx.like(-np.inf, mask))
@@ -172,20 +173,20 @@ class _Places:
 
     @classmethod
     def of(cls, ctx: Context, q: Output, k: Output, past: Output | None, valid: Output | None) -> _Places:
-        count = extent(ctx, q, 2)
-        queries = unsqueeze(ctx, counted(ctx, count), 1)
+        count = dim_of(ctx, q, 2)
+        queries = unsqueeze(ctx, arange(ctx, count), 1)
         if past is not None:
-            queries = add(ctx, queries, extent(ctx, past, 2))
+            queries = add(ctx, queries, dim_of(ctx, past, 2))
         elif valid is not None:
             queries = add(ctx, queries, subtract(ctx, valid, count))
-        return cls(queries, counted(ctx, extent(ctx, k, 2)))
+        return cls(queries, arange(ctx, dim_of(ctx, k, 2)))
 
     def from_left(self, ctx: Context, window: int) -> Output:
-        return ctx.emit(elementwise.GreaterEqual1(), self.keys, subtract(ctx, self.queries, ctx.constant(window)))
+        return layers.greater_equal(ctx, self.keys, subtract(ctx, self.queries, ctx.constant(window)))
 
     def to_right(self, ctx: Context, window: int) -> Output:
         last = add(ctx, self.queries, ctx.constant(window)) if window else self.queries
-        return ctx.emit(elementwise.LessEqual1(), self.keys, last)
+        return layers.less_equal(ctx, self.keys, last)
 
 
 # --- the operator ---
@@ -310,7 +311,7 @@ def attention_25(
     kind = q.element_type
     keys, values = _for_each_query_head(ctx, q, k, v)
     values = in_type(ctx, values, kind)
-    sight = _Sight() if attn_mask is None else _given_mask(ctx, attn_mask, keys)
+    sight = _Visibility() if attn_mask is None else _given_mask(ctx, attn_mask, keys)
     valid = None if nonpad_kv_seqlen is None else reshape(ctx, nonpad_kv_seqlen, [-1, 1, 1, 1])
     # The layer's own causality begins at the first key and goes with no other mask.
     plain = attn_mask is None and past_key is None and valid is None and max(left_window_size, right_window_size) < 0
@@ -322,8 +323,8 @@ def attention_25(
         if right >= 0:
             sight = sight.also(ctx, places.to_right(ctx, right), valid is not None)
     if valid is not None:
-        numbers = as_i64(ctx, counted(ctx, extent(ctx, keys, 2)))
-        sight = sight.also(ctx, ctx.emit(elementwise.Less1(), numbers, valid), True)
+        numbers = as_i64(ctx, arange(ctx, dim_of(ctx, keys, 2)))
+        sight = sight.also(ctx, layers.less(ctx, numbers, valid), True)
     precision = kind if softmax_precision is None else element_type_of(softmax_precision)
     scores = Scores(scale, softcap, causal=bool(is_causal) and plain)
     if ctx.wants(3) or _is_coarser(precision, kind):
@@ -372,12 +373,12 @@ def _for_each_query_head(ctx: Context, q: Output, k: Output, v: Output) -> tuple
         group = heads.value // own.value
         if k.shape[1].is_static and v.shape[1].is_static:
             return repeat_heads(ctx, k, own.value, group), repeat_heads(ctx, v, own.value, group)
-        places, each = counted(ctx, multiply(ctx, extent(ctx, k, 1), ctx.constant(group))), ctx.constant(group)
+        places, each = arange(ctx, multiply(ctx, dim_of(ctx, k, 1), ctx.constant(group))), ctx.constant(group)
     else:
-        each = extent(ctx, q, 1)
-        places = multiply(ctx, counted(ctx, each), extent(ctx, k, 1))
-    index = ctx.emit(elementwise.Divide1(), places, each)
-    keys, values = (ctx.emit(indexing.Gather8(), part, index, ctx.constant(1)) for part in (k, v))
+        each = dim_of(ctx, q, 1)
+        places = multiply(ctx, arange(ctx, each), dim_of(ctx, k, 1))
+    index = layers.divide(ctx, places, each)
+    keys, values = (layers.gather(ctx, part, index, ctx.constant(1)) for part in (k, v))
     return keys, values
 
 
@@ -390,24 +391,24 @@ def _is_coarser(precision: ElementType, kind: ElementType) -> bool:
     return precision is not kind and precision.bits <= kind.bits
 
 
-def _with_causality(ctx: Context, sight: _Sight, q: Output, keys: Output) -> _Sight:
+def _with_causality(ctx: Context, sight: _Visibility, q: Output, keys: Output) -> _Visibility:
     return sight.also(ctx, _Places.of(ctx, q, keys, None, None).to_right(ctx, 0), False)
 
 
-def _answers(ctx: Context, parts: Sequence[Output], scores: Scores, sight: _Sight) -> Output:
+def _answers(ctx: Context, parts: Sequence[Output], scores: Scores, sight: _Visibility) -> Output:
     q, k, v = parts
     if not sight.may_be_empty:
         return attended(ctx, q, k, v, replace(scores, mask=_of_rank_two(ctx, sight.mask(ctx))))
     mask, sees = _never_empty(ctx, sight)
     made = attended(ctx, q, k, v, replace(scores, mask=mask))
-    return made if sees is None else ctx.emit(elementwise.Select1(), sees, made, ctx.like(0, made))
+    return made if sees is None else layers.select(ctx, sees, made, ctx.like(0, made))
 
 
 def _of_rank_two(ctx: Context, mask: Output | None) -> Output | None:
     return unsqueeze(ctx, mask, 0) if mask is not None and mask.shape.rank == 1 else mask
 
 
-def _never_empty(ctx: Context, sight: _Sight) -> tuple[Output, Output | None]:
+def _never_empty(ctx: Context, sight: _Visibility) -> tuple[Output, Output | None]:
     """A mask in which each row sees something, and ``[..., s, 1]`` which rows did by themselves.
 
     The latter is None where all are known to.
@@ -421,12 +422,12 @@ def _never_empty(ctx: Context, sight: _Sight) -> tuple[Output, Output | None]:
     if known is not None and known.all():
         return mask, None
     if mask.element_type is element_types.boolean:
-        return ctx.emit(elementwise.LogicalOr1(), mask, ctx.emit(elementwise.LogicalNot1(), sees)), sees
-    return ctx.emit(elementwise.Select1(), sees, mask, ctx.like(0, mask)), sees
+        return layers.logical_or(ctx, mask, layers.logical_not(ctx, sees)), sees
+    return layers.select(ctx, sees, mask, ctx.like(0, mask)), sees
 
 
 def _step_by_step(
-    ctx: Context, parts: Sequence[Output], scores: Scores, sight: _Sight, mode: int, precision: ElementType
+    ctx: Context, parts: Sequence[Output], scores: Scores, sight: _Visibility, mode: int, precision: ElementType
 ) -> tuple[Output, Output]:
     """The answers, and the scores after one of the steps."""
     q, k, v = parts
@@ -439,6 +440,6 @@ def _step_by_step(
         whole = _masked(ctx, details[1], mask)
     shares = in_type(ctx, _shares(ctx, in_type(ctx, whole, precision), None), q.element_type)
     if sees is not None:
-        shares = ctx.emit(elementwise.Select1(), sees, shares, ctx.like(0, shares))
+        shares = layers.select(ctx, sees, shares, ctx.like(0, shares))
     details.append(shares)
     return ctx.emit(matmul.MatMul1(), shares, v), details[mode]

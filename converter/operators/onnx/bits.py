@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from converter.lowering import exact_integers as exact
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
@@ -21,7 +22,7 @@ from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import Array, ElementType, pack, unpack
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing, sorting
+from ir_runtime.operations import elementwise, sorting
 
 _I32, _F32 = element_types.i32, element_types.f32
 
@@ -85,7 +86,7 @@ def bit_cast(ctx: Context, data: Output, *, to: int) -> Output:
     if given.bits == 64:
         if given.is_real or wanted.is_real:
             raise ctx.unsupported(
-                f"the bits of {given} as {wanted}, where they are computed at execution: "
+                f"the bits of {given} as {wanted}, where they are computed at run time: "
                 f"the CPU plug-in computes with 32 bits of them"
             )
         return in_type(ctx, data, wanted)
@@ -106,9 +107,9 @@ def _words(ctx: Context, data: Output) -> Output:
     if kind is element_types.f8e8m0:
         return magnitude  # It has no sign.
     zero = ctx.constant(0, _F32)
-    reciprocal = ctx.emit(elementwise.Divide1(), ctx.constant(1, _F32), x)  # Of zeros it has the sign.
-    signed = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Equal1(), x, zero), reciprocal, x)
-    is_negative = ctx.emit(elementwise.Less1(), signed, zero)
+    reciprocal = layers.divide(ctx, ctx.constant(1, _F32), x)  # Of zeros it has the sign.
+    signed = layers.select(ctx, layers.equal(ctx, x, zero), reciprocal, x)
+    is_negative = layers.less(ctx, signed, zero)
     sign = ctx.constant(np.array(1 << (kind.bits - 1), np.uint32).view(np.int32), _I32)
     sign = exact.select(ctx, is_negative, sign, ctx.constant(0, _I32))
     return ctx.emit(elementwise.BitwiseOr13(), magnitude, sign)
@@ -126,9 +127,9 @@ def _of_words(ctx: Context, words: Output, wanted: ElementType) -> Output:
         return _looked_up(ctx, table, low, wanted)
     if wanted.kind == "signed":
         half = 1 << (wanted.bits - 1)
-        beyond = ctx.emit(elementwise.GreaterEqual1(), low, ctx.constant(half, _I32))
-        moved = ctx.emit(elementwise.Subtract1(), low, ctx.constant(2 * half, _I32))
-        low = ctx.emit(elementwise.Select1(), beyond, moved, low)
+        beyond = layers.greater_equal(ctx, low, ctx.constant(half, _I32))
+        moved = layers.subtract(ctx, low, ctx.constant(2 * half, _I32))
+        low = layers.select(ctx, beyond, moved, low)
     return in_type(ctx, low, wanted)
 
 
@@ -150,14 +151,14 @@ def _ranked(ctx: Context, x: Output, kind: ElementType) -> Output:
     floats = unpack(np.frombuffer(_all_codes(kind), np.uint8), kind, (1 << kind.bits,)).astype(np.float32)
     rising = floats[1 : None if kind is element_types.f8e8m0 else 1 << (kind.bits - 1)]
     rising = rising[~np.isnan(rising)]
-    size = ctx.emit(elementwise.Abs1(), x)
+    size = layers.absolute(ctx, x)
     return ctx.emit(
         sorting.Bucketize3(output_type=element_types.i32, with_right_bound=False), size, ctx.constant(rising, _F32)
     )
 
 
 def _looked_up(ctx: Context, table: Array, places: Output, kind: ElementType) -> Output:
-    return ctx.emit(indexing.Gather8(), ctx.constant(table, kind), places, ctx.constant(0))
+    return layers.gather(ctx, ctx.constant(table, kind), places, ctx.constant(0))
 
 
 def _bits_of(ctx: Context, x: Output, layout: _Layout) -> Output:
@@ -166,19 +167,19 @@ def _bits_of(ctx: Context, x: Output, layout: _Layout) -> Output:
     def number(value: float) -> Output:
         return ctx.constant(value, _F32)
 
-    size = ctx.emit(elementwise.Abs1(), x)
+    size = layers.absolute(ctx, x)
     greatest = np.ldexp(2 - np.ldexp(1.0, -layout.fraction), layout.bias)
-    is_number = ctx.emit(elementwise.LessEqual1(), size, number(greatest))
-    size = ctx.emit(elementwise.Select1(), is_number, size, number(0))
+    is_number = layers.less_equal(ctx, size, number(greatest))
+    size = layers.select(ctx, is_number, size, number(0))
     # The exponent is how many of the powers of two, from the least normal number on, are not above.
     powers = np.ldexp(1.0, np.arange(1, layout.special) - layout.bias)
     bucket = sorting.Bucketize3(output_type=element_types.i32, with_right_bound=False)
     exponent = ctx.emit(bucket, size, ctx.constant(powers, _F32))
     for step in layout.steps():
-        size = ctx.emit(elementwise.Multiply1(), size, _looked_up(ctx, 1 / step, exponent, _F32))
+        size = layers.multiply(ctx, size, _looked_up(ctx, 1 / step, exponent, _F32))
     # The highest bit of a normal number's fraction is not stored; added, it raises the exponent by one.
     lifted = np.maximum(np.arange(layout.special + 1) - 1, 0) << layout.fraction
-    bits = ctx.emit(elementwise.Add1(), in_type(ctx, size, _I32), _looked_up(ctx, lifted, exponent, _I32))
+    bits = layers.add(ctx, in_type(ctx, size, _I32), _looked_up(ctx, lifted, exponent, _I32))
 
     return exact.select(ctx, is_number, bits, ctx.constant(layout.infinity, _I32))
 
@@ -194,15 +195,15 @@ def _float_of(ctx: Context, bits: Output) -> Output:
     exponent = field(layout.fraction, layout.special)
     fraction = in_type(ctx, field(0, (1 << layout.fraction) - 1), _F32)
     first = np.where(np.arange(layout.special + 1) > 0, 1 << layout.fraction, 0)
-    value = ctx.emit(elementwise.Add1(), fraction, _looked_up(ctx, first, exponent, _F32))
+    value = layers.add(ctx, fraction, _looked_up(ctx, first, exponent, _F32))
     for step in layout.steps():
         # Of infinity and NaN nothing but the sign is taken from here.
         step[-1] = 1
-        value = ctx.emit(elementwise.Multiply1(), value, _looked_up(ctx, step, exponent, _F32))
+        value = layers.multiply(ctx, value, _looked_up(ctx, step, exponent, _F32))
 
-    is_whole = ctx.emit(elementwise.Equal1(), fraction, ctx.constant(0, _F32))
-    beyond = ctx.emit(elementwise.Select1(), is_whole, ctx.constant(np.inf, _F32), ctx.constant(np.nan, _F32))
-    is_special = ctx.emit(elementwise.Equal1(), exponent, ctx.constant(layout.special, _I32))
-    value = ctx.emit(elementwise.Select1(), is_special, beyond, value)
+    is_whole = layers.equal(ctx, fraction, ctx.constant(0, _F32))
+    beyond = layers.select(ctx, is_whole, ctx.constant(np.inf, _F32), ctx.constant(np.nan, _F32))
+    is_special = layers.equal(ctx, exponent, ctx.constant(layout.special, _I32))
+    value = layers.select(ctx, is_special, beyond, value)
     sign = _looked_up(ctx, np.array([1, -1]), field(layout.bits - 1, 1), _F32)
-    return ctx.emit(elementwise.Multiply1(), value, sign)
+    return layers.multiply(ctx, value, sign)

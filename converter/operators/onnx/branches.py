@@ -161,7 +161,7 @@ def _what_decides(ctx: Context, cond: Output) -> str:
         f"depends on {_unknown(shape)} of the input '{name}' {shape}: give it a shape" for name, shape in shapes.items()
     ]
     reasons += [f"depends on the value of the input '{name}': freeze it" for name in values]
-    return ", and ".join(reasons) or "is only known at execution"
+    return ", and ".join(reasons) or "is only known at run time"
 
 
 def _unknown(shape: PartialShape) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import SparseTensorProto, TensorProto
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import given_list
-from converter.lowering.type_promotion import PACKED, carrying
+from converter.lowering.type_promotion import PACKED, in_promoted_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -90,7 +91,7 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
     scalar = ctx.emit(movement.Reshape1(), element, ctx.constant([]))
     if shape.shape.has_rank and shape.shape[0].high == 0:
         return scalar
-    return carrying(ctx, PACKED, lambda one: ctx.emit(movement.Broadcast3(mode="numpy"), one, shape), scalar)
+    return in_promoted_type(ctx, PACKED, lambda one: ctx.emit(movement.Broadcast3(mode="numpy"), one, shape), scalar)
 
 
 # --- Identity ---
@@ -139,13 +140,13 @@ def _truth(ctx: Context, x: Output) -> Output:
         x = in_type(ctx, x, element_types.f32)
     elif x.element_type.is_packed:
         x = in_type(ctx, x, element_types.i32)
-    return ctx.emit(ir.NotEqual1(), x, ctx.like(0, x))
+    return layers.not_equal(ctx, x, ctx.like(0, x))
 
 
 def _limited(ctx: Context, x: Output, least: float, most: float) -> Output:
     """x within [least, most]; NaN stays NaN."""
     limited = ctx.emit(activation.Clamp1(min=least, max=most), x)
-    return ctx.emit(ir.Select1(), ctx.emit(ir.IsNaN10(), x), x, limited)
+    return layers.select(ctx, ctx.emit(ir.IsNaN10(), x), x, limited)
 
 
 def _lowest_bits(ctx: Context, x: Output, kind: ElementType) -> Output:
@@ -166,12 +167,12 @@ def _cast_to_power_of_two(ctx: Context, x: Output, saturate: bool, round_mode: s
     if round_mode == "nearest":
         return in_type(ctx, wide, kind)
     if round_mode == "up":
-        off = ctx.emit(ir.Less1(), nearest, wide)
-        moved = ctx.emit(ir.Multiply1(), nearest, ctx.like(2, wide))
+        off = layers.less(ctx, nearest, wide)
+        moved = layers.multiply(ctx, nearest, ctx.like(2, wide))
     else:
-        off = ctx.emit(ir.Greater1(), nearest, wide)
-        moved = ctx.emit(ir.Multiply1(), nearest, ctx.like(0.5, wide))
-    return in_type(ctx, ctx.emit(ir.Select1(), off, moved, nearest), kind)
+        off = layers.greater(ctx, nearest, wide)
+        moved = layers.multiply(ctx, nearest, ctx.like(0.5, wide))
+    return in_type(ctx, layers.select(ctx, off, moved, nearest), kind)
 
 
 def _cast_of_strings(ctx: Context, x: Output, kind: ElementType) -> Output:

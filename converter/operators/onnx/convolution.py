@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import convolution, elementwise, generation, indexing, movement
+from ir_runtime.operations import convolution, generation, movement
 from ir_runtime.shapes import Dimension
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -107,7 +108,7 @@ def _grouped(ctx: Context, w: Output, group: int) -> Output:
         rest = ctx.constant([d.value for d in w.shape.dims[1:]])
     else:
         extents = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), w)
-        rest = ctx.emit(indexing.Gather8(), extents, ctx.constant(np.arange(1, rank)), ctx.constant(0))
+        rest = layers.gather(ctx, extents, ctx.constant(np.arange(1, rank)), ctx.constant(0))
     per_group = first.value // group if first.is_static else -1
     target = ctx.emit(movement.Concat1(axis=0), ctx.constant([group, per_group]), rest)
     return ctx.emit(movement.Reshape1(special_zero=False), w, target)
@@ -123,7 +124,7 @@ def _with_bias(ctx: Context, y: Output, bias: Output | None, rank: int) -> Outpu
     if channels.merge(extent) is None:
         raise ctx.invalid(f"the bias must have {channels} numbers, but has {extent}")
     column = ctx.emit(movement.Reshape1(special_zero=False), bias, ctx.constant([1, -1] + [1] * rank))
-    return ctx.emit(elementwise.Add1(), y, column)
+    return layers.add(ctx, y, column)
 
 
 def _check_group(ctx: Context, group: int) -> None:
@@ -265,8 +266,8 @@ def _transposed(
         extents = ctx.constant(wanted)
     else:
         whole = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-        chosen = ctx.emit(indexing.Gather8(), whole, ctx.constant(np.arange(2, geometry.rank + 2)), ctx.constant(0))
-        extents = ctx.emit(elementwise.Multiply1(), chosen, ctx.constant(geometry.strides))
+        chosen = layers.gather(ctx, whole, ctx.constant(np.arange(2, geometry.rank + 2)), ctx.constant(0))
+        extents = layers.multiply(ctx, chosen, ctx.constant(geometry.strides))
     return ctx.emit(layer(zeros, zeros, extra, mode), x, weights, extents)
 
 

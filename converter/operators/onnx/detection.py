@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type, reshape
-from converter.lowering.shapes import as_i64, as_scalar, extent, joined
+from converter.lowering.shapes import as_i64, as_scalar, concat_lists, dim_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -46,7 +47,7 @@ def non_max_suppression(
     if known is not None:
         # Models write the greatest i64 for "all"; the CPU plug-in computes it in i32.
         limit = ctx.constant(min(int(known), np.iinfo(np.int32).max))
-    limit = ctx.emit(elementwise.Minimum1(), limit, extent(ctx, boxes, 1))
+    limit = layers.minimum(ctx, limit, dim_of(ctx, boxes, 1))
     if not boxes.shape.has_rank or not boxes.shape[boxes.shape.rank - 1].is_static:
         boxes = reshape(ctx, boxes, [0, 0, 4])  # the CPU plug-in must know the 4 beforehand
     if not scores.shape.has_rank:
@@ -70,9 +71,9 @@ def _exceeding(ctx: Context, threshold: Output | None) -> Output:
     known = value.type.constant
     if known is not None:
         return ctx.constant(max(np.nextafter(np.float32(known), np.float32(np.inf)), _LEAST), "f32")
-    gap = ctx.emit(elementwise.Multiply1(), value, ctx.constant(_NEXT, "f32"))
-    above = ctx.emit(elementwise.Add1(), value, gap)
-    return ctx.emit(elementwise.Maximum1(), above, ctx.constant(_LEAST, "f32"))
+    gap = layers.multiply(ctx, value, ctx.constant(_NEXT, "f32"))
+    above = layers.add(ctx, value, gap)
+    return layers.maximum(ctx, above, ctx.constant(_LEAST, "f32"))
 
 
 # --- regions ---
@@ -153,11 +154,11 @@ def _roi_align(
     pooled = ctx.emit(op, data, corners, batches)
     if shifted and ratio == 0:
         # A region of no extent has no points: ONNX gives 0, the IR divides by their number.
-        sides = ctx.emit(elementwise.Subtract1(), _columns(ctx, corners, [2, 3]), _columns(ctx, corners, [0, 1]))
+        sides = layers.subtract(ctx, _columns(ctx, corners, [2, 3]), _columns(ctx, corners, [0, 1]))
         least = ctx.emit(reduction.ReduceMin1(keep_dims=True), sides, ctx.constant([1]))
-        some = ctx.emit(elementwise.Greater1(), least, ctx.like(0, least))
-        some = ctx.emit(movement.Unsqueeze1(), some, ctx.constant([2, 3]))
-        pooled = ctx.emit(elementwise.Select1(), some, pooled, ctx.like(0, pooled))
+        some = layers.greater(ctx, least, ctx.like(0, least))
+        some = layers.unsqueeze(ctx, some, 2, 3)
+        pooled = layers.select(ctx, some, pooled, ctx.like(0, pooled))
     return as_type_of(ctx, pooled, x)
 
 
@@ -173,7 +174,7 @@ def as_type_of(ctx: Context, value: Output, like: Output) -> Output:
 
 
 def _columns(ctx: Context, rows: Output, chosen: int | list[int]) -> Output:
-    return ctx.emit(indexing.Gather8(), rows, ctx.constant(chosen), ctx.constant(1))
+    return layers.gather(ctx, rows, ctx.constant(chosen), ctx.constant(1))
 
 
 @dataclass(frozen=True)
@@ -193,60 +194,60 @@ class _Regions:
 
     def greatest(self, data: Output, corners: Output, batches: Output) -> Output:
         ctx = self.ctx
-        count = extent(ctx, corners, 0)
-        rows, row_weights = self._along(corners, 1, self.size[0], extent(ctx, data, 2))
-        columns, column_weights = self._along(corners, 0, self.size[1], extent(ctx, data, 3))
+        count = dim_of(ctx, corners, 0)
+        rows, row_weights = self._along(corners, 1, self.size[0], dim_of(ctx, data, 2))
+        columns, column_weights = self._along(corners, 0, self.size[1], dim_of(ctx, data, 3))
         lengths = [2, self.size[0] * self.ratio, 2, self.size[1] * self.ratio, 1]
-        target = joined(ctx, [count, ctx.constant(lengths)])
+        target = concat_lists(ctx, [count, ctx.constant(lengths)])
         row_axes, column_axes = ctx.constant([3, 4, 5]), ctx.constant([1, 2, 5])
         places = [(as_i64(ctx, batches), ctx.constant([1, 2, 3, 4, 5])), (rows, row_axes), (columns, column_axes)]
         wide = [
             ctx.emit(movement.Broadcast3(mode="numpy"), ctx.emit(movement.Unsqueeze1(), index, axes), target)
             for index, axes in places
         ]
-        last = ctx.emit(movement.Transpose1(), data, ctx.constant([0, 2, 3, 1]))
+        last = layers.transpose(ctx, data, ctx.constant([0, 2, 3, 1]))
         seen = ctx.emit(indexing.GatherND8(), last, ctx.emit(movement.Concat1(axis=5), *wide))
         for weights, axes in ((row_weights, row_axes), (column_weights, column_axes)):
-            seen = ctx.emit(elementwise.Multiply1(), seen, ctx.emit(movement.Unsqueeze1(), weights, axes))
+            seen = layers.multiply(ctx, seen, ctx.emit(movement.Unsqueeze1(), weights, axes))
         inner = [2, self.size[0], self.ratio, 2, self.size[1], self.ratio]
-        shape = joined(ctx, [count, ctx.constant(inner), extent(ctx, data, 1)])
+        shape = concat_lists(ctx, [count, ctx.constant(inner), dim_of(ctx, data, 1)])
         apart = ctx.emit(movement.Reshape1(special_zero=False), seen, shape)
         most = ctx.emit(reduction.ReduceMax1(keep_dims=False), apart, ctx.constant([1, 3, 4, 6]))
-        return ctx.emit(movement.Transpose1(), most, ctx.constant([0, 3, 1, 2]))
+        return layers.transpose(ctx, most, ctx.constant([0, 3, 1, 2]))
 
     def _along(self, corners: Output, first: int, bins: int, count: Output) -> tuple[Output, Output]:
         """Indices (i64) and weights of both neighbours of every point: ``[regions, 2, bins * ratio]``."""
         ctx = self.ctx
         start, end = (self._scaled(_columns(ctx, corners, [column])) for column in (first, first + 2))
-        length = ctx.emit(elementwise.Subtract1(), end, start)
+        length = layers.subtract(ctx, end, start)
         if not self.shifted:
-            length = ctx.emit(elementwise.Maximum1(), length, ctx.like(1, length))
+            length = layers.maximum(ctx, length, ctx.like(1, length))
         points = (np.arange(bins * self.ratio) + 0.5) / (bins * self.ratio)
-        steps = ctx.emit(elementwise.Multiply1(), length, ctx.constant(points[None], length.element_type))
-        places = ctx.emit(elementwise.Add1(), start, steps)
+        steps = layers.multiply(ctx, length, ctx.constant(points[None], length.element_type))
+        places = layers.add(ctx, start, steps)
         number = in_type(ctx, count, places.element_type)
-        above = ctx.emit(elementwise.GreaterEqual1(), places, ctx.like(-1, places))
-        below = ctx.emit(elementwise.LessEqual1(), places, number)
-        inside = in_type(ctx, ctx.emit(elementwise.LogicalAnd1(), above, below), places.element_type)
+        above = layers.greater_equal(ctx, places, ctx.like(-1, places))
+        below = layers.less_equal(ctx, places, number)
+        inside = in_type(ctx, layers.logical_and(ctx, above, below), places.element_type)
         zero, one = ctx.like(0, places), ctx.like(1, places)
-        last = ctx.emit(elementwise.Subtract1(), number, one)
-        place = ctx.emit(elementwise.Maximum1(), ctx.emit(elementwise.Minimum1(), places, last), zero)
+        last = layers.subtract(ctx, number, one)
+        place = layers.maximum(ctx, layers.minimum(ctx, places, last), zero)
         low = ctx.emit(elementwise.Floor1(), place)
-        high = ctx.emit(elementwise.Minimum1(), ctx.emit(elementwise.Add1(), low, one), last)
-        share = ctx.emit(elementwise.Subtract1(), place, low)
-        near = ctx.emit(elementwise.Subtract1(), one, share)
+        high = layers.minimum(ctx, layers.add(ctx, low, one), last)
+        share = layers.subtract(ctx, place, low)
+        near = layers.subtract(ctx, one, share)
         axis = ctx.constant([1])
         pairs = [
             ctx.emit(movement.Concat1(axis=1), *[ctx.emit(movement.Unsqueeze1(), value, axis) for value in pair])
             for pair in ((low, high), (near, share))
         ]
-        weights = ctx.emit(elementwise.Multiply1(), pairs[1], ctx.emit(movement.Unsqueeze1(), inside, axis))
+        weights = layers.multiply(ctx, pairs[1], ctx.emit(movement.Unsqueeze1(), inside, axis))
         return as_i64(ctx, pairs[0]), weights
 
     def _scaled(self, corner: Output) -> Output:
         ctx = self.ctx
-        scaled = ctx.emit(elementwise.Multiply1(), corner, ctx.like(self.scale, corner))
-        return ctx.emit(elementwise.Subtract1(), scaled, ctx.like(0.5, corner)) if self.shifted else scaled
+        scaled = layers.multiply(ctx, corner, ctx.like(self.scale, corner))
+        return layers.subtract(ctx, scaled, ctx.like(0.5, corner)) if self.shifted else scaled
 
 
 @onnx_op("MaxRoiPool", versions=(1, 22))

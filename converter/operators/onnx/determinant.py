@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import extents, part_of
+from converter.lowering.shapes import part_of, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, movement, reduction, slicing, sorting
+from ir_runtime.operations import movement, reduction, slicing, sorting
 
 
 @onnx_op("Det", versions=(11, 22))
@@ -27,11 +28,11 @@ def det(ctx: Context, x: Output) -> Output:
         raise ctx.unsupported("the extent of the matrices of Det must be known while converting")
     small = x.element_type in (element_types.f16, element_types.bf16)
     rest = in_type(ctx, x, element_types.f32) if small else x
-    lead = part_of(ctx, extents(ctx, x), 0, rank - 2)
+    lead = part_of(ctx, shape_of(ctx, x), 0, rank - 2)
     found = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, rest), lead) if rank > 2 else ctx.like(1, rest)
     for extent in range(size.value, 0, -1):
         pivot, rest = _eliminated(ctx, rest, extent)
-        found = ctx.emit(elementwise.Multiply1(), found, pivot)
+        found = layers.multiply(ctx, found, pivot)
     return in_type(ctx, found, x.element_type) if small else found
 
 
@@ -46,27 +47,27 @@ def _eliminated(ctx: Context, x: Output, extent: int) -> tuple[Output, Output]:
     axes = ctx.constant([rank - 2, rank - 1])
     first = _cut(ctx, x, rank - 1, 0, 1)
     if extent == 1:
-        return ctx.emit(movement.Squeeze1(), first, axes), x
+        return layers.squeeze(ctx, first, axes), x
     greatest = sorting.TopK11(
         axis=rank - 2, mode="max", sort="value", index_element_type=element_types.i32, stable=True
     )
-    row = ctx.emit_all(greatest, ctx.emit(elementwise.Abs1(), first), ctx.constant(1))[1]
+    row = ctx.emit_all(greatest, layers.absolute(ctx, first), ctx.constant(1))[1]
     rows = ctx.constant(np.arange(extent)[:, None], "i32")
-    chosen = ctx.emit(elementwise.Equal1(), rows, row)
+    chosen = layers.equal(ctx, rows, row)
     zero, one = ctx.like(0, x), ctx.like(1, x)
-    line = ctx.emit(elementwise.Select1(), chosen, x, zero)
+    line = layers.select(ctx, chosen, x, zero)
     line = ctx.emit(reduction.ReduceSum1(keep_dims=True), line, ctx.constant([rank - 2]))
     # The first row takes the place of the chosen one, which turns the sign unless it is itself.
-    others = ctx.emit(elementwise.Select1(), chosen, _cut(ctx, x, rank - 2, 0, 1), x)
+    others = layers.select(ctx, chosen, _cut(ctx, x, rank - 2, 0, 1), x)
     others = _cut(ctx, others, rank - 2, 1, extent)
     pivot = _cut(ctx, line, rank - 1, 0, 1)
-    is_first = ctx.emit(elementwise.Equal1(), row, ctx.constant(0, "i32"))
-    sign = ctx.emit(elementwise.Select1(), is_first, one, ctx.like(-1, x))
-    signed = ctx.emit(elementwise.Multiply1(), pivot, sign)
+    is_first = layers.equal(ctx, row, ctx.constant(0, "i32"))
+    sign = layers.select(ctx, is_first, one, ctx.like(-1, x))
+    signed = layers.multiply(ctx, pivot, sign)
     # A pivot of 0 means that the column has nothing else, and the determinant is 0.
-    nothing = ctx.emit(elementwise.Equal1(), pivot, zero)
-    divisor = ctx.emit(elementwise.Select1(), nothing, one, pivot)
-    factors = ctx.emit(elementwise.Divide1(), _cut(ctx, others, rank - 1, 0, 1), divisor)
-    behind = ctx.emit(elementwise.Multiply1(), factors, _cut(ctx, line, rank - 1, 1, extent))
-    left = ctx.emit(elementwise.Subtract1(), _cut(ctx, others, rank - 1, 1, extent), behind)
-    return ctx.emit(movement.Squeeze1(), signed, axes), left
+    nothing = layers.equal(ctx, pivot, zero)
+    divisor = layers.select(ctx, nothing, one, pivot)
+    factors = layers.divide(ctx, _cut(ctx, others, rank - 1, 0, 1), divisor)
+    behind = layers.multiply(ctx, factors, _cut(ctx, line, rank - 1, 1, extent))
+    left = layers.subtract(ctx, _cut(ctx, others, rank - 1, 1, extent), behind)
+    return layers.squeeze(ctx, signed, axes), left

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import as_scalar, extents
+from converter.lowering.shapes import as_scalar, shape_of
 from converter.operators.onnx.randomness import unit
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, movement
+from ir_runtime.operations import generation, movement
 
 
 def _undropped(ctx: Context, x: Output, mask_type: ElementType) -> tuple[Output, Output | None]:
@@ -83,9 +84,9 @@ def dropout(
         raise ctx.invalid(f"the ratio must be from 0 to below 1, but is {float(known)}")
     trains = as_scalar(ctx, training_mode, "training_mode")
     # Nothing is less than 0, so without training everything is kept, and nothing grows.
-    dropped = ctx.emit(elementwise.Select1(), trains, share, ctx.constant(0, "f32"))
-    mask = ctx.emit(elementwise.GreaterEqual1(), unit(ctx, extents(ctx, x), seed), dropped)
+    dropped = layers.select(ctx, trains, share, ctx.constant(0, "f32"))
+    mask = layers.greater_equal(ctx, unit(ctx, shape_of(ctx, x), seed), dropped)
     one = ctx.constant(1, "f32")
-    growth = ctx.emit(elementwise.Divide1(), one, ctx.emit(elementwise.Subtract1(), one, dropped))
-    grown = ctx.emit(elementwise.Multiply1(), x, in_type(ctx, growth, x.element_type))
-    return ctx.emit(elementwise.Select1(), mask, grown, ctx.like(0, x)), mask
+    growth = layers.divide(ctx, one, layers.subtract(ctx, one, dropped))
+    grown = layers.multiply(ctx, x, in_type(ctx, growth, x.element_type))
+    return layers.select(ctx, mask, grown, ctx.like(0, x)), mask

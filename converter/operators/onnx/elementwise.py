@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from converter.lowering import exact_integers as exact
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -165,7 +166,7 @@ def _divide(ctx: Context, a: Output, b: Output) -> Output:
         return in_type(ctx, ctx.emit(ir.Divide1(m_pythondiv=False), *wide), kind)
     if kind.is_integral:
         return exact.divide(ctx, a, b)
-    return ctx.emit(ir.Divide1(), a, b)
+    return layers.divide(ctx, a, b)
 
 
 def _maximum(ctx: Context, a: Output, b: Output) -> Output:
@@ -177,7 +178,7 @@ def _minimum(ctx: Context, a: Output, b: Output) -> Output:
 
 
 def _mean(ctx: Context, total: Output, count: int) -> Output:
-    return total if count == 1 else ctx.emit(ir.Divide1(), total, ctx.like(count, total))
+    return total if count == 1 else layers.divide(ctx, total, ctx.like(count, total))
 
 
 _two_inputs("Add", _wrapping(ir.Add1), (7, 13, 14), (6,), (1,))
@@ -191,17 +192,17 @@ _any_number("Min", _minimum, (8, 12, 13), (6,), (1,))
 
 
 def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
-    return ctx.emit(ir.Power1(), base, exponent)
+    return layers.power(ctx, base, exponent)
 
 
 def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     """The result has the type of the base, whatever the type of the exponent."""
     kind = base.element_type
     if not kind.is_integral:
-        return ctx.emit(ir.Power1(), base, in_type(ctx, exponent, kind))
+        return layers.power(ctx, base, in_type(ctx, exponent, kind))
     if exponent.element_type.is_integral:
         return exact.power(ctx, base, exponent)
-    raised = ctx.emit(ir.Power1(), in_type(ctx, base, element_types.f64), in_type(ctx, exponent, element_types.f64))
+    raised = layers.power(ctx, in_type(ctx, base, element_types.f64), in_type(ctx, exponent, element_types.f64))
     return in_type(ctx, raised, kind)
 
 
@@ -226,17 +227,17 @@ def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
 def _remainder(ctx: Context, a: Output, b: Output) -> Output:
     """C's fmod. The plug-in computes a - trunc(a / b) b, which is NaN for an infinite ``b``, where it is ``a``."""
     left = ctx.emit(ir.Mod1(), a, b)
-    endless = ctx.emit(ir.LogicalAnd1(), ctx.emit(ir.IsInf10(), b), ctx.emit(ir.IsFinite10(), a))
-    return ctx.emit(ir.Select1(), endless, a, left)
+    endless = layers.logical_and(ctx, ctx.emit(ir.IsInf10(), b), ctx.emit(ir.IsFinite10(), a))
+    return layers.select(ctx, endless, a, left)
 
 
 def _floor_modulo(ctx: Context, a: Output, b: Output) -> Output:
     """Python's remainder of floats: fmod, moved to the sign of ``b``, which an infinite ``b`` keeps."""
     left = _remainder(ctx, a, b)
     zero = ctx.like(0, a)
-    opposite = ctx.emit(ir.LogicalXor2(), ctx.emit(ir.Less1(), left, zero), ctx.emit(ir.Less1(), b, zero))
-    moved = ctx.emit(ir.LogicalAnd1(), opposite, ctx.emit(ir.NotEqual1(), left, zero))
-    return ctx.emit(ir.Select1(), moved, ctx.emit(ir.Add1(), left, b), left)
+    opposite = ctx.emit(ir.LogicalXor2(), layers.less(ctx, left, zero), layers.less(ctx, b, zero))
+    moved = layers.logical_and(ctx, opposite, layers.not_equal(ctx, left, zero))
+    return layers.select(ctx, moved, layers.add(ctx, left, b), left)
 
 
 onnx_op("Mod", versions=(10, 13, 28))(_modulo)
@@ -305,9 +306,9 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
     amount = y
     if not inside:
         # Beyond the width, and below 0, which is beyond it as an unsigned number.
-        beyond = ctx.emit(ir.Greater1(), y, most)
+        beyond = layers.greater(ctx, y, most)
         if kind.is_signed:
-            beyond = ctx.emit(ir.LogicalOr1(), beyond, ctx.emit(ir.Less1(), y, ctx.like(0, y)))
+            beyond = layers.logical_or(ctx, beyond, layers.less(ctx, y, ctx.like(0, y)))
         amount = exact.select(ctx, beyond, most, y)
     shifted = ctx.emit(ir.BitwiseLeftShift15(), x, amount) if direction == "LEFT" else _shifted_down(ctx, x, amount)
     if inside or (direction == "RIGHT" and kind.is_signed):
@@ -344,11 +345,11 @@ def _absolute(ctx: Context, x: Output) -> Output:
 def _sign(ctx: Context, x: Output) -> Output:
     if x.element_type.is_signed:
         return ctx.emit(ir.Sign1(), x)
-    return in_type(ctx, ctx.emit(ir.NotEqual1(), x, ctx.like(0, x)), x.element_type)
+    return in_type(ctx, layers.not_equal(ctx, x, ctx.like(0, x)), x.element_type)
 
 
 def _reciprocal(ctx: Context, x: Output) -> Output:
-    return ctx.emit(ir.Divide1(), ctx.like(1, x), x)
+    return layers.divide(ctx, ctx.like(1, x), x)
 
 
 def _erf(ctx: Context, x: Output) -> Output:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.lowering.shapes import as_i64, extents
+from converter.lowering import layers
+from converter.lowering.shapes import as_i64, shape_of
 from converter.onnx_file.types import element_type_of
 from converter.operators.onnx.slicing import slice_10
 from converter.translation.context import Context
@@ -19,13 +20,13 @@ from ir_runtime.operations import activation, elementwise, movement, slicing
 
 
 def _multiplied(ctx: Context, x: Output, factor: float) -> Output:
-    return ctx.emit(elementwise.Multiply1(), x, ctx.like(factor, x))
+    return layers.multiply(ctx, x, ctx.like(factor, x))
 
 
 @onnx_op("Affine", versions=(1,))
 def affine(ctx: Context, x: Output, *, alpha: float = 1.0, beta: float = 0.0) -> Output:
     """alpha x + beta."""
-    return ctx.emit(elementwise.Add1(), _multiplied(ctx, x, alpha), ctx.like(beta, x))
+    return layers.add(ctx, _multiplied(ctx, x, alpha), ctx.like(beta, x))
 
 
 @onnx_op("Scale", versions=(1,))
@@ -67,7 +68,7 @@ def image_scaler(ctx: Context, x: Output, *, bias: Sequence[float] | None = None
     if not stated[1].contains(len(bias)):
         raise ctx.invalid(f"there are {len(bias)} biases for the channels of {stated}")
     column = np.reshape(np.asarray(bias, np.float64), (1, -1, 1, 1))
-    return ctx.emit(elementwise.Add1(), scaled, ctx.constant(column, x.element_type))
+    return layers.add(ctx, scaled, ctx.constant(column, x.element_type))
 
 
 @onnx_op("Crop", versions=(1,))
@@ -122,7 +123,7 @@ def constant_fill(
     else:
         if shape is not None:
             raise ctx.invalid("the shape comes from the input, but the attribute 'shape' is given, too")
-        target = as_i64(ctx, like) if input_as_shape else extents(ctx, like)
+        target = as_i64(ctx, like) if input_as_shape else shape_of(ctx, like)
         if extra_shape:
             target = ctx.emit(movement.Concat1(axis=0), target, ctx.constant(list(extra_shape)))
     return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(value, kind), target)

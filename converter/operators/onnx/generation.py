@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from converter.lowering.barrier import barrier
+from converter.lowering import layers
 from converter.lowering.bodies import name_layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import as_i64, as_scalar, counted, extent, extents
+from converter.lowering.opaque_identity import opaque_identity
+from converter.lowering.shapes import arange, as_i64, as_scalar, dim_of, shape_of
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -46,11 +47,11 @@ def _not_before(ctx: Context, start: Output, limit: Output, delta: Output) -> Ou
     low, high = start.type.known_bounds, limit.type.known_bounds
     if known is not None and known > 0 and low is not None and high is not None and (low.upper <= high.lower).all():
         return limit
-    above = ctx.emit(elementwise.Maximum1(), start, limit)
-    below = ctx.emit(elementwise.Minimum1(), start, limit)
+    above = layers.maximum(ctx, start, limit)
+    below = layers.minimum(ctx, start, limit)
     if known is not None:
         return above if known > 0 else below
-    return ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Greater1(), delta, ctx.like(0, delta)), above, below)
+    return layers.select(ctx, layers.greater(ctx, delta, ctx.like(0, delta)), above, below)
 
 
 @onnx_op("Range", versions=(27,))
@@ -73,7 +74,7 @@ def eye_like(ctx: Context, data: Output, *, dtype: int | None = None, k: int = 0
     kind = data.element_type if dtype is None else element_type_of(dtype)
     # A plain type that every engine can fill; the values 0 and 1 are exact in all others.
     matrix = ctx.emit(
-        generation.Eye9(output_type=element_types.f32), extent(ctx, data, 0), extent(ctx, data, 1), ctx.constant(k)
+        generation.Eye9(output_type=element_types.f32), dim_of(ctx, data, 0), dim_of(ctx, data, 1), ctx.constant(k)
     )
     return in_type(ctx, matrix, kind)
 
@@ -104,16 +105,18 @@ def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, rever
     # The dimensions turned round until the wanted one is the first, and back; this takes negative axes, too.
     along = as_scalar(ctx, axis, "the axis")
     count, numbers = ctx.like(rank, along), ctx.constant(np.arange(rank), along.element_type)
-    there = ctx.emit(elementwise.FloorMod1(), ctx.emit(elementwise.Add1(), numbers, along), count)
-    back = ctx.emit(elementwise.FloorMod1(), ctx.emit(elementwise.Subtract1(), numbers, along), count)
-    result = _running_product(ctx, ctx.emit(movement.Transpose1(), x, there), 0, bool(exclusive), bool(reverse))
-    return ctx.emit(movement.Transpose1(), result, back)
+    there = ctx.emit(elementwise.FloorMod1(), layers.add(ctx, numbers, along), count)
+    back = ctx.emit(elementwise.FloorMod1(), layers.subtract(ctx, numbers, along), count)
+    result = _running_product(ctx, layers.transpose(ctx, x, there), 0, bool(exclusive), bool(reverse))
+    return layers.transpose(ctx, result, back)
 
 
 def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse: bool) -> Output:
     """Slice by slice along the dimension ``at``, as an iteration."""
     one = ctx.like(1, x)
-    single = ctx.emit(scatter.ScatterUpdate3(), extents(ctx, x), ctx.constant([at]), ctx.constant([1]), ctx.constant(0))
+    single = ctx.emit(
+        scatter.ScatterUpdate3(), shape_of(ctx, x), ctx.constant([at]), ctx.constant([1]), ctx.constant(0)
+    )
     ones = ctx.emit(movement.Broadcast3(mode="numpy"), one, single)
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     shape = x.shape.replace(at, 1)
@@ -123,7 +126,7 @@ def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse:
     current, before = (node.outputs[0] for node in parameters)
     after = body.emit(elementwise.Multiply1(), before, current)
     # The CPU plug-in writes the next product into the memory of the last one, even where that is handed out.
-    shown = body.emit(barrier(x.element_type), before, before) if exclusive else after
+    shown = body.emit(opaque_identity(x.element_type), before, before) if exclusive else after
     results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, after)]
     span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
     inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))
@@ -142,20 +145,18 @@ def _cosine_window(name: str, whole: float, once: float, twice: float) -> None:
 
     def translate(ctx: Context, size: Output, *, output_datatype: int = 1, periodic: int = 1) -> Output:
         count = as_i64(ctx, as_scalar(ctx, size, "the size"))
-        length = count if periodic else ctx.emit(elementwise.Subtract1(), count, ctx.constant(1))
+        length = count if periodic else layers.subtract(ctx, count, ctx.constant(1))
         kind = element_types.f64
-        numbers, period = (in_type(ctx, value, kind) for value in (counted(ctx, count), length))
-        turn = ctx.emit(elementwise.Divide1(), ctx.constant(2 * math.pi, kind), period)
-        angle = ctx.emit(elementwise.Multiply1(), numbers, turn)
+        numbers, period = (in_type(ctx, value, kind) for value in (arange(ctx, count), length))
+        turn = layers.divide(ctx, ctx.constant(2 * math.pi, kind), period)
+        angle = layers.multiply(ctx, numbers, turn)
         window = ctx.constant(whole, kind)
         # The greatest value is 1, which sums in another order miss by the last digit.
         for weight, factor in ((twice, 2.0), (-once, 1.0)):
             if weight:
-                cosine = ctx.emit(
-                    elementwise.Cos1(), ctx.emit(elementwise.Multiply1(), angle, ctx.constant(factor, kind))
-                )
-                scaled = ctx.emit(elementwise.Multiply1(), cosine, ctx.constant(weight, kind))
-                window = ctx.emit(elementwise.Add1(), window, scaled)
+                cosine = ctx.emit(elementwise.Cos1(), layers.multiply(ctx, angle, ctx.constant(factor, kind)))
+                scaled = layers.multiply(ctx, cosine, ctx.constant(weight, kind))
+                window = layers.add(ctx, window, scaled)
         return in_type(ctx, window, element_type_of(output_datatype))
 
     onnx_op(name, versions=(17,))(translate)
@@ -201,9 +202,9 @@ def mel_weight_matrix(
     low, high = mel(lower_edge_hertz, "lower_edge_hertz"), mel(upper_edge_hertz, "upper_edge_hertz")
     points = binary(elementwise.Add1, mels, ctx.constant(2))
     step = binary(elementwise.Divide1, binary(elementwise.Subtract1, high, low), in_type(ctx, points, real))
-    numbers = in_type(ctx, counted(ctx, points), real)
+    numbers = in_type(ctx, arange(ctx, points), real)
     scale = binary(elementwise.Add1, binary(elementwise.Multiply1, numbers, step), low)
-    powers = ctx.emit(elementwise.Exp1(), binary(elementwise.Multiply1, scale, number(math.log(10) / 2595)))
+    powers = layers.exponential(ctx, binary(elementwise.Multiply1, scale, number(math.log(10) / 2595)))
     hertz = binary(elementwise.Multiply1, binary(elementwise.Subtract1, powers, number(1)), number(700))
     size = in_type(ctx, binary(elementwise.Add1, length, ctx.constant(1)), real)
     bins = ctx.emit(elementwise.Floor1(), binary(elementwise.Divide1, binary(elementwise.Multiply1, hertz, size), rate))
@@ -211,13 +212,13 @@ def mel_weight_matrix(
     def peaks(first: int) -> Output:
         """The bins from the ``first`` on, as many as there are triangles."""
         start = ctx.constant([first])
-        stop = binary(elementwise.Add1, ctx.emit(movement.Unsqueeze1(), mels, ctx.constant([0])), start)
+        stop = binary(elementwise.Add1, layers.unsqueeze(ctx, mels, 0), start)
         return ctx.emit(slicing.Slice8(), bins, start, stop, ctx.constant([1]))
 
     left, centre, right = peaks(0), peaks(1), peaks(2)
     half = ctx.emit(elementwise.BitwiseRightShift15(), length, ctx.constant(1))
-    rows = in_type(ctx, counted(ctx, binary(elementwise.Add1, half, ctx.constant(1))), real)
-    place = ctx.emit(movement.Unsqueeze1(), rows, ctx.constant([1]))
+    rows = in_type(ctx, arange(ctx, binary(elementwise.Add1, half, ctx.constant(1))), real)
+    place = layers.unsqueeze(ctx, rows, 1)
 
     def slope(foot: Output) -> Output:
         """0 at the foot and 1 at the centre; meaningless where they coincide, and not used there."""
@@ -232,10 +233,10 @@ def mel_weight_matrix(
             elementwise.LogicalAnd1, binary(elementwise.GreaterEqual1, place, a), binary(elementwise.Less1, place, b)
         )
 
-    falling = ctx.emit(elementwise.Select1(), between(centre, right), slope(right), number(0))
-    rising = ctx.emit(elementwise.Select1(), between(left, centre), slope(left), falling)
+    falling = layers.select(ctx, between(centre, right), slope(right), number(0))
+    rising = layers.select(ctx, between(left, centre), slope(left), falling)
     peak = binary(elementwise.Equal1, place, centre)
-    return in_type(ctx, ctx.emit(elementwise.Select1(), peak, number(1), rising), element_type_of(output_datatype))
+    return in_type(ctx, layers.select(ctx, peak, number(1), rising), element_type_of(output_datatype))
 
 
 @onnx_op("ReverseSequence", versions=(10, 28))

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import as_i64, as_scalar, counted, extent, extents, joined, part_of
+from converter.lowering.shapes import arange, as_i64, as_scalar, concat_lists, dim_of, part_of, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -118,33 +119,31 @@ class _Sampler:
         """``[N, C, d1 .. dr]`` at ``[N, o1 .. or, r]``: ``[N, C, o1 .. or]``."""
         ctx = self.ctx
         near = [
-            self._neighbours(grid, spatial - 1 - axis, extent(ctx, data, 2 + axis), self._beside(axis, spatial))
+            self._neighbours(grid, spatial - 1 - axis, dim_of(ctx, data, 2 + axis), self._beside(axis, spatial))
             for axis in range(spatial)
         ]
         taps = ctx.constant([len(_STEPS[self.mode])] * spatial)
-        target = joined(ctx, [part_of(ctx, extents(ctx, grid), 0, spatial + 1), taps])
+        target = concat_lists(ctx, [part_of(ctx, shape_of(ctx, grid), 0, spatial + 1), taps])
         last = ctx.constant([2 * spatial + 1])
         columns = [
             ctx.emit(movement.Unsqueeze1(), ctx.emit(movement.Broadcast3(mode="numpy"), found.index, target), last)
             for found in near
         ]
         places = columns[0] if len(columns) == 1 else ctx.emit(movement.Concat1(axis=2 * spatial + 1), *columns)
-        channels_last = ctx.emit(movement.Transpose1(), data, ctx.constant([0, *range(2, spatial + 2), 1]))
+        channels_last = layers.transpose(ctx, data, ctx.constant([0, *range(2, spatial + 2), 1]))
         seen = ctx.emit(indexing.GatherND8(batch_dims=1), channels_last, places)
         within = self._product(elementwise.LogicalAnd1(), [found.within for found in near])
         if within is not None:
             inside = ctx.emit(movement.Unsqueeze1(), within, last)
-            seen = ctx.emit(elementwise.Select1(), inside, seen, ctx.like(0, seen))
+            seen = layers.select(ctx, inside, seen, ctx.like(0, seen))
         weight = self._product(elementwise.Multiply1(), [found.weight for found in near])
         axes = ctx.constant(list(range(spatial + 1, 2 * spatial + 1)))
         if weight is None:
-            total = ctx.emit(movement.Squeeze1(), seen, axes)
+            total = layers.squeeze(ctx, seen, axes)
         else:
             scale = in_type(ctx, ctx.emit(movement.Unsqueeze1(), weight, last), seen.element_type)
-            total = ctx.emit(
-                reduction.ReduceSum1(keep_dims=False), ctx.emit(elementwise.Multiply1(), seen, scale), axes
-            )
-        return ctx.emit(movement.Transpose1(), total, ctx.constant([0, spatial + 1, *range(1, spatial + 1)]))
+            total = ctx.emit(reduction.ReduceSum1(keep_dims=False), layers.multiply(ctx, seen, scale), axes)
+        return layers.transpose(ctx, total, ctx.constant([0, spatial + 1, *range(1, spatial + 1)]))
 
     def _beside(self, axis: int, spatial: int) -> Output:
         """Where extents of 1 go so that the neighbours ``[N, o.., t]`` lie along one of ``r`` dimensions."""
@@ -160,22 +159,22 @@ class _Sampler:
     def _neighbours(self, grid: Output, coordinate: int, count: Output, ones: Output) -> _Neighbours:
         """The neighbours along the dimension of ``count`` elements, with extents of 1 put in at ``ones``."""
         ctx = self.ctx
-        normal = ctx.emit(indexing.Gather8(), grid, ctx.constant([coordinate]), ctx.constant(-1))
+        normal = layers.gather(ctx, grid, ctx.constant([coordinate]), ctx.constant(-1))
         number = in_type(ctx, count, grid.element_type)
         one, two = ctx.like(1, grid), ctx.like(2, grid)
-        shifted = ctx.emit(elementwise.Add1(), normal, one)
+        shifted = layers.add(ctx, normal, one)
         if self.align_corners:
-            last = ctx.emit(elementwise.Subtract1(), number, one)
-            place = ctx.emit(elementwise.Multiply1(), ctx.emit(elementwise.Divide1(), shifted, two), last)
+            last = layers.subtract(ctx, number, one)
+            place = layers.multiply(ctx, layers.divide(ctx, shifted, two), last)
         else:
-            scaled = ctx.emit(elementwise.Multiply1(), shifted, number)
-            place = ctx.emit(elementwise.Divide1(), ctx.emit(elementwise.Subtract1(), scaled, one), two)
+            scaled = layers.multiply(ctx, shifted, number)
+            place = layers.divide(ctx, layers.subtract(ctx, scaled, one), two)
         if self.mode == "nearest":
             index, weight = ctx.emit(elementwise.Round5(mode="half_to_even"), place), None
         else:
             start = ctx.emit(elementwise.Floor1(), place)
-            weight = self._polynomials(_POLYNOMIALS[self.mode], ctx.emit(elementwise.Subtract1(), place, start))
-            index = ctx.emit(elementwise.Add1(), start, ctx.constant(_STEPS[self.mode], grid.element_type))
+            weight = self._polynomials(_POLYNOMIALS[self.mode], layers.subtract(ctx, place, start))
+            index = layers.add(ctx, start, ctx.constant(_STEPS[self.mode], grid.element_type))
         index, within = self._inside(index, number)
         parts = [
             None if part is None else ctx.emit(movement.Unsqueeze1(), part, ones) if ones.shape[0].low else part
@@ -190,33 +189,33 @@ class _Sampler:
         columns = list(zip(*coefficients))
         total = ctx.constant(columns[-1], at.element_type)
         for column in reversed(columns[:-1]):
-            total = ctx.emit(elementwise.Multiply1(), total, at)
-            total = ctx.emit(elementwise.Add1(), total, ctx.constant(column, at.element_type))
+            total = layers.multiply(ctx, total, at)
+            total = layers.add(ctx, total, ctx.constant(column, at.element_type))
         return total
 
     def _inside(self, index: Output, count: Output) -> tuple[Output, Output | None]:
         """Indices (i64) brought into the data by the padding, and whether they were there, if it is zeros."""
         ctx = self.ctx
-        last = ctx.emit(elementwise.Subtract1(), count, ctx.like(1, index))
+        last = layers.subtract(ctx, count, ctx.like(1, index))
         if self.padding == "reflection":
             index = self._mirrored(index, count, last)
-        clipped = ctx.emit(elementwise.Maximum1(), ctx.emit(elementwise.Minimum1(), index, last), ctx.like(0, index))
-        within = ctx.emit(elementwise.Equal1(), index, clipped) if self.padding == "zeros" else None
+        clipped = layers.maximum(ctx, layers.minimum(ctx, index, last), ctx.like(0, index))
+        within = layers.equal(ctx, index, clipped) if self.padding == "zeros" else None
         return as_i64(ctx, clipped), within
 
     def _mirrored(self, index: Output, count: Output, last: Output) -> Output:
         """Indices reflected at the outer elements' centres, or at their outer edges."""
         ctx = self.ctx
         two, one = ctx.like(2, index), ctx.like(1, index)
-        period = ctx.emit(elementwise.Multiply1(), last if self.align_corners else count, two)
+        period = layers.multiply(ctx, last if self.align_corners else count, two)
         if self.align_corners:
-            period = ctx.emit(elementwise.Maximum1(), period, one)
-        turns = ctx.emit(elementwise.Floor1(), ctx.emit(elementwise.Divide1(), index, period))
-        along = ctx.emit(elementwise.Subtract1(), index, ctx.emit(elementwise.Multiply1(), turns, period))
-        back = ctx.emit(elementwise.Subtract1(), period, along)
+            period = layers.maximum(ctx, period, one)
+        turns = ctx.emit(elementwise.Floor1(), layers.divide(ctx, index, period))
+        along = layers.subtract(ctx, index, layers.multiply(ctx, turns, period))
+        back = layers.subtract(ctx, period, along)
         if not self.align_corners:
-            back = ctx.emit(elementwise.Subtract1(), back, one)
-        return ctx.emit(elementwise.Minimum1(), along, back)
+            back = layers.subtract(ctx, back, one)
+        return layers.minimum(ctx, along, back)
 
 
 # --- AffineGrid ---
@@ -256,7 +255,7 @@ def affine_grid(ctx: Context, theta: Output, size: Output, *, align_corners: int
     places = ctx.emit(movement.Concat1(axis=spatial), *columns)
     flat = ctx.emit(movement.Reshape1(special_zero=False), places, ctx.constant([1, -1, spatial + 1]))
     mapped = ctx.emit(matmul.MatMul1(transpose_b=True), flat, maps)
-    shape = joined(ctx, [extent(ctx, maps, 0), extents_, ctx.constant(spatial)])
+    shape = concat_lists(ctx, [dim_of(ctx, maps, 0), extents_, ctx.constant(spatial)])
     grid = ctx.emit(movement.Reshape1(special_zero=False), mapped, shape)
     return in_type(ctx, grid, kind) if small else grid
 
@@ -264,12 +263,12 @@ def affine_grid(ctx: Context, theta: Output, size: Output, *, align_corners: int
 def _line(ctx: Context, count: Output, like: Output, align_corners: bool) -> Output:
     """The places of ``count`` (a list of one) elements between -1 and 1: centres, or from end to end."""
     scalar = as_scalar(ctx, count, "an extent")
-    steps = in_type(ctx, counted(ctx, scalar), like.element_type)
+    steps = in_type(ctx, arange(ctx, scalar), like.element_type)
     number = in_type(ctx, count, like.element_type)
     one, two = ctx.like(1, like), ctx.like(2, like)
     if align_corners:
-        parts, first = ctx.emit(elementwise.Subtract1(), number, one), steps
+        parts, first = layers.subtract(ctx, number, one), steps
     else:
-        parts, first = number, ctx.emit(elementwise.Add1(), steps, ctx.like(0.5, like))
-    scaled = ctx.emit(elementwise.Divide1(), ctx.emit(elementwise.Multiply1(), first, two), parts)
-    return ctx.emit(elementwise.Subtract1(), scaled, one)
+        parts, first = number, layers.add(ctx, steps, ctx.like(0.5, like))
+    scaled = layers.divide(ctx, layers.multiply(ctx, first, two), parts)
+    return layers.subtract(ctx, scaled, one)

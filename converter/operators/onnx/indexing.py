@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.lowering.shapes import as_i64, as_list, as_scalar, counted, extent, extents, from_front
+from converter.lowering import layers
+from converter.lowering.shapes import arange, as_i64, as_list, as_scalar, dim_of, normalized_positions, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -18,7 +19,7 @@ def gather(ctx: Context, data: Output, indices: Output, *, axis: int = 0) -> Out
     """Slices of the data along ``axis``; negative indices count from the end."""
     if data.shape.has_rank:
         axis = normalize_axis(axis, data.shape.rank)
-    return ctx.emit(indexing.Gather8(), data, indices, ctx.constant(axis))
+    return layers.gather(ctx, data, indices, ctx.constant(axis))
 
 
 @onnx_op("GatherElements", versions=(11, 13))
@@ -37,7 +38,7 @@ def gather_elements(ctx: Context, data: Output, indices: Output, *, axis: int = 
         free = [0 if other in differing else 1 for other in range(rank)]
         cut = slicing.StridedSlice1(begin_mask=free, end_mask=free)
         zeros, ones = ctx.constant(np.zeros(rank, np.int64)), ctx.constant(np.ones(rank, np.int64))
-        data = ctx.emit(cut, data, zeros, extents(ctx, indices), ones)
+        data = ctx.emit(cut, data, zeros, shape_of(ctx, indices), ones)
     return ctx.emit(indexing.GatherElements6(axis=at), data, indices)
 
 
@@ -125,16 +126,16 @@ def tensor_scatter(
     at = normalize_axis(axis, rank)
     if at == 0:
         raise ctx.invalid("axis must not be 0, which is the batch")
-    steps = counted(ctx, extent(ctx, update, at))
+    steps = arange(ctx, dim_of(ctx, update, at))
     places = ctx.emit(movement.Reshape1(special_zero=False), steps, ctx.constant(_column(rank, at)))
     if write_indices is not None:
         starts = ctx.emit(
             movement.Reshape1(special_zero=False), as_i64(ctx, write_indices), ctx.constant(_column(rank, 0))
         )
-        places = ctx.emit(elementwise.Add1(), starts, places)
+        places = layers.add(ctx, starts, places)
     if mode == "circular":
-        places = ctx.emit(elementwise.FloorMod1(), places, extent(ctx, past_cache, at))
-    places = ctx.emit(movement.Broadcast3(mode="numpy"), places, extents(ctx, update))
+        places = ctx.emit(elementwise.FloorMod1(), places, dim_of(ctx, past_cache, at))
+    places = ctx.emit(movement.Broadcast3(mode="numpy"), places, shape_of(ctx, update))
     return ctx.emit(scatter.ScatterElementsUpdate3(), past_cache, places, update, ctx.constant(at))
 
 
@@ -157,8 +158,8 @@ def one_hot(ctx: Context, indices: Output, depth: Output, values: Output, *, axi
     count = as_scalar(ctx, as_i64(ctx, depth), "the depth")
     places = as_i64(ctx, indices)
     if ctx.version >= 11:
-        places = from_front(ctx, places, count)
-    off, on = (ctx.emit(indexing.Gather8(), values, ctx.constant(i), ctx.constant(0)) for i in (0, 1))
+        places = normalized_positions(ctx, places, count)
+    off, on = (layers.gather(ctx, values, ctx.constant(i), ctx.constant(0)) for i in (0, 1))
     return ctx.emit(indexing.OneHot1(axis=at), places, count, on, off)
 
 
@@ -188,7 +189,7 @@ def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None 
         chosen = ctx.constant(np.flatnonzero(known))
     else:
         chosen = as_list(ctx, ctx.emit(indexing.NonZero3(output_type=element_types.i64), condition))
-    return ctx.emit(indexing.Gather8(), data, chosen, ctx.constant(at))
+    return layers.gather(ctx, data, chosen, ctx.constant(at))
 
 
 @onnx_op("Trilu", versions=(14,))
@@ -200,13 +201,13 @@ def trilu(ctx: Context, data: Output, k: Output | None = None, *, upper: int = 1
     rank = ctx.rank(data, "the data")
     if rank < 2:
         raise ctx.invalid(f"the data must have at least 2 dimensions, but have the shape {data.shape}")
-    rows = counted(ctx, extent(ctx, data, rank - 2))
-    columns = counted(ctx, extent(ctx, data, rank - 1))
+    rows = arange(ctx, dim_of(ctx, data, rank - 2))
+    columns = arange(ctx, dim_of(ctx, data, rank - 1))
     diagonal = ctx.constant(0) if k is None else as_scalar(ctx, as_i64(ctx, k), "k")
-    start = ctx.emit(movement.Unsqueeze1(), rows, ctx.constant([1]))
+    start = layers.unsqueeze(ctx, rows, 1)
     if diagonal.type.constant != 0:
-        start = ctx.emit(elementwise.Add1(), start, diagonal)
+        start = layers.add(ctx, start, diagonal)
     kept = ctx.emit(elementwise.GreaterEqual1() if upper else elementwise.LessEqual1(), columns, start)
     zeros = {element_types.boolean: False, element_types.string: ""}
     zero = ctx.like(zeros.get(data.element_type, 0), data)
-    return ctx.emit(elementwise.Select1(), kept, data, zero)
+    return layers.select(ctx, kept, data, zero)

@@ -3,7 +3,7 @@
 Where the IR's Interpolate says the same, it is used, with extents or scales that may be computed at
 execution. Everything else that Resize can do (a region of interest, ``exclude_outside``, antialiasing,
 ``keep_aspect_ratio_policy`` ...) is done one dimension at a time by a Gather or a product with a
-matrix: a constant one where the extents are known, and else one that layers work out at execution.
+matrix: a constant one where the extents are known, and else one that layers work out at run time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from converter.operators.onnx.interpolate_at_execution import Wanted, multiplied, resize_at_execution
+from converter.lowering import layers
+from converter.operators.onnx.interpolate_dynamic import Wanted, multiplied, resize_dynamic
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -124,7 +125,7 @@ def _at_execution(ctx: Context, x: Output, request: Request) -> Output:
         request.roi,
     )
     work = x if request.mode == "nearest" else _computable(ctx, x, request)
-    return _back(ctx, resize_at_execution(ctx, work, wanted), x)
+    return _back(ctx, resize_dynamic(ctx, work, wanted), x)
 
 
 # --- what is known ---
@@ -288,7 +289,7 @@ def _extents_or_scales(
     given = request.scales if by_scales else request.sizes
     assert given is not None
     if len(chosen) < len(request.axes):
-        given = ctx.emit(indexing.Gather8(), given, ctx.constant(chosen), ctx.constant(0))
+        given = layers.gather(ctx, given, ctx.constant(chosen), ctx.constant(0))
     if by_scales and given.element_type is not element_types.f32:
         given = ctx.emit(elementwise.Convert1(destination_type=element_types.f32), given)
     return given
@@ -325,7 +326,7 @@ def _back(ctx: Context, y: Output, x: Output) -> Output:
     if y.element_type is x.element_type:
         return y
     if x.element_type is element_types.boolean:
-        return ctx.emit(elementwise.NotEqual1(), y, ctx.like(0, y))
+        return layers.not_equal(ctx, y, ctx.like(0, y))
     return ctx.emit(elementwise.Convert1(destination_type=x.element_type), y)
 
 
@@ -347,14 +348,14 @@ def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -
         if request.mode == "nearest":
             chosen = interpolate.nearest(request.nearest_mode, places, along.scale < 1)
             index = np.clip(chosen, 0, along.extent - 1).astype(np.int64)
-            y = ctx.emit(indexing.Gather8(), y, ctx.constant(index), ctx.constant(along.axis))
+            y = layers.gather(ctx, y, ctx.constant(index), ctx.constant(along.axis))
         else:
             weights = ctx.constant(_matrix(request, along, places), y.element_type)
             y = multiplied(ctx, y, weights, along.axis)
     for axis, beyond in outside:
         column = beyond.reshape([-1 if i == axis else 1 for i in range(y.shape.rank)])
         mask = ctx.constant(column, element_types.boolean)
-        y = ctx.emit(elementwise.Select1(), mask, ctx.like(request.extrapolation, y), y)
+        y = layers.select(ctx, mask, ctx.like(request.extrapolation, y), y)
     return _back(ctx, y, x)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto, ValueInfoProto
 
+from converter.lowering import layers
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
 from converter.translation.context import Context
@@ -24,7 +25,7 @@ _MOST_REPETITIONS = 1000
 
 
 def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], body: GraphProto) -> list[Value] | None:
-    """The states after all iterations and the joined outputs; None where whether to go on is found at execution."""
+    """The states after all iterations and the joined outputs; None where whether to go on is found at run time."""
     carried, goes_on = list(states), start
     joined: list[list[Output]] = [[] for _ in body.output[1 + len(states) :]]
     round_number = 0
@@ -41,7 +42,7 @@ def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], bod
         carried = results[1 : 1 + len(states)]
         for column, value in zip(joined, results[1 + len(states) :]):
             item = tensor_of(value, "an output of the body")
-            column.append(ctx.emit(movement.Unsqueeze1(), item, ctx.constant([0])))
+            column.append(layers.unsqueeze(ctx, item, 0))
         round_number += 1
     if joined and not round_number:
         raise ctx.unsupported("a loop of no iterations that carries a sequence has nothing to join")
@@ -73,7 +74,7 @@ def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[
         state = states[place]
         if not isinstance(state, SequenceValue) or state.items:
             raise ctx.unsupported(
-                "a loop whose number of iterations is only known at execution can only append to an empty sequence, "
+                "a loop whose number of iterations is only known at run time can only append to an empty sequence, "
                 f"but state {place} is another"
             )
     made = GraphProto()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnx import ValueInfoProto
 
-from converter.lowering.barrier import barrier
+from converter.lowering.opaque_identity import opaque_identity
 from converter.onnx_file.model_info import declared_shape
 from converter.translation.context import Body, Boundary, Context
 from ir_runtime import element_types
@@ -82,7 +82,7 @@ def moved_on(ctx: Context, value: Output, own: Node | None) -> Output:
         source = source.inputs[0].node
     if source.op.role != "parameter" or source is own or value.element_type is element_types.string:
         return value
-    return ctx.emit(barrier(value.element_type), value, value)
+    return ctx.emit(opaque_identity(value.element_type), value, value)
 
 
 def settled(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto, ValueInfoProto
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.type_promotion import carried
 from converter.onnx_file.node_order import read_names
@@ -27,7 +28,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.operation import TensorType
-from ir_runtime.operations import control_flow, elementwise, movement
+from ir_runtime.operations import control_flow, movement
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
 
 
@@ -72,7 +73,7 @@ def _loop(
     # -1 is no limit in the IR; to ONNX it is as good as 0.
     trips = ctx.constant(-1)
     if trip_count is not None:
-        trips = ctx.emit(elementwise.Maximum1(), scalar(ctx, trip_count), ctx.constant(0))
+        trips = layers.maximum(ctx, scalar(ctx, trip_count), ctx.constant(0))
     start = ctx.constant(True, "boolean") if cond is None else condition(ctx, cond)
     fixed = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
     join = joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
@@ -189,7 +190,7 @@ def scan_8(
     if any(not value.shape.has_rank or value.shape.rank == 0 or value.shape[0] != Dimension(1, 1) for value in values):
         raise ctx.unsupported("a batch of more than one sequence in a Scan of opset 8")
     first = ctx.constant([0])
-    alone = [ctx.emit(movement.Squeeze1(), value, first) for value in values]
+    alone = [layers.squeeze(ctx, value, first) for value in values]
     results = scan(ctx, *alone, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=list(directions))
     return [ctx.emit(movement.Unsqueeze1(), result, first) for result in results]
 

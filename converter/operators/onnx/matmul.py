@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from converter.lowering import layers
 from converter.operators.onnx.convolution import convolved
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -89,7 +90,7 @@ def exact_product(ctx: Context, a: Factor, b: Factor, depth: int | None, product
     for shift_b, part_b in right:
         for shift_a, part_a in left:
             made = _shifted(ctx, product(part_a, part_b), shift_a + shift_b)
-            total = made if total is None else ctx.emit(elementwise.Add1(), total, made)
+            total = made if total is None else layers.add(ctx, total, made)
     assert total is not None
     return total
 
@@ -136,7 +137,7 @@ def _scaled(ctx: Context, value: Output, factor: float) -> Output:
         return value
     if value.element_type.is_integral and factor != int(factor):
         raise ctx.unsupported(f"integers cannot be multiplied by {factor}")
-    return ctx.emit(elementwise.Multiply1(), value, ctx.like(factor, value))
+    return layers.multiply(ctx, value, ctx.like(factor, value))
 
 
 def _gemm(
@@ -152,7 +153,7 @@ def _gemm(
         wide = broadcast(y.shape, c.shape)
         if c.shape.rank > 2 or wide.merge(y.shape) is None:
             raise ctx.invalid(f"C of the shape {c.shape} cannot be repeated to the product's shape {y.shape}")
-    return ctx.emit(elementwise.Add1(), y, _scaled(ctx, c, beta))
+    return layers.add(ctx, y, _scaled(ctx, c, beta))
 
 
 @onnx_op("Gemm", versions=(7, 9, 11, 13))
@@ -248,7 +249,7 @@ def without_zero_point(ctx: Context, value: Output, zero: Output | None, kind: E
     known = None if zero is None else zero.type.constant
     if zero is None or (known is not None and not known.any()):
         return wide, 8
-    return ctx.emit(elementwise.Subtract1(), wide, converted(ctx, zero, kind)), 8
+    return layers.subtract(ctx, wide, converted(ctx, zero, kind)), 8
 
 
 def exact_integers(ctx: Context, a: Factor, b: Factor, depth: int | None, product: Product) -> Output:
@@ -275,7 +276,7 @@ def mat_mul_integer(
     """The i32 product of 8-bit matrices less their zero points (one number, or one a row or column)."""
     if a_zero_point is not None and a_zero_point.shape.has_rank and a_zero_point.shape.rank == 1:
         # One zero point a row of A (a single one fits both ways).
-        a_zero_point = ctx.emit(movement.Unsqueeze1(), a_zero_point, ctx.constant([1]))
+        a_zero_point = layers.unsqueeze(ctx, a_zero_point, 1)
     left, left_bits = without_zero_point(ctx, a, a_zero_point, element_types.i32)
     right, right_bits = without_zero_point(ctx, b, b_zero_point, element_types.i32)
     product = matmul.MatMul1()

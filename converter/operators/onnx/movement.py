@@ -6,24 +6,25 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.shapes import (
     as_i64,
     as_list,
     as_scalar,
+    concat_lists,
     drop_dimensions,
     extent_list,
-    extents,
     given_list,
     insert_dimensions,
-    joined,
     of_length,
     part_of,
     product,
+    shape_of,
 )
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import blocks, elementwise, movement, reduction, slicing
+from ir_runtime.operations import blocks, movement, reduction, slicing
 from ir_runtime.shapes import Dimension, normalize_axis
 
 _LATEST = (21, 23, 24, 25)
@@ -79,7 +80,7 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
         if sides[side].type.constant is None and all(data.shape[axis].low for axis in other):
             sides[side] = ctx.constant([-1])
             break
-    return ctx.emit(movement.Reshape1(special_zero=keep), data, joined(ctx, sides))
+    return ctx.emit(movement.Reshape1(special_zero=keep), data, concat_lists(ctx, sides))
 
 
 def _open_extents(data: Output, axes: Iterable[int]) -> int:
@@ -87,14 +88,14 @@ def _open_extents(data: Output, axes: Iterable[int]) -> int:
 
 
 def _flatten_any_rank(ctx: Context, data: Output, axis: int) -> Output:
-    shape = extents(ctx, data)
+    shape = shape_of(ctx, data)
     zero = ctx.constant([0])
     ends = np.iinfo(np.int64)
     parts = [
         ctx.emit(reduction.ReduceProd1(keep_dims=True), part, zero)
         for part in (part_of(ctx, shape, 0, axis), part_of(ctx, shape, axis, ends.max))
     ]
-    return ctx.emit(movement.Reshape1(special_zero=False), data, joined(ctx, parts))
+    return ctx.emit(movement.Reshape1(special_zero=False), data, concat_lists(ctx, parts))
 
 
 @onnx_op("Transpose", versions=(1, 13, *_LATEST))
@@ -104,7 +105,7 @@ def transpose(ctx: Context, data: Output, *, perm: Sequence[int] | None = None) 
         perm = range(data.shape.rank)[::-1] if data.shape.has_rank else []
     elif data.shape.has_rank and sorted(perm) != list(range(data.shape.rank)):
         raise ctx.invalid(f"perm {list(perm)} is not an order of the {data.shape.rank} dimensions of the data")
-    return ctx.emit(movement.Transpose1(), data, ctx.constant(np.asarray(perm, np.int64)))
+    return layers.transpose(ctx, data, ctx.constant(np.asarray(perm, np.int64)))
 
 
 @onnx_op("Squeeze", versions=(1, 11))
@@ -124,17 +125,17 @@ def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output
         return drop_dimensions(ctx, data, as_list(ctx, axes))
     if known.size == 0:
         # The IR reads an empty list as "all of them", ONNX as "none of them".
-        return ctx.emit(movement.Reshape1(special_zero=False), data, extents(ctx, data))
-    return ctx.emit(movement.Squeeze1(), data, axes)
+        return ctx.emit(movement.Reshape1(special_zero=False), data, shape_of(ctx, data))
+    return layers.squeeze(ctx, data, axes)
 
 
 def _squeeze_all(ctx: Context, data: Output) -> Output:
     if not data.shape.has_rank or any(not d.is_static and d.contains(1) for d in data.shape):
-        return ctx.emit(movement.Squeeze1(), data)
+        return layers.squeeze(ctx, data)
     ones = [i for i, d in enumerate(data.shape) if d == Dimension(1, 1)]
     if not ones:
-        return ctx.emit(movement.Reshape1(special_zero=False), data, extents(ctx, data))
-    return ctx.emit(movement.Squeeze1(), data, ctx.constant(ones))
+        return ctx.emit(movement.Reshape1(special_zero=False), data, shape_of(ctx, data))
+    return layers.squeeze(ctx, data, ctx.constant(ones))
 
 
 @onnx_op("Unsqueeze", versions=(1, 11))
@@ -226,7 +227,7 @@ def _split(ctx: Context, data: Output, lengths: Output | None, axis: int) -> lis
         return _split_evenly(ctx, data, count, axis)
     known = lengths.type.constant
     if known is None:
-        return _split_at_execution(ctx, data, lengths, count, axis)
+        return _split_dynamic(ctx, data, lengths, count, axis)
     if known.size != count:
         raise ctx.invalid(f"{known.size} lengths are given for {count} outputs")
     if (known < 0).any():
@@ -248,17 +249,17 @@ def _uneven(length: int, count: int) -> list[int]:
 
 
 def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[Output]:
-    """Parts of ceil(n / count) elements, n known at execution; those behind the end are shorter or empty."""
+    """Parts of ceil(n / count) elements, n known at run time; those behind the end are shorter or empty."""
     whole = extent_list(ctx, data, axis)
-    raised = ctx.emit(elementwise.Add1(), whole, ctx.constant([count - 1]))
-    each = ctx.emit(elementwise.Divide1(), raised, ctx.constant([count]))
-    before = ctx.emit(elementwise.Multiply1(), each, ctx.constant(np.arange(count)))
-    left = ctx.emit(elementwise.Maximum1(), ctx.emit(elementwise.Subtract1(), whole, before), ctx.constant(0))
-    lengths = ctx.emit(elementwise.Minimum1(), left, each)
+    raised = layers.add(ctx, whole, ctx.constant([count - 1]))
+    each = layers.divide(ctx, raised, ctx.constant([count]))
+    before = layers.multiply(ctx, each, ctx.constant(np.arange(count)))
+    left = layers.maximum(ctx, layers.subtract(ctx, whole, before), ctx.constant(0))
+    lengths = layers.minimum(ctx, left, each)
     return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), lengths)
 
 
-def _split_at_execution(ctx: Context, data: Output, lengths: Output, count: int, axis: int) -> list[Output]:
+def _split_dynamic(ctx: Context, data: Output, lengths: Output, count: int, axis: int) -> list[Output]:
     if lengths.shape.element_count() != Dimension(count, count):
         # The layer has an output for each length; another number of them is refused.
         lengths = of_length(ctx, lengths, count)
@@ -277,11 +278,11 @@ def expand(ctx: Context, data: Output, shape: Output) -> Output:
         # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
         rank = max(data.shape.rank, known.size)
         wanted = np.concatenate([np.ones(rank - known.size, np.int64), known])
-        present = extents(ctx, data)
+        present = shape_of(ctx, data)
         if data.shape.rank < rank:
-            present = joined(ctx, [ctx.constant(np.ones(rank - data.shape.rank)), present])
-        greater = ctx.emit(elementwise.Maximum1(), present, ctx.constant(wanted))
-        target = ctx.emit(elementwise.Multiply1(), greater, ctx.constant(wanted != 0))
+            present = concat_lists(ctx, [ctx.constant(np.ones(rank - data.shape.rank)), present])
+        greater = layers.maximum(ctx, present, ctx.constant(wanted))
+        target = layers.multiply(ctx, greater, ctx.constant(wanted != 0))
         return ctx.emit(movement.Broadcast3(mode="numpy"), data, target)
     return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, shape)
 
@@ -293,7 +294,7 @@ def tile_1(ctx: Context, data: Output, tiles: Output, axis: Output) -> Output:
     at = int(ctx.known(axis, "the axis").reshape(-1)[0])
     rank = ctx.rank(data, "the data")
     repeats = [times if i == normalize_axis(at, rank) else ctx.constant([1]) for i in range(rank)]
-    return _tiled(ctx, data, joined(ctx, repeats))
+    return _tiled(ctx, data, concat_lists(ctx, repeats))
 
 
 @onnx_op("Tile", versions=(6, 13))
@@ -310,11 +311,11 @@ def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
     known = repeats.type.constant
     if not data.shape.has_rank or (known is not None and (data.shape.is_static or np.sum(known != 1) < 2)):
         return _tiled_once(ctx, data, repeats)
-    # The CPU plug-in's Tile returns garbage where repeats come at execution, or extents come then and several
+    # The CPU plug-in's Tile returns garbage where repeats come at run time, or extents come then and several
     # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
     rank = data.shape.rank
-    shape = extents(ctx, data)
-    final = ctx.emit(elementwise.Multiply1(), repeats, shape)
+    shape = shape_of(ctx, data)
+    final = layers.multiply(ctx, repeats, shape)
     if known is not None and not known.all():
         return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, data), final)
     if known is not None:
@@ -323,7 +324,7 @@ def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
         single = ctx.emit(movement.Unsqueeze1(), data, ctx.constant(repeated + np.arange(repeated.size)))
         spread = ctx.emit(movement.Broadcast3(mode="bidirectional"), single, ctx.constant(target))
     else:
-        columns = [ctx.emit(movement.Unsqueeze1(), part, ctx.constant([1])) for part in (repeats, shape)]
+        columns = [layers.unsqueeze(ctx, part, 1) for part in (repeats, shape)]
         wide = as_list(ctx, ctx.emit(movement.Concat1(axis=1), *columns))
         single = ctx.emit(movement.Unsqueeze1(), data, ctx.constant(2 * np.arange(rank)))
         spread = ctx.emit(movement.Broadcast3(mode="numpy"), single, wide)
@@ -334,7 +335,7 @@ def _tiled_once(ctx: Context, data: Output, repeats: Output) -> Output:
     """Tile, kept from the layout in which the CPU plug-in gets it wrong.
 
     There images and volumes of one channel may be stored with the channels last, which looks the same; with
-    extents that come at execution Tile then repeats along the wrong dimensions.
+    extents that come at run time Tile then repeats along the wrong dimensions.
     """
     known, rank = repeats.type.constant, data.shape.rank if data.shape.has_rank else 0
     if known is None or rank not in (4, 5) or not data.shape[1].contains(1) or known.size != rank:
@@ -346,7 +347,7 @@ def _tiled_once(ctx: Context, data: Output, repeats: Output) -> Output:
     # That layout ends at 5 dimensions.
     more = ctx.constant(list(range(rank, 6)))
     wide = ctx.emit(movement.Unsqueeze1(), data, more)
-    return ctx.emit(movement.Squeeze1(), ctx.emit(movement.Tile1(), wide, ctx.constant(times + [1] * (6 - rank))), more)
+    return layers.squeeze(ctx, ctx.emit(movement.Tile1(), wide, ctx.constant(times + [1] * (6 - rank))), more)
 
 
 # --- blocks ---

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.type_promotion import carrying
+from converter.lowering.type_promotion import in_promoted_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, movement, pooling, reduction
+from ir_runtime.operations import generation, movement, pooling, reduction
 from ir_runtime.operations import normalization as ir
 from ir_runtime.shapes import normalize_axes, normalize_axis
 
@@ -23,11 +24,11 @@ from ir_runtime.shapes import normalize_axes, normalize_axis
 
 
 def _add(ctx: Context, a: Output, b: Output) -> Output:
-    return ctx.emit(elementwise.Add1(), a, b)
+    return layers.add(ctx, a, b)
 
 
 def _multiply(ctx: Context, a: Output, b: Output) -> Output:
-    return ctx.emit(elementwise.Multiply1(), a, b)
+    return layers.multiply(ctx, a, b)
 
 
 def _mean(ctx: Context, x: Output, axes: Output, keep: bool = True) -> Output:
@@ -36,7 +37,7 @@ def _mean(ctx: Context, x: Output, axes: Output, keep: bool = True) -> Output:
 
 def _root(ctx: Context, x: Output, epsilon: float) -> Output:
     """The square root of x + epsilon."""
-    return ctx.emit(elementwise.Sqrt1(), _add(ctx, x, ctx.like(epsilon, x)))
+    return layers.square_root(ctx, _add(ctx, x, ctx.like(epsilon, x)))
 
 
 def _wide(kind: ElementType) -> ElementType:
@@ -101,8 +102,8 @@ def _inference(ctx: Context, x: Output, parameters: Sequence[Output], epsilon: f
 def _of_each_activation(ctx: Context, x: Output, parameters: Sequence[Output], epsilon: float) -> Output:
     """The parameters have a value for every element behind the batch dimension."""
     scale, bias, mean, variance = parameters
-    factor = ctx.emit(elementwise.Divide1(), scale, _root(ctx, variance, epsilon))
-    centered = ctx.emit(elementwise.Subtract1(), x, mean)
+    factor = layers.divide(ctx, scale, _root(ctx, variance, epsilon))
+    centered = layers.subtract(ctx, x, mean)
     return _add(ctx, _multiply(ctx, centered, factor), bias)
 
 
@@ -119,14 +120,14 @@ def _training(
     data = in_type(ctx, wide, kind)
     axes = ctx.constant([axis for axis in range(rank) if axis != 1])
     mean = _mean(ctx, data, axes)
-    centered = ctx.emit(elementwise.Subtract1(), data, mean)
+    centered = layers.subtract(ctx, data, mean)
     variance = _mean(ctx, _multiply(ctx, centered, centered), axes)
-    made = ctx.emit(elementwise.Divide1(), centered, _root(ctx, variance, epsilon))
+    made = layers.divide(ctx, centered, _root(ctx, variance, epsilon))
     scale, bias = (_by_channel(ctx, in_type(ctx, value, kind), rank) for value in (scale, bias))
     made = _add(ctx, _multiply(ctx, made, scale), bias)
 
     def moved(running: Output, current: Output, like: Output) -> Output:
-        flat = ctx.emit(movement.Squeeze1(), current, axes)
+        flat = layers.squeeze(ctx, current, axes)
         old = _multiply(ctx, in_type(ctx, running, kind), ctx.constant(momentum, kind))
         return in_type(ctx, _add(ctx, old, _multiply(ctx, flat, ctx.constant(1 - momentum, kind))), like.element_type)
 
@@ -314,11 +315,11 @@ def group_normalization(
 
     def layer(x: Output, *parameters: Output) -> Output:
         # OpenVINO's CPU plug-in needs a dimension behind the channels.
-        image = ctx.emit(movement.Unsqueeze1(), x, ctx.constant([2])) if flat else x
+        image = layers.unsqueeze(ctx, x, 2) if flat else x
         made = ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), image, *parameters)
-        return ctx.emit(movement.Squeeze1(), made, ctx.constant([2])) if flat else made
+        return layers.squeeze(ctx, made, ctx.constant([2])) if flat else made
 
-    return carrying(ctx, (element_types.bf16,), layer, x, scale, bias)
+    return in_promoted_type(ctx, (element_types.bf16,), layer, x, scale, bias)
 
 
 # --- LayerNormalization, RMSNormalization, MeanVarianceNormalization ---
@@ -342,9 +343,9 @@ def layer_normalization(
         stash = element_type_of(stash_type)
         wide = in_type(ctx, x, _wide(x.element_type))
         mean = _mean(ctx, wide, axes)
-        centered = ctx.emit(elementwise.Subtract1(), wide, mean)
+        centered = layers.subtract(ctx, wide, mean)
         deviation = _root(ctx, _mean(ctx, _multiply(ctx, centered, centered), axes), epsilon)
-        inverse = ctx.emit(elementwise.Divide1(), ctx.like(1, wide), deviation)
+        inverse = layers.divide(ctx, ctx.like(1, wide), deviation)
         made = in_type(ctx, _multiply(ctx, centered, inverse), x.element_type)
         statistics = (in_type(ctx, mean, stash), in_type(ctx, inverse, stash))
     else:
@@ -375,7 +376,7 @@ def rms_normalization(
     axes = _from_axis(ctx, x, axis)
     wide = in_type(ctx, x, _wide(x.element_type))
     mean = _mean(ctx, _multiply(ctx, wide, wide), axes)
-    made = ctx.emit(elementwise.Divide1(), wide, _root(ctx, mean, epsilon))
+    made = layers.divide(ctx, wide, _root(ctx, mean, epsilon))
     made = in_type(ctx, in_type(ctx, made, x.element_type), scale.element_type)
     return _multiply(ctx, made, _fitting(ctx, x, scale, "scale"))
 
@@ -391,7 +392,7 @@ def mean_variance_normalization_1(
     rank = _rank(ctx, x, 3)
     axes = ctx.constant([axis for axis in range(rank) if across_channels or axis != 1])
     if not normalize_variance:
-        return ctx.emit(elementwise.Subtract1(), x, _mean(ctx, x, axes))
+        return layers.subtract(ctx, x, _mean(ctx, x, axes))
     return _standardized(ctx, x, axes, 1e-9, "OUTSIDE_SQRT")
 
 
@@ -444,8 +445,8 @@ def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: floa
     )
     mean = ctx.emit(movement.Reshape1(), mean, shape)
     total = _add(ctx, _multiply(ctx, mean, ctx.like(alpha, wide)), ctx.like(bias, wide))
-    divisor = ctx.emit(elementwise.Power1(), total, ctx.like(beta, wide))
-    return in_type(ctx, ctx.emit(elementwise.Divide1(), wide, divisor), x.element_type)
+    divisor = layers.power(ctx, total, ctx.like(beta, wide))
+    return in_type(ctx, layers.divide(ctx, wide, divisor), x.element_type)
 
 
 @onnx_op("LpNormalization", versions=(1, 22))
@@ -458,6 +459,6 @@ def lp_normalization(ctx: Context, x: Output, *, axis: int = -1, p: int = 2) -> 
     wide = in_type(ctx, x, _wide(x.element_type))
     cls = reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4
     norm = ctx.emit(cls(keep_dims=True), wide, ctx.constant([axis]))
-    none = ctx.emit(elementwise.Equal1(), norm, ctx.like(0, wide))
-    norm = ctx.emit(elementwise.Select1(), none, ctx.like(1, wide), norm)
-    return in_type(ctx, ctx.emit(elementwise.Divide1(), wide, norm), x.element_type)
+    none = layers.equal(ctx, norm, ctx.like(0, wide))
+    norm = layers.select(ctx, none, ctx.like(1, wide), norm)
+    return in_type(ctx, layers.divide(ctx, wide, norm), x.element_type)

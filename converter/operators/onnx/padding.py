@@ -6,15 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.exact_integers import select
-from converter.lowering.shapes import as_i64, as_list, as_scalar, extent, extents, from_front, known_axes, part_of
-from converter.lowering.type_promotion import PACKED, carrying
+from converter.lowering.shapes import (
+    as_i64,
+    as_list,
+    as_scalar,
+    dim_of,
+    known_axes,
+    normalized_positions,
+    part_of,
+    shape_of,
+)
+from converter.lowering.type_promotion import PACKED, in_promoted_type
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, padding, scatter
+from ir_runtime.operations import elementwise, generation, movement, padding, scatter
 from ir_runtime.shapes import normalize_axes
 
 
@@ -70,10 +80,10 @@ _OLD_MODES = ("constant", "reflect", "edge")
 
 
 def _padded_with_computed(ctx: Context, data: Output, before: Output, after: Output, fill: Output) -> Output:
-    """Where the value to pad with is computed at execution: the CPU plug-in would pad with 0 instead."""
+    """Where the value to pad with is computed at run time: the CPU plug-in would pad with 0 instead."""
     pad = padding.Pad12(pad_mode="constant")
     padded = ctx.emit(pad, data, before, after, ctx.like(_zero(data), data))
-    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, "i32"), extents(ctx, data))
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, "i32"), shape_of(ctx, data))
     kept = ctx.emit(
         elementwise.Equal1(), ctx.emit(pad, ones, before, after, ctx.constant(0, "i32")), ctx.constant(1, "i32")
     )
@@ -96,7 +106,7 @@ def _padded(
     def layer(data: Output, *value: Output) -> Output:
         return _in_mode(ctx, data, before, after, value[0] if value else None, mode)
 
-    return carrying(ctx, _SPOILED, layer, data, *(() if value is None else (value,)))
+    return in_promoted_type(ctx, _SPOILED, layer, data, *(() if value is None else (value,)))
 
 
 _SPOILED = (*PACKED, element_types.f8e4m3, element_types.f8e5m2, element_types.f8e8m0)
@@ -141,7 +151,7 @@ def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -
     if known is not None:
         places = ctx.constant(np.asarray(normalize_axes(known, rank), np.int64))
     else:
-        places = from_front(ctx, axes, ctx.constant(rank))
+        places = normalized_positions(ctx, axes, ctx.constant(rank))
     zeros = ctx.constant(np.zeros(rank, np.int64))
     first, last = (ctx.emit(scatter.ScatterUpdate3(), zeros, places, side, ctx.constant(0)) for side in (before, after))
     return first, last
@@ -177,7 +187,7 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
         period = max(1, 2 * (len(kept) - 1))
         places = np.arange(-max(0, first[axis]), len(kept) + max(0, last[axis])) % period
         mirrored = np.minimum(places, period - places) if len(kept) > 1 else np.zeros_like(places)
-        data = ctx.emit(indexing.Gather8(), data, ctx.constant(kept[mirrored]), ctx.constant(axis))
+        data = layers.gather(ctx, data, ctx.constant(kept[mirrored]), ctx.constant(axis))
     rest = [[0 if axis in far else pad for axis, pad in enumerate(side)] for side in (first, last)]
     if not any(rest[0] + rest[1]):
         return data
@@ -199,26 +209,26 @@ def _wrapped(ctx: Context, data: Output, before: Output, after: Output) -> Outpu
                 if not kept.size:
                     raise ctx.invalid(f"nothing is left of dimension {axis} to be repeated")
                 places = kept[np.arange(-max(0, a), len(kept) + max(0, b)) % len(kept)]
-                result = ctx.emit(indexing.Gather8(), result, ctx.constant(places), ctx.constant(axis))
+                result = layers.gather(ctx, result, ctx.constant(places), ctx.constant(axis))
                 continue
-        result = _wrapped_at_execution(
+        result = _wrapped_dynamic(
             ctx, result, axis, part_of(ctx, before, axis, axis + 1), part_of(ctx, after, axis, axis + 1)
         )
     if result is data:
-        return ctx.emit(movement.Reshape1(special_zero=False), data, extents(ctx, data))
+        return ctx.emit(movement.Reshape1(special_zero=False), data, shape_of(ctx, data))
     return result
 
 
-def _wrapped_at_execution(ctx: Context, data: Output, axis: int, before: Output, after: Output) -> Output:
+def _wrapped_dynamic(ctx: Context, data: Output, axis: int, before: Output, after: Output) -> Output:
     zero = ctx.constant([0])
-    cut = [ctx.emit(elementwise.Minimum1(), side, zero) for side in (before, after)]
+    cut = [layers.minimum(ctx, side, zero) for side in (before, after)]
     data = ctx.emit(padding.Pad12(pad_mode="constant"), data, *[_at(ctx, side, axis, data) for side in cut])
-    count = extent(ctx, data, axis)
-    grow = [as_scalar(ctx, ctx.emit(elementwise.Maximum1(), side, zero), "a pad") for side in (before, after)]
-    start = ctx.emit(elementwise.Subtract1(), ctx.constant(0), grow[0])
-    stop = ctx.emit(elementwise.Add1(), count, grow[1])
+    count = dim_of(ctx, data, axis)
+    grow = [as_scalar(ctx, layers.maximum(ctx, side, zero), "a pad") for side in (before, after)]
+    start = layers.subtract(ctx, ctx.constant(0), grow[0])
+    stop = layers.add(ctx, count, grow[1])
     places = ctx.emit(generation.Range4(output_type=element_types.i64), start, stop, ctx.constant(1))
-    return ctx.emit(indexing.Gather8(), data, ctx.emit(elementwise.FloorMod1(), places, count), ctx.constant(axis))
+    return layers.gather(ctx, data, ctx.emit(elementwise.FloorMod1(), places, count), ctx.constant(axis))
 
 
 def _at(ctx: Context, pad: Output, axis: int, data: Output) -> Output:

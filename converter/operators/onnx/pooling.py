@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.windows import Geometry, cropped, make_geometry, pad, spatial_extents, windows_at_execution
+from converter.lowering.windows import Geometry, cropped, make_geometry, pad, spatial_extents, windows_dynamic
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, pooling, reduction
+from ir_runtime.operations import elementwise, generation, movement, pooling, reduction
 
 # --- AveragePool ---
 
@@ -46,7 +47,7 @@ def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool)
 
 
 def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
-    """For extents that are only known at execution."""
+    """For extents that are only known at run time."""
     attributes = _dynamic_attributes(geometry)
     ceil = attributes is not None and attributes["rounding_type"] == "ceil_torch"
     if attributes is None or (ceil and include_padding and geometry.may_start_behind):
@@ -63,7 +64,7 @@ def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_pad
 
 
 def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
-    """A layer's attributes where the IR can say at execution what ONNX means; else None."""
+    """A layer's attributes where the IR can say at run time what ONNX means; else None."""
     axes = geometry.axes
     ceil = axes[0].ceil
     begin, end = [axis.begin for axis in axes], [axis.end for axis in axes]
@@ -75,8 +76,8 @@ def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
 
 
 def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
-    """Pads computed at execution; the mean of the data divided by the mean of what counts as data."""
-    windows = windows_at_execution(ctx, x, geometry)
+    """Pads computed at run time; the mean of the data divided by the mean of what counts as data."""
+    windows = windows_dynamic(ctx, x, geometry)
     ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, x), windows.extents_of(ctx, x))
     zero, one = ctx.like(0, x), ctx.like(1, x)
     data = windows.pad(ctx, x, zero)
@@ -84,7 +85,7 @@ def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_paddi
     none = [0] * len(geometry.axes)
     layer = _average_layer(geometry, none, none, exclude=False)
     means = [ctx.emit(layer, windows.pad_beyond(ctx, value, zero)) for value in (data, counted)]
-    return windows.cut(ctx, ctx.emit(elementwise.Divide1(), means[0], means[1]))
+    return windows.cut(ctx, layers.divide(ctx, means[0], means[1]))
 
 
 @onnx_op("AveragePool", versions=(1,))
@@ -180,10 +181,10 @@ def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Out
 
 
 def _max_by_pad(ctx: Context, x: Output, geometry: Geometry) -> Output:
-    """Pads computed at execution, filled with what never wins."""
+    """Pads computed at run time, filled with what never wins."""
     if ctx.wants(1):
         raise ctx.unsupported("indices of a MaxPool under auto_pad SAME whose extents are not known")
-    windows = windows_at_execution(ctx, x, geometry)
+    windows = windows_dynamic(ctx, x, geometry)
     lowest = ctx.like(pooling.lowest(x.element_type.dtype), x)
     padded = windows.pad_beyond(ctx, windows.pad(ctx, x, lowest), lowest)
     none = [0] * len(geometry.axes)
@@ -197,8 +198,7 @@ def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
     """Indices that count the spatial dimensions with the first one fastest (``storage_order`` 1)."""
     spatial = x.shape.rank - 2
     extents = [
-        ctx.emit(indexing.Gather8(), spatial_extents(ctx, x, spatial), ctx.constant(i), ctx.constant(0))
-        for i in range(spatial)
+        layers.gather(ctx, spatial_extents(ctx, x, spatial), ctx.constant(i), ctx.constant(0)) for i in range(spatial)
     ]
     add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
     rest, result, weight = indices, None, ctx.constant(1)
@@ -281,7 +281,7 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
     kind = x.element_type
     wide = element_types.f32 if kind.bits < 32 else kind
     values = in_type(ctx, x, wide)
-    powers = _raised(ctx, ctx.emit(elementwise.Abs1(), values), p)
+    powers = _raised(ctx, layers.absolute(ctx, values), p)
     placed = geometry.place(ctx, x)
     none = [0] * len(geometry.axes)
     layer = _average_layer(geometry, none, none, exclude=False)
@@ -295,16 +295,16 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
             whole = pooling.AvgPool1(**attributes, exclude_pad=False)
         means = ctx.emit(whole, powers)
     else:
-        windows = windows_at_execution(ctx, x, geometry)
+        windows = windows_dynamic(ctx, x, geometry)
         zero = ctx.like(0, powers)
         padded = windows.pad_beyond(ctx, windows.pad(ctx, powers, zero), zero)
         means = windows.cut(ctx, ctx.emit(layer, padded))
-    sums = ctx.emit(elementwise.Multiply1(), means, ctx.like(math.prod(geometry.kernel), means))
+    sums = layers.multiply(ctx, means, ctx.like(math.prod(geometry.kernel), means))
     return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
 
 
 def _raised(ctx: Context, x: Output, exponent: float) -> Output:
-    return x if exponent == 1 else ctx.emit(elementwise.Power1(), x, ctx.like(exponent, x))
+    return x if exponent == 1 else layers.power(ctx, x, ctx.like(exponent, x))
 
 
 @onnx_op("LpPool", versions=(1,))
@@ -370,7 +370,7 @@ def _spatial_axes(ctx: Context, x: Output) -> Output:
         generation.ShapeOf3(output_type=element_types.i64),
         ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x),
     )
-    rank = ctx.emit(movement.Squeeze1(), extents, ctx.constant([0]))
+    rank = layers.squeeze(ctx, extents, ctx.constant([0]))
     return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(2), rank, ctx.constant(1))
 
 
@@ -395,7 +395,7 @@ def global_lp_pool_1(ctx: Context, x: Output, *, p: float = 2.0) -> Output:
         return ctx.emit((reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4)(keep_dims=True), x, axes)
     kind = x.element_type
     wide = in_type(ctx, x, element_types.f32 if kind.bits < 32 else kind)
-    powers = _raised(ctx, ctx.emit(elementwise.Abs1(), wide), p)
+    powers = _raised(ctx, layers.absolute(ctx, wide), p)
     sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
     return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.onnx_file.types import element_type_of
 from converter.operators.onnx.convolution import convolved
 from converter.operators.onnx.matmul import converted
@@ -72,11 +73,11 @@ def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int
             indexing.Gather8(), value, ctx.constant(np.arange(extent.value) // block_size), ctx.constant(at)
         )
     shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-    count = ctx.emit(indexing.Gather8(), shape, ctx.constant(at), ctx.constant(0))
+    count = layers.gather(ctx, shape, ctx.constant(at), ctx.constant(0))
     # The places of the data, of which each block has as many in a row.
     column = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
     index = ctx.emit(elementwise.Divide1(m_pythondiv=False), column, ctx.constant(block_size))
-    return ctx.emit(indexing.Gather8(), value, index, ctx.constant(at))
+    return layers.gather(ctx, value, index, ctx.constant(at))
 
 
 # --- the two directions ---
@@ -90,7 +91,7 @@ def quantized(ctx: Context, ratio: Output, zero: Output | None, kind: ElementTyp
         return converted(ctx, ratio, kind)
     whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
     if zero is not None:
-        whole = ctx.emit(elementwise.Add1(), whole, converted(ctx, zero, _F32))
+        whole = layers.add(ctx, whole, converted(ctx, zero, _F32))
     low, high = _limits(kind)
     return converted(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
 
@@ -124,7 +125,7 @@ def _quantize(
             raise ctx.invalid(f"output_dtype is {kind}, but the zero point is {zero.element_type}")
         kind = zero.element_type
     wide = converted(ctx, x, _F32)
-    ratio = ctx.emit(elementwise.Divide1(), wide, converted(ctx, _fitted(ctx, scale, x, axis, block_size), _F32))
+    ratio = layers.divide(ctx, wide, converted(ctx, _fitted(ctx, scale, x, axis, block_size), _F32))
     moved = None if _is_zero(zero) or zero is None else _fitted(ctx, zero, x, axis, block_size)
     return quantized(ctx, ratio, moved, kind, bool(saturate))
 
@@ -152,8 +153,8 @@ def _dequantize(
 def _rescaled(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
     wide = converted(ctx, x, work)
     if zero is not None:
-        wide = ctx.emit(elementwise.Subtract1(), wide, converted(ctx, zero, work))
-    return ctx.emit(elementwise.Multiply1(), wide, factor)
+        wide = layers.subtract(ctx, wide, converted(ctx, zero, work))
+    return layers.multiply(ctx, wide, factor)
 
 
 def _is_in_whole_blocks(x: Output, scale: Output, axis: int, block_size: int) -> bool:
@@ -310,13 +311,13 @@ def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
     lowest = ctx.emit(
         elementwise.Minimum1(), ctx.emit(reduction.ReduceMin1(keep_dims=False), flat, ctx.constant([0])), nothing
     )
-    span = ctx.emit(elementwise.Subtract1(), highest, lowest)
-    scale = ctx.emit(elementwise.Divide1(), span, ctx.like(255, x))
+    span = layers.subtract(ctx, highest, lowest)
+    scale = layers.divide(ctx, span, ctx.like(255, x))
     # All zero: any scale does, and this is onnxruntime's.
-    scale = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Equal1(), span, nothing), ctx.like(1, x), scale)
-    below = ctx.emit(elementwise.Divide1(), ctx.emit(elementwise.Subtract1(), nothing, lowest), scale)
+    scale = layers.select(ctx, layers.equal(ctx, span, nothing), ctx.like(1, x), scale)
+    below = layers.divide(ctx, layers.subtract(ctx, nothing, lowest), scale)
     zero = quantized(ctx, below, None, element_types.u8)
-    y = quantized(ctx, ctx.emit(elementwise.Divide1(), x, scale), zero, element_types.u8)
+    y = quantized(ctx, layers.divide(ctx, x, scale), zero, element_types.u8)
     return y, scale, zero
 
 
@@ -327,23 +328,23 @@ def less_zero(ctx: Context, value: Output, zero: Output) -> Output:
     wide = converted(ctx, value, _F32)
     if _is_zero(zero):
         return wide
-    return ctx.emit(elementwise.Subtract1(), wide, converted(ctx, zero, _F32))
+    return layers.subtract(ctx, wide, converted(ctx, zero, _F32))
 
 
 def requantized(
     ctx: Context, total: Output, a_scale: Output, b_scale: Output, y_scale: Output, y_zero: Output
 ) -> Output:
     """``total`` times both scales over the output's, quantised."""
-    factor = ctx.emit(elementwise.Multiply1(), converted(ctx, a_scale, _F32), converted(ctx, b_scale, _F32))
-    factor = ctx.emit(elementwise.Divide1(), factor, converted(ctx, y_scale, _F32))
-    ratio = ctx.emit(elementwise.Multiply1(), total, factor)
+    factor = layers.multiply(ctx, converted(ctx, a_scale, _F32), converted(ctx, b_scale, _F32))
+    factor = layers.divide(ctx, factor, converted(ctx, y_scale, _F32))
+    ratio = layers.multiply(ctx, total, factor)
     return quantized(ctx, ratio, None if _is_zero(y_zero) else y_zero, y_zero.element_type)
 
 
 def _column(ctx: Context, value: Output) -> Output:
     """One number a row, as a column; a single one fits both ways."""
     if value.shape.has_rank and value.shape.rank == 1 and value.shape[0].high != 1:
-        return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([1]))
+        return layers.unsqueeze(ctx, value, 1)
     return value
 
 
@@ -402,5 +403,5 @@ def qlinear_conv(
     if b is not None:
         # As integers: a bias may have more digits than float32 holds.
         whole = converted(ctx, total, element_types.i32)
-        total = converted(ctx, ctx.emit(elementwise.Add1(), whole, along(b, 1)), _F32)
+        total = converted(ctx, layers.add(ctx, whole, along(b, 1)), _F32)
     return requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import extents
+from converter.lowering.shapes import shape_of
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -42,8 +43,8 @@ def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Ou
 def _scaled(ctx: Context, values: Output, factor: float, offset: float, kind: ElementType) -> Output:
     wide = kind if kind is element_types.f64 else element_types.f32
     values = in_type(ctx, values, wide)
-    scaled = ctx.emit(elementwise.Multiply1(), values, ctx.constant(factor, wide))
-    return in_type(ctx, ctx.emit(elementwise.Add1(), scaled, ctx.constant(offset, wide)), kind)
+    scaled = layers.multiply(ctx, values, ctx.constant(factor, wide))
+    return in_type(ctx, layers.add(ctx, scaled, ctx.constant(offset, wide)), kind)
 
 
 def _uniform(ctx: Context, shape: Output, low: float, high: float, seed: float | None, kind: ElementType) -> Output:
@@ -53,12 +54,12 @@ def _uniform(ctx: Context, shape: Output, low: float, high: float, seed: float |
 def _normal(ctx: Context, shape: Output, mean: float, scale: float, seed: float | None, kind: ElementType) -> Output:
     """Box and Muller: sqrt(-2 ln u) cos(2 pi v) of two even numbers, u not 0, is normally distributed."""
     one = ctx.constant(1, "f32")
-    u = ctx.emit(elementwise.Subtract1(), one, unit(ctx, shape, seed, 1))
+    u = layers.subtract(ctx, one, unit(ctx, shape, seed, 1))
     v = unit(ctx, shape, seed, 2)
-    squared = ctx.emit(elementwise.Multiply1(), ctx.emit(elementwise.Log1(), u), ctx.constant(-2, "f32"))
-    turn = ctx.emit(elementwise.Multiply1(), v, ctx.constant(2 * math.pi, "f32"))
-    radius = ctx.emit(elementwise.Sqrt1(), squared)
-    values = ctx.emit(elementwise.Multiply1(), radius, ctx.emit(elementwise.Cos1(), turn))
+    squared = layers.multiply(ctx, ctx.emit(elementwise.Log1(), u), ctx.constant(-2, "f32"))
+    turn = layers.multiply(ctx, v, ctx.constant(2 * math.pi, "f32"))
+    radius = layers.square_root(ctx, squared)
+    values = layers.multiply(ctx, radius, ctx.emit(elementwise.Cos1(), turn))
     return _scaled(ctx, values, scale, mean, kind)
 
 
@@ -95,7 +96,7 @@ def random_uniform_like(
     seed: float | None = None,
 ) -> Output:
     """Evenly distributed numbers in the shape of the input."""
-    return _uniform(ctx, extents(ctx, data), low, high, seed, _kind(dtype, data))
+    return _uniform(ctx, shape_of(ctx, data), low, high, seed, _kind(dtype, data))
 
 
 @onnx_op("RandomNormal", versions=(1, 22))
@@ -123,14 +124,14 @@ def random_normal_like(
     seed: float | None = None,
 ) -> Output:
     """Normally distributed numbers in the shape of the input."""
-    return _normal(ctx, extents(ctx, data), mean, scale, seed, _kind(dtype, data))
+    return _normal(ctx, shape_of(ctx, data), mean, scale, seed, _kind(dtype, data))
 
 
 @onnx_op("Bernoulli", versions=(15, 22))
 def bernoulli(ctx: Context, data: Output, *, dtype: int | None = None, seed: float | None = None) -> Output:
     """1 with the probability that the input holds, otherwise 0."""
     chance = in_type(ctx, data, element_types.f32)
-    hit = ctx.emit(elementwise.Less1(), unit(ctx, extents(ctx, data), seed), chance)
+    hit = layers.less(ctx, unit(ctx, shape_of(ctx, data), seed), chance)
     return in_type(ctx, hit, _kind(dtype, data))
 
 
@@ -147,7 +148,7 @@ def multinomial(
     logits = in_type(ctx, data, element_types.f32)
     # Only differences count; below 0 nothing overflows when it is exponentiated.
     greatest = ctx.emit(reduction.ReduceMax1(keep_dims=True), logits, ctx.constant([1]))
-    logits = ctx.emit(elementwise.Subtract1(), logits, greatest)
+    logits = layers.subtract(ctx, logits, greatest)
     op = randomness.Multinomial13(
         convert_type=kind, with_replacement=True, log_probs=True, op_seed=_seed(seed), global_seed=0
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
@@ -41,7 +42,7 @@ def _single(make: Callable[[], Operation]) -> Callable[[Context, Output, float, 
 
 
 def _affine(ctx: Context, x: Output, a: float, b: float) -> Output:
-    return ctx.emit(elementwise.Add1(), ctx.emit(elementwise.Multiply1(), x, ctx.like(a, x)), ctx.like(b, x))
+    return layers.add(ctx, layers.multiply(ctx, x, ctx.like(a, x)), ctx.like(b, x))
 
 
 def _hard_sigmoid(ctx: Context, x: Output, a: float, b: float) -> Output:
@@ -49,18 +50,18 @@ def _hard_sigmoid(ctx: Context, x: Output, a: float, b: float) -> Output:
 
 
 def _leaky_relu(ctx: Context, x: Output, a: float, b: float) -> Output:
-    negative = ctx.emit(elementwise.Less1(), x, ctx.like(0, x))
-    return ctx.emit(elementwise.Select1(), negative, ctx.emit(elementwise.Multiply1(), x, ctx.like(a, x)), x)
+    negative = layers.less(ctx, x, ctx.like(0, x))
+    return layers.select(ctx, negative, layers.multiply(ctx, x, ctx.like(a, x)), x)
 
 
 def _thresholded_relu(ctx: Context, x: Output, a: float, b: float) -> Output:
-    above = ctx.emit(elementwise.Greater1(), x, ctx.like(a, x))
-    return ctx.emit(elementwise.Select1(), above, x, ctx.like(0, x))
+    above = layers.greater(ctx, x, ctx.like(a, x))
+    return layers.select(ctx, above, x, ctx.like(0, x))
 
 
 def _scaled_tanh(ctx: Context, x: Output, a: float, b: float) -> Output:
-    inner = ctx.emit(elementwise.Tanh1(), ctx.emit(elementwise.Multiply1(), x, ctx.like(b, x)))
-    return ctx.emit(elementwise.Multiply1(), inner, ctx.like(a, x))
+    inner = ctx.emit(elementwise.Tanh1(), layers.multiply(ctx, x, ctx.like(b, x)))
+    return layers.multiply(ctx, inner, ctx.like(a, x))
 
 
 _ACTIVATIONS = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.bodies import name_layers
 from converter.lowering.layers import reshape
 from converter.operators.onnx.recurrent_activations import Activation, activations_of
@@ -25,7 +26,6 @@ from ir_runtime.operations import (
     control_flow,
     elementwise,
     generation,
-    indexing,
     inputs_outputs,
     matmul,
     movement,
@@ -115,11 +115,11 @@ class _Family:
 
 
 def _add(ctx: Context, a: Output, b: Output) -> Output:
-    return ctx.emit(elementwise.Add1(), a, b)
+    return layers.add(ctx, a, b)
 
 
 def _mul(ctx: Context, a: Output, b: Output) -> Output:
-    return ctx.emit(elementwise.Multiply1(), a, b)
+    return layers.multiply(ctx, a, b)
 
 
 def _split(ctx: Context, x: Output, parts: int, axis: int = -1) -> list[Output]:
@@ -133,7 +133,7 @@ def _recurrent(ctx: Context, hidden: Output, r: Output) -> Output:
 
 
 def _complement(ctx: Context, x: Output) -> Output:
-    return ctx.emit(elementwise.Subtract1(), ctx.like(1, x), x)
+    return layers.subtract(ctx, ctx.like(1, x), x)
 
 
 def _rnn_cell(ctx: Context, step: _Step) -> list[Output]:
@@ -248,7 +248,7 @@ def _network(
     states = []
     for state in initial:
         if state is None:
-            batch = ctx.emit(indexing.Gather8(), _extents(ctx, x), ctx.constant([0]), ctx.constant(0))
+            batch = layers.gather(ctx, _extents(ctx, x), ctx.constant([0]), ctx.constant(0))
             shape = ctx.emit(movement.Concat1(axis=0), batch, ctx.constant([count, hidden]))
             states.append(ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape))
         else:
@@ -285,7 +285,7 @@ def _of_shape(ctx: Context, name: str, value: Output, wanted: Sequence[int | Non
 
 
 def _transposed(ctx: Context, x: Output, order: list[int]) -> Output:
-    return ctx.emit(movement.Transpose1(), x, ctx.constant(order))
+    return layers.transpose(ctx, x, ctx.constant(order))
 
 
 def _extents(ctx: Context, x: Output) -> Output:
@@ -319,8 +319,8 @@ def _native(ctx: Context, network: _Network) -> list[Output]:
     lengths = network.lengths
     if lengths is None:
         extents = _extents(ctx, network.x)
-        steps = ctx.emit(indexing.Gather8(), extents, ctx.constant(1), ctx.constant(0))
-        batch = ctx.emit(indexing.Gather8(), extents, ctx.constant([0]), ctx.constant(0))
+        steps = layers.gather(ctx, extents, ctx.constant(1), ctx.constant(0))
+        batch = layers.gather(ctx, extents, ctx.constant([0]), ctx.constant(0))
         lengths = ctx.emit(movement.Broadcast3(mode="numpy"), steps, batch)
     w, r = (_reordered(ctx, network, value) for value in (network.w, network.r))
     biases = _native_biases(ctx, network)
@@ -334,7 +334,7 @@ def _reordered(ctx: Context, network: _Network, weights: Output) -> Output:
         return weights
     size = network.hidden
     rows = np.concatenate([np.arange(place * size, (place + 1) * size) for place in order])
-    return ctx.emit(indexing.Gather8(), weights, ctx.constant(rows), ctx.constant(1))
+    return layers.gather(ctx, weights, ctx.constant(rows), ctx.constant(1))
 
 
 def _native_biases(ctx: Context, network: _Network) -> Output:
@@ -363,7 +363,7 @@ def _spelled_out(ctx: Context, network: _Network) -> list[Output]:
 
 
 def _taken(ctx: Context, value: Output, direction: int, axis: int) -> Output:
-    return ctx.emit(indexing.Gather8(), value, ctx.constant(direction), ctx.constant(axis))
+    return layers.gather(ctx, value, ctx.constant(direction), ctx.constant(axis))
 
 
 def _one_direction(ctx: Context, network: _Network, direction: int) -> list[Output]:
@@ -387,7 +387,7 @@ def _one_direction(ctx: Context, network: _Network, direction: int) -> list[Outp
     every, *last = ctx.emit_all(iterator, *all_inputs)
     if lengths is not None and backwards:
         every = ctx.emit(turn, every, lengths)
-    return [ctx.emit(movement.Unsqueeze1(), value, ctx.constant([1])) for value in (every, *last)]
+    return [layers.unsqueeze(ctx, value, 1) for value in (every, *last)]
 
 
 def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Output, Output | None]:
@@ -411,12 +411,12 @@ def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Outpu
 def _running(ctx: Context, gates: Output, lengths: Output) -> Output:
     """``[b, s, 1]``: whether a sequence is still running at a step."""
     extents = _extents(ctx, gates)
-    count = ctx.emit(indexing.Gather8(), extents, ctx.constant(1), ctx.constant(0))
+    count = layers.gather(ctx, extents, ctx.constant(1), ctx.constant(0))
     steps = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
     ends = ctx.emit(elementwise.Convert1(destination_type=element_types.i64), lengths)
-    column = ctx.emit(movement.Unsqueeze1(), ends, ctx.constant([1]))
-    running = ctx.emit(elementwise.Less1(), steps, column)
-    return ctx.emit(movement.Unsqueeze1(), running, ctx.constant([2]))
+    column = layers.unsqueeze(ctx, ends, 1)
+    running = layers.less(ctx, steps, column)
+    return layers.unsqueeze(ctx, running, 2)
 
 
 def _iterator(

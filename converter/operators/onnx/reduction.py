@@ -2,7 +2,7 @@
 
 Two things make them more than one IR layer each. OpenVINO's CPU plug-in adds integers as float32,
 so sums of 32- and 64-bit integers are made of narrow pieces whose sums float32 holds exactly. And it
-refuses a result of unknown rank, so a reduction over axes that a caller gives at execution keeps its
+refuses a result of unknown rank, so a reduction over axes that a caller gives at run time keeps its
 dimensions first and drops them by a Reshape to a shape of known length.
 """
 
@@ -14,18 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import cut, in_type
 from converter.lowering.shapes import (
-    counted,
+    arange,
+    axes_mask,
+    dim_of,
     drop_dimensions,
-    extent,
-    extents,
-    from_front,
     given_list,
-    membership,
+    normalized_positions,
     of_length,
     of_stated_length,
     rank_of,
+    shape_of,
 )
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -106,7 +107,7 @@ def _combine(ctx: Context, pieces: Sequence[Output], width: int) -> Output:
     total = pieces[0]
     for index, piece in enumerate(pieces[1:], 1):
         scaled = _shifted_up(ctx, piece, index * width)
-        total = ctx.emit(elementwise.Add1(), total, scaled)
+        total = layers.add(ctx, total, scaled)
     return total
 
 
@@ -125,30 +126,28 @@ def _integer_mean(ctx: Context, data: Output, axes: Axes) -> Output:
     rest: Output | None = None
     for piece in reversed(pieces):
         if rest is not None:
-            piece = ctx.emit(elementwise.Add1(), _shifted_up(ctx, rest, width), piece)
+            piece = layers.add(ctx, _shifted_up(ctx, rest, width), piece)
         quotient = ctx.emit(elementwise.Divide1(m_pythondiv=False), piece, count)
-        rest = ctx.emit(elementwise.Subtract1(), piece, ctx.emit(elementwise.Multiply1(), quotient, count))
+        rest = layers.subtract(ctx, piece, layers.multiply(ctx, quotient, count))
         if data.element_type.is_signed:
             # Round down: a negative remainder borrows one count.
-            negative = ctx.emit(elementwise.Less1(), rest, zero)
-            quotient = ctx.emit(
-                elementwise.Select1(), negative, ctx.emit(elementwise.Subtract1(), quotient, one), quotient
-            )
-            rest = ctx.emit(elementwise.Select1(), negative, ctx.emit(elementwise.Add1(), rest, count), rest)
+            negative = layers.less(ctx, rest, zero)
+            quotient = ctx.emit(elementwise.Select1(), negative, layers.subtract(ctx, quotient, one), quotient)
+            rest = layers.select(ctx, negative, layers.add(ctx, rest, count), rest)
         quotients.insert(0, quotient)
     mean = _combine(ctx, quotients, width)
     if not data.element_type.is_signed:
         return mean
     assert rest is not None
-    below = ctx.emit(elementwise.Less1(), mean, zero)
-    inexact = ctx.emit(elementwise.Greater1(), rest, zero)
-    up = ctx.emit(elementwise.LogicalAnd1(), below, inexact)
-    return ctx.emit(elementwise.Select1(), up, ctx.emit(elementwise.Add1(), mean, one), mean)
+    below = layers.less(ctx, mean, zero)
+    inexact = layers.greater(ctx, rest, zero)
+    up = layers.logical_and(ctx, below, inexact)
+    return layers.select(ctx, up, layers.add(ctx, mean, one), mean)
 
 
 def _element_count(ctx: Context, data: Output, axes: Axes) -> Output:
     """How many elements each result is made from, as i64."""
-    chosen = ctx.emit(indexing.Gather8(), extents(ctx, data), axes.output, ctx.constant(0))
+    chosen = layers.gather(ctx, shape_of(ctx, data), axes.output, ctx.constant(0))
     if chosen.shape.has_rank and chosen.shape.rank == 0:
         return chosen
     return ctx.emit(reduction.ReduceProd1(), chosen, ctx.constant([0]))
@@ -163,11 +162,11 @@ def _integer_extreme(ctx: Context, data: Output, axes: Axes, cls: type[reduction
         high = ctx.emit(elementwise.BitwiseAnd13(), high, mask)
     best = _apply(ctx, cls, high, kept)
     low = ctx.emit(elementwise.BitwiseAnd13(), data, mask)
-    candidates = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Equal1(), high, best), low, ctx.like(other, data))
+    candidates = layers.select(ctx, layers.equal(ctx, high, best), low, ctx.like(other, data))
     rest = _apply(ctx, cls, candidates, axes)
     if not axes.keep:
         best = _apply(ctx, cls, high, axes)
-    return ctx.emit(elementwise.Add1(), _shifted_up(ctx, best, 16), rest)
+    return layers.add(ctx, _shifted_up(ctx, best, 16), rest)
 
 
 # --- the members of the family ---
@@ -187,7 +186,7 @@ def _mean(ctx: Context, data: Output, axes: Axes) -> Output:
         return mean
     # The CPU plug-in says 0 for the mean of nothing; 0/count is NaN just then, and 0 otherwise.
     count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
-    return ctx.emit(elementwise.Add1(), mean, ctx.emit(elementwise.Divide1(), ctx.like(0, data), count))
+    return layers.add(ctx, mean, layers.divide(ctx, ctx.like(0, data), count))
 
 
 def _may_be_empty(data: Output, axes: Axes) -> bool:
@@ -214,7 +213,7 @@ def _l1(ctx: Context, data: Output, axes: Axes) -> Output:
 
 
 def _absolute(ctx: Context, data: Output) -> Output:
-    return ctx.emit(elementwise.Abs1(), data) if data.element_type.is_signed else data
+    return layers.absolute(ctx, data) if data.element_type.is_signed else data
 
 
 def _l2(ctx: Context, data: Output, axes: Axes) -> Output:
@@ -224,9 +223,9 @@ def _l2(ctx: Context, data: Output, axes: Axes) -> Output:
 
 def _sum_square(ctx: Context, data: Output, axes: Axes) -> Output:
     if data.element_type in _INTEGERS:
-        return _integer_sum(ctx, ctx.emit(elementwise.Multiply1(), data, data), axes)
+        return _integer_sum(ctx, layers.multiply(ctx, data, data), axes)
     values = in_type(ctx, data, _wide(data.element_type))
-    squares = ctx.emit(elementwise.Multiply1(), values, values)
+    squares = layers.multiply(ctx, values, values)
     return in_type(ctx, _apply(ctx, reduction.ReduceSum1, squares, axes), data.element_type)
 
 
@@ -242,10 +241,10 @@ def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     kept = Axes(axes.output, True, axes.known)
     greatest = _apply(ctx, reduction.ReduceMax1, values, kept)
     infinite = ctx.emit(elementwise.IsInf10(), greatest)
-    shift = ctx.emit(elementwise.Select1(), infinite, ctx.like(0, values), greatest)
-    powers = ctx.emit(elementwise.Exp1(), ctx.emit(elementwise.Subtract1(), values, shift))
+    shift = layers.select(ctx, infinite, ctx.like(0, values), greatest)
+    powers = layers.exponential(ctx, layers.subtract(ctx, values, shift))
     logs = ctx.emit(elementwise.Log1(), _apply(ctx, reduction.ReduceSum1, powers, kept))
-    result = ctx.emit(elementwise.Add1(), logs, shift)
+    result = layers.add(ctx, logs, shift)
     if not axes.keep:
         # Every reduced dimension has extent 1 by now, so any reduction drops it without elementwise.
         result = _apply(ctx, reduction.ReduceMax1, result, axes)
@@ -259,7 +258,7 @@ def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction],
                 return _apply(ctx, logical, data, axes)
             # The CPU plug-in runs a logical reduction only over axes it knows beforehand.
             numbers = _apply(ctx, cls, in_type(ctx, data, element_types.i32), axes)
-            return ctx.emit(elementwise.Greater1(), numbers, ctx.constant(0, "i32"))
+            return layers.greater(ctx, numbers, ctx.constant(0, "i32"))
         if data.element_type in _INTEGERS:
             return _integer_extreme(ctx, data, axes, cls, other)
         return _apply(ctx, cls, data, axes)
@@ -279,7 +278,7 @@ def _same(ctx: Context, data: Output) -> Output:
 
 
 def _square(ctx: Context, data: Output) -> Output:
-    return ctx.emit(elementwise.Multiply1(), data, data)
+    return layers.multiply(ctx, data, data)
 
 
 def _log(ctx: Context, data: Output) -> Output:
@@ -293,7 +292,7 @@ def _log(ctx: Context, data: Output) -> Output:
 def _all_axes(ctx: Context, data: Output) -> Output:
     if data.shape.has_rank:
         return ctx.constant(np.arange(data.shape.rank))
-    return counted(ctx, rank_of(ctx, data))
+    return arange(ctx, rank_of(ctx, data))
 
 
 def _identity_value(name: str, kind: ElementType) -> object:
@@ -350,12 +349,12 @@ class _Member:
         value = ctx.like(_identity_value(self.name, data.element_type), data)
         if _is_empty(data.shape, axes):
             shaped = _apply(ctx, reduction.ReduceSum1, in_type(ctx, data, element_types.i32), axes)
-            return ctx.emit(movement.Broadcast3(mode="numpy"), value, extents(ctx, shaped))
+            return ctx.emit(movement.Broadcast3(mode="numpy"), value, shape_of(ctx, shaped))
         result = self.body(ctx, data, axes)
         if not _is_empty(ctx.stated(data).shape, axes):
             return result
-        nothing = ctx.emit(elementwise.Equal1(), _element_count(ctx, data, axes), ctx.constant(0))
-        return ctx.emit(elementwise.Select1(), nothing, value, result)
+        nothing = layers.equal(ctx, _element_count(ctx, data, axes), ctx.constant(0))
+        return layers.select(ctx, nothing, value, result)
 
     def _stated_to_be_empty(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
         """No axes mean all dimensions, or none of them; lists that hold axes nevertheless are refused."""
@@ -366,7 +365,7 @@ class _Member:
             return of_length(ctx, longer, len(every))
 
         if noop:
-            shape = of_known_length(extents(ctx, data))
+            shape = of_known_length(shape_of(ctx, data))
             return self.unreduced(ctx, ctx.emit(movement.Reshape1(special_zero=False), data, shape))
         kept = self._reduced(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
         return kept if keep else ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
@@ -374,20 +373,20 @@ class _Member:
     def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
         """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""
         one = ctx.constant([1])
-        more = ctx.emit(elementwise.Add1(), from_front(ctx, axes, rank_of(ctx, data)), one)
+        more = layers.add(ctx, normalized_positions(ctx, axes, rank_of(ctx, data)), one)
         more = ctx.emit(movement.Concat1(axis=0), ctx.constant([0]), more)
-        longer = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([0]))
-        return ctx.emit(movement.Squeeze1(), self._reduced(ctx, longer, Axes(more, True, None)), ctx.constant([0]))
+        longer = layers.unsqueeze(ctx, data, 0)
+        return layers.squeeze(ctx, self._reduced(ctx, longer, Axes(more, True, None)), ctx.constant([0]))
 
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
-        """Axes that are only known at execution; their number may be known."""
+        """Axes that are only known at run time; their number may be known."""
         axes = in_type(ctx, axes, element_types.i64)
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
         if number.low == 0 and noop:
             kept = self._with_one_axis_more(ctx, data, axes)
-            return kept if keep else ctx.emit(movement.Squeeze1(), kept, axes)
+            return kept if keep else layers.squeeze(ctx, kept, axes)
         # The CPU plug-in refuses some 16-bit reductions over axes that it does not know beforehand.
         values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
         kept = in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
@@ -397,14 +396,12 @@ class _Member:
 
 
 def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
-    """``axes``, or every dimension where there are none at execution."""
-    member = membership(ctx, rank_of(ctx, data), axes)
+    """``axes``, or every dimension where there are none at run time."""
+    member = axes_mask(ctx, rank_of(ctx, data), axes)
     some = ctx.emit(reduction.ReduceMax1(keep_dims=True), member, ctx.constant([0]))
-    chosen = ctx.emit(
-        elementwise.Select1(), ctx.emit(elementwise.Equal1(), some, ctx.constant([0])), ctx.constant([1]), member
-    )
+    chosen = ctx.emit(elementwise.Select1(), layers.equal(ctx, some, ctx.constant([0])), ctx.constant([1]), member)
     found = ctx.emit(indexing.NonZero3(output_type=element_types.i64), chosen)
-    return ctx.emit(movement.Squeeze1(), found, ctx.constant([0]))
+    return layers.squeeze(ctx, found, ctx.constant([0]))
 
 
 def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[int]) -> None:
@@ -452,9 +449,9 @@ def _arg_extreme(name: str, mode: str) -> None:
         op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
         found = ctx.emit_all(op, source, ctx.constant(1))[1]
         if select_last_index:
-            last = ctx.emit(elementwise.Subtract1(), extent(ctx, data, at), ctx.constant(1))
-            found = ctx.emit(elementwise.Subtract1(), last, found)
-        return found if keepdims else ctx.emit(movement.Squeeze1(), found, ctx.constant([at]))
+            last = layers.subtract(ctx, dim_of(ctx, data, at), ctx.constant(1))
+            found = layers.subtract(ctx, last, found)
+        return found if keepdims else layers.squeeze(ctx, found, ctx.constant([at]))
 
     onnx_op(name, versions=(1, 11))(earlier)
     onnx_op(name, versions=(12, 13))(later)

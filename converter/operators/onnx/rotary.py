@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
-from converter.lowering.shapes import as_list, counted, extent, joined
+from converter.lowering.shapes import arange, as_list, concat_lists, dim_of
 from converter.operators.microsoft.fused import MICROSOFT
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import indexing, movement, slicing
+from ir_runtime.operations import movement, slicing
 
 
 def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output:
     """What the cache holds for places ``[b, s]`` or ``[s]``, with an extent of 1 for the heads."""
-    found = ctx.emit(indexing.Gather8(), cache, places, ctx.constant(0))
+    found = layers.gather(ctx, cache, places, ctx.constant(0))
     if places.shape.rank == 1:
         found = unsqueeze(ctx, found, 0)
     return unsqueeze(ctx, found, heads_at)
@@ -68,7 +69,7 @@ def half_of(ctx: Context, cache: Output) -> Half:
     """How many angles onnxruntime's cache holds for each position."""
     if ctx.rank(cache, "cos_cache") != 2:
         raise ctx.invalid(f"cos_cache must have two dimensions, but is {cache.shape}")
-    return cache.shape[1].value if cache.shape[1].is_static else extent(ctx, cache, 1)
+    return cache.shape[1].value if cache.shape[1].is_static else dim_of(ctx, cache, 1)
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT, versions=(1,))
@@ -108,11 +109,11 @@ def rotary_embedding(
         elif isinstance(half, int):
             data = reshape(ctx, x, [0, 0, -1, 2 * half])
         else:
-            shape = joined(ctx, [ctx.constant([0, 0, -1]), add(ctx, half, half)])
+            shape = concat_lists(ctx, [ctx.constant([0, 0, -1]), add(ctx, half, half)])
             data = ctx.emit(movement.Reshape1(special_zero=True), x, shape)
     places = position_ids
     if ctx.rank(position_ids, "position_ids") == 1:
-        numbers = in_type(ctx, counted(ctx, extent(ctx, x, sequence_at)), position_ids.element_type)
+        numbers = in_type(ctx, arange(ctx, dim_of(ctx, x, sequence_at)), position_ids.element_type)
         places = add(ctx, numbers, position_ids)
     cos, sin = (angles(ctx, cache, places, heads_at) for cache in (cos_cache, sin_cache))
     whole = not rotary_embedding_dim and not isinstance(half, int)
@@ -167,7 +168,7 @@ def _angles_of(ctx: Context, data: Output, cache: Output, turned: int) -> Half:
     """Half the number of what is turned in each head."""
     width = data.shape[3]
     if not turned and not width.is_static:
-        return cache.shape[-1].value if cache.shape[-1].is_static else extent(ctx, cache, cache.shape.rank - 1)
+        return cache.shape[-1].value if cache.shape[-1].is_static else dim_of(ctx, cache, cache.shape.rank - 1)
     turned = turned or width.value
     width = ctx.stated(data).shape[3]
     if turned % 2 or (width.is_static and turned > width.value):

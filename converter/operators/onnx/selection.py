@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import ml_dtypes
 
 from converter.lowering import exact_integers as exact
+from converter.lowering import layers
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
@@ -63,8 +64,8 @@ def clip_1(
     if min is not None and max is not None:
         return ctx.emit(activation.Clamp1(min=min if min < max else max, max=max), x)
     if min is not None:
-        return ctx.emit(ir.Maximum1(), x, ctx.like(min, x))
-    return x if max is None else ctx.emit(ir.Minimum1(), x, ctx.like(max, x))
+        return layers.maximum(ctx, x, ctx.like(min, x))
+    return x if max is None else layers.minimum(ctx, x, ctx.like(max, x))
 
 
 @onnx_op("Clip", versions=(6,))

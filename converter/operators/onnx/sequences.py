@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
-from converter.lowering.shapes import as_i64, as_scalar, extent, extents, joined, part_of
+from converter.lowering import layers
+from converter.lowering.shapes import as_i64, as_scalar, concat_lists, dim_of, part_of, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from converter.translation.values import OptionalValue, SequenceValue, StackedSequence, Value, kind_of, tensor_of
 from ir_runtime.graph import Output
-from ir_runtime.operations import indexing, movement, slicing
+from ir_runtime.operations import movement, slicing
 from ir_runtime.shapes import normalize_axis
 
 
@@ -85,7 +86,7 @@ def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
     """The tensor at ``position``."""
     if isinstance(input_sequence, StackedSequence):
         index = as_scalar(ctx, as_i64(ctx, tensor_of(position, "the position")), "the position")
-        return ctx.emit(indexing.Gather8(), input_sequence.stacked, index, ctx.constant(0))
+        return layers.gather(ctx, input_sequence.stacked, index, ctx.constant(0))
     items = _items(ctx, input_sequence, "input_sequence")
     at = _position(ctx, position, len(items))
     if at == len(items):
@@ -97,7 +98,7 @@ def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
 def sequence_length(ctx: Context, input_sequence: Value) -> Output:
     """How many tensors there are."""
     if isinstance(input_sequence, StackedSequence):
-        return extent(ctx, input_sequence.stacked, 0)
+        return dim_of(ctx, input_sequence.stacked, 0)
     return ctx.constant(len(_items(ctx, input_sequence, "input_sequence")))
 
 
@@ -115,7 +116,7 @@ def split_to_sequence(
         return SequenceValue(())
     parts = ctx.emit_all(slicing.VariadicSplit1(), input, ctx.constant(at), ctx.constant(lengths))
     if split is None and not keepdims:
-        parts = [ctx.emit(movement.Squeeze1(), part, ctx.constant([at])) for part in parts]
+        parts = [layers.squeeze(ctx, part, ctx.constant([at])) for part in parts]
     return SequenceValue(tuple(parts))
 
 
@@ -153,10 +154,12 @@ def _unstacked(ctx: Context, stacked: Output, axis: int, new_axis: bool) -> Outp
     rank = ctx.rank(stacked, "the tensors")
     at = normalize_axis(axis, rank if new_axis else rank - 1)
     order = [*range(1, at + 1), 0, *range(at + 1, rank)]
-    moved = ctx.emit(movement.Transpose1(), stacked, ctx.constant(order)) if at else stacked
+    moved = layers.transpose(ctx, stacked, ctx.constant(order)) if at else stacked
     if new_axis:
         return moved
-    shape = joined(ctx, [ctx.constant([0] * at), ctx.constant([-1]), part_of(ctx, extents(ctx, moved), at + 2, rank)])
+    shape = concat_lists(
+        ctx, [ctx.constant([0] * at), ctx.constant([-1]), part_of(ctx, shape_of(ctx, moved), at + 2, rank)]
+    )
     return ctx.emit(movement.Reshape1(special_zero=True), moved, shape)
 
 

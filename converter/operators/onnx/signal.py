@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type, reshape
-from converter.lowering.shapes import as_i64, as_list, as_scalar, counted, extent, extents, from_front, joined, part_of
+from converter.lowering.shapes import (
+    arange,
+    as_i64,
+    as_list,
+    as_scalar,
+    concat_lists,
+    dim_of,
+    normalized_positions,
+    part_of,
+    shape_of,
+)
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, movement, padding, signal
+from ir_runtime.operations import elementwise, generation, movement, padding, signal
 from ir_runtime.shapes import normalize_axis
 
 
@@ -39,20 +50,20 @@ def dft_20(
     if rank < 2:
         raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
     data, parts = _with_parts(ctx, data, bool(onesided) and not inverse)
-    at = as_list(ctx, from_front(ctx, as_i64(ctx, axis), ctx.constant(rank)))
-    places, shape = ctx.constant(list(range(rank))), extents(ctx, data)
-    ahead = ctx.emit(elementwise.Select1(), ctx.emit(elementwise.Less1(), places, at), shape, ctx.constant(1))
+    at = as_list(ctx, normalized_positions(ctx, as_i64(ctx, axis), ctx.constant(rank)))
+    places, shape = ctx.constant(list(range(rank))), shape_of(ctx, data)
+    ahead = layers.select(ctx, layers.less(ctx, places, at), shape, ctx.constant(1))
     before = ctx.constant([1])
     for i in range(rank - 1):
-        before = ctx.emit(elementwise.Multiply1(), before, part_of(ctx, ahead, i, i + 1))
-    along = ctx.emit(indexing.Gather8(), shape, at, ctx.constant(0))
-    four = joined(ctx, [before, along, ctx.constant([-1, parts])])
+        before = layers.multiply(ctx, before, part_of(ctx, ahead, i, i + 1))
+    along = layers.gather(ctx, shape, at, ctx.constant(0))
+    four = concat_lists(ctx, [before, along, ctx.constant([-1, parts])])
     folded = ctx.emit(movement.Reshape1(special_zero=False), data, four)
     found = _dft(ctx, folded, dft_length, 1, bool(inverse), bool(onesided))
-    is_axis = ctx.emit(elementwise.Equal1(), places, at)
-    target = ctx.emit(elementwise.Select1(), is_axis, extent(ctx, found, 1), shape)
-    last = extent(ctx, found, 3)
-    target = joined(ctx, [part_of(ctx, target, 0, rank - 1), last])
+    is_axis = layers.equal(ctx, places, at)
+    target = layers.select(ctx, is_axis, dim_of(ctx, found, 1), shape)
+    last = dim_of(ctx, found, 3)
+    target = concat_lists(ctx, [part_of(ctx, target, 0, rank - 1), last])
     return ctx.emit(movement.Reshape1(special_zero=False), found, target)
 
 
@@ -64,7 +75,7 @@ def _with_parts(ctx: Context, data: Output, real: bool) -> tuple[Output, int]:
             return reshape(ctx, data, [*[0] * (rank - 1), 1]), 1
         ends = [*[0] * (rank - 1), 1]
         longer = ctx.emit(padding.Pad12(), data, ctx.constant([0] * rank), ctx.constant(ends), ctx.like(0, data))
-        return ctx.emit(indexing.Gather8(), longer, ctx.constant([0, 1]), ctx.constant(rank - 1)), 2
+        return layers.gather(ctx, longer, ctx.constant([0, 1]), ctx.constant(rank - 1)), 2
     if parts.value not in (1, 2):
         raise ctx.invalid(f"the last dimension must be 1 (real) or 2 (complex), but the shape is {data.shape}")
     return data, parts.value
@@ -98,11 +109,11 @@ def _transform(
     if onesided and not inverse:
         if parts != 1:
             raise ctx.invalid("a one-sided transform wants real data, but the last extent is 2")
-        real = ctx.emit(movement.Squeeze1(), data, last)
+        real = layers.squeeze(ctx, data, last)
         # The CPU plug-in can cut this transform's signal, but not fill it up.
         return ctx.emit(signal.RDFT9(), _filled(ctx, real, axis, size), axes, *sizes)
     if parts == 1:
-        zero = ctx.emit(elementwise.Multiply1(), data, ctx.like(0, data))
+        zero = layers.multiply(ctx, data, ctx.like(0, data))
         data = ctx.emit(movement.Concat1(axis=data.shape.rank - 1), data, zero)
     if not onesided:
         return ctx.emit(signal.IDFT7() if inverse else signal.DFT7(), data, axes, *sizes)
@@ -110,7 +121,7 @@ def _transform(
         raise ctx.invalid("a one-sided inverse transform wants complex data, but the last extent is 1")
     if size is not None:
         half = ctx.emit(elementwise.BitwiseRightShift15(), size, ctx.constant(1))
-        data = _filled(ctx, data, axis, ctx.emit(elementwise.Add1(), half, ctx.constant(1)))
+        data = _filled(ctx, data, axis, layers.add(ctx, half, ctx.constant(1)))
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(signal.IRDFT9(), data, axes, *sizes), last)
 
 
@@ -121,10 +132,10 @@ def _filled(ctx: Context, data: Output, axis: int, size: Output | None) -> Outpu
     known, there = size.type.constant, data.shape[axis]
     if known is not None and there.low >= int(known.reshape(-1)[0]):
         return data
-    missing = ctx.emit(elementwise.Subtract1(), size, extent(ctx, data, axis))
-    missing = ctx.emit(elementwise.Maximum1(), missing, ctx.constant(0))
+    missing = layers.subtract(ctx, size, dim_of(ctx, data, axis))
+    missing = layers.maximum(ctx, missing, ctx.constant(0))
     before, behind = axis, data.shape.rank - axis - 1
-    ends = joined(ctx, [ctx.constant([0] * before), missing, ctx.constant([0] * behind)])
+    ends = concat_lists(ctx, [ctx.constant([0] * before), missing, ctx.constant([0] * behind)])
     return ctx.emit(padding.Pad12(), data, ctx.constant([0] * data.shape.rank), ends, ctx.like(0, data))
 
 
@@ -143,7 +154,7 @@ def stft(
     Files in use have real signals as ``[batch, length]``, too, and onnxruntime takes them.
     """
     if ctx.rank(data, "the signals") == 2:
-        data = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([2]))
+        data = layers.unsqueeze(ctx, data, 2)
     if data.shape.rank != 3:
         raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
     data, parts = _with_parts(ctx, data, bool(onesided))
@@ -154,15 +165,15 @@ def stft(
     size = _frame_size(ctx, data, window, frame_length)
     weights = _window(ctx, data, window, size)
     if onesided and parts == 1:
-        flat = ctx.emit(movement.Squeeze1(), data, ctx.constant([2]))
+        flat = layers.squeeze(ctx, data, ctx.constant([2]))
         found = ctx.emit(signal.STFT15(), flat, weights, size, step)
     elif onesided:
         raise ctx.invalid("a one-sided transform wants real signals, but the last extent is 2")
     else:
         frames = _frames(ctx, data, size, step)
-        shape = joined(ctx, [size, ctx.constant(1)])
+        shape = concat_lists(ctx, [size, ctx.constant(1)])
         scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
-        framed = ctx.emit(elementwise.Multiply1(), frames, scale)
+        framed = layers.multiply(ctx, frames, scale)
         found = _transform(ctx, framed, parts, None, 2, inverse=False, onesided=False)
     return found if kind.is_dynamic else in_type(ctx, found, kind)
 
@@ -175,7 +186,7 @@ def _frame_size(ctx: Context, data: Output, window: Output | None, frame_length:
         if window is not None and known is not None and not window.shape.element_count().contains(int(known)):
             raise ctx.invalid(f"the window has the shape {window.shape}, but frame_length is {int(known)}")
         return size
-    return extent(ctx, data, 1) if window is None else extent(ctx, window, 0)
+    return dim_of(ctx, data, 1) if window is None else dim_of(ctx, window, 0)
 
 
 def _window(ctx: Context, data: Output, window: Output | None, size: Output) -> Output:
@@ -188,9 +199,9 @@ def _window(ctx: Context, data: Output, window: Output | None, size: Output) -> 
 
 def _frames(ctx: Context, data: Output, size: Output, step: Output) -> Output:
     """``[batch, length, parts]`` as ``[batch, frames, size, parts]``."""
-    room = ctx.emit(elementwise.Subtract1(), extent(ctx, data, 1), size)
-    stop = ctx.emit(elementwise.Add1(), room, ctx.constant(1))
+    room = layers.subtract(ctx, dim_of(ctx, data, 1), size)
+    stop = layers.add(ctx, room, ctx.constant(1))
     starts = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), stop, step)
-    column = ctx.emit(movement.Unsqueeze1(), starts, ctx.constant([1]))
-    places = ctx.emit(elementwise.Add1(), column, counted(ctx, size))
-    return ctx.emit(indexing.Gather8(), data, places, ctx.constant(1))
+    column = layers.unsqueeze(ctx, starts, 1)
+    places = layers.add(ctx, column, arange(ctx, size))
+    return layers.gather(ctx, data, places, ctx.constant(1))

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.lowering.shapes import as_i64, as_list, extents, from_front, given_list
+from converter.lowering import layers
+from converter.lowering.shapes import as_i64, as_list, given_list, normalized_positions, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing, movement, padding, scatter, slicing
+from ir_runtime.operations import elementwise, movement, padding, scatter, slicing
 from ir_runtime.shapes import normalize_axes
 
 
@@ -58,7 +59,7 @@ def _sliced(
         by = _constants(ctx, [1] * count.value)
     else:
         # As many ones as there are starts.
-        zeros = ctx.emit(elementwise.Multiply1(), as_i64(ctx, starts), ctx.constant([0]))
+        zeros = layers.multiply(ctx, as_i64(ctx, starts), ctx.constant([0]))
         by = ctx.emit(elementwise.BitwiseOr13(), zeros, ctx.constant([1]))
     inputs = [as_i64(ctx, starts), as_i64(ctx, ends), by]
     if axes is not None and axes.type.constant is None and data.shape.has_rank:
@@ -76,10 +77,10 @@ def _sliced(
 
 
 def _sliced_everywhere(ctx: Context, data: Output, parts: Sequence[Output], axes: Output) -> Output:
-    """The slice with a start, an end and a step for every dimension, as axes that come at execution
+    """The slice with a start, an end and a step for every dimension, as axes that come at run time
     crash the CPU plug-in."""
     rank = data.shape.rank
-    places = from_front(ctx, axes, ctx.constant(rank))
+    places = normalized_positions(ctx, axes, ctx.constant(rank))
     whole = ([0] * rank, [np.iinfo(np.int64).max] * rank, [1] * rank)
     spread = [
         ctx.emit(scatter.ScatterUpdate3(), _constants(ctx, every), places, part, ctx.constant(0))
@@ -100,21 +101,21 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     named = _constants(ctx, chosen)
     if not wanted.shape.element_count().contains(len(chosen)):
         raise ctx.invalid(f"shape must hold {len(chosen)} extents, but has the shape {shape.shape}")
-    present = ctx.emit(indexing.Gather8(), extents(ctx, data), named, ctx.constant(0))
+    present = layers.gather(ctx, shape_of(ctx, data), named, ctx.constant(0))
     zero, one = ctx.constant([0]), ctx.constant([1])
 
     def halved(longer: Output, shorter: Output) -> Output:
         # A shift, as the CPU plug-in divides integers in float32.
-        surplus = ctx.emit(elementwise.Subtract1(), longer, shorter)
+        surplus = layers.subtract(ctx, longer, shorter)
         return ctx.emit(elementwise.BitwiseRightShift15(), surplus, one)
 
-    kept = ctx.emit(elementwise.Minimum1(), present, wanted)
+    kept = layers.minimum(ctx, present, wanted)
     start = halved(present, kept)
-    stop = ctx.emit(elementwise.Add1(), start, kept)
+    stop = layers.add(ctx, start, kept)
     cut = ctx.emit(slicing.Slice8(), data, start, stop, _constants(ctx, [1] * len(chosen)), named)
     before = halved(wanted, kept)
-    missing = ctx.emit(elementwise.Subtract1(), wanted, kept)
-    after = ctx.emit(elementwise.Subtract1(), missing, before)
+    missing = layers.subtract(ctx, wanted, kept)
+    after = layers.subtract(ctx, missing, before)
     if list(chosen) != list(range(rank)):
         before, after = (_placed(ctx, pads, chosen, rank, zero) for pads in (before, after))
     return ctx.emit(padding.Pad12(pad_mode="constant"), cut, before, after, ctx.like(0, data))
@@ -124,4 +125,4 @@ def _placed(ctx: Context, pads: Output, axes: Sequence[int], rank: int, zero: Ou
     """A number for every dimension: those of ``axes`` from ``pads``, the others 0."""
     sources = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
     longer = ctx.emit(movement.Concat1(axis=0), pads, zero)
-    return ctx.emit(indexing.Gather8(), longer, _constants(ctx, sources), ctx.constant(0))
+    return layers.gather(ctx, longer, _constants(ctx, sources), ctx.constant(0))

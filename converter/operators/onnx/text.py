@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from converter.lowering import exact_integers as exact
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import extent, joined
+from converter.lowering.shapes import concat_lists, dim_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, indexing, movement, reduction, slicing
+from ir_runtime.operations import elementwise, movement, reduction, slicing
 
 _F32 = element_types.f32
 
@@ -70,7 +71,7 @@ def _counts(ctx: Context, tokens: Output, grams: _Grams, distances: Sequence[int
 
     Its tokens stand at each of the ``distances`` from one another.
     """
-    column = ctx.emit(movement.Unsqueeze1(), tokens, ctx.constant([2]))
+    column = layers.unsqueeze(ctx, tokens, 2)
     kind = tokens.element_type
     equal = [exact.equal(ctx, column, ctx.constant(grams.tokens[:, i], kind)) for i in range(grams.length)]
     found = []
@@ -92,7 +93,7 @@ def _counts(ctx: Context, tokens: Output, grams: _Grams, distances: Sequence[int
         return None
     total = found[0]
     for more in found[1:]:
-        total = ctx.emit(elementwise.Add1(), total, more)
+        total = layers.add(ctx, total, more)
     return total
 
 
@@ -110,10 +111,10 @@ def _placed(ctx: Context, counts: Output, columns: Array, weights: Array, width:
         scale = np.where(taken >= 0, weights[taken], 0)
         part = counts
         if not np.array_equal(taken, np.arange(len(columns))):
-            part = ctx.emit(indexing.Gather8(), counts, ctx.constant(np.maximum(taken, 0)), ctx.constant(1))
+            part = layers.gather(ctx, counts, ctx.constant(np.maximum(taken, 0)), ctx.constant(1))
         if (scale != 1).any():
-            part = ctx.emit(elementwise.Multiply1(), part, ctx.constant(scale, _F32))
-        total = part if total is None else ctx.emit(elementwise.Add1(), total, part)
+            part = layers.multiply(ctx, part, ctx.constant(scale, _F32))
+        total = part if total is None else layers.add(ctx, total, part)
     assert total is not None
     return total
 
@@ -160,7 +161,7 @@ def tf_idf_vectorizer(
         raise ctx.invalid(f"there are {len(weights)} weights, but {len(places)} ngram_indexes")
     scale = np.array(weights if weights and mode != "TF" else np.ones(len(places)), np.float64)
 
-    tokens = x if rank == 2 else ctx.emit(movement.Unsqueeze1(), x, ctx.constant([0]))
+    tokens = x if rank == 2 else layers.unsqueeze(ctx, x, 0)
     parts, numbers = [], []
     for grams in pool[min_gram_length - 1 : max_gram_length]:
         # A single token has nothing between.
@@ -176,9 +177,9 @@ def tf_idf_vectorizer(
         if mode == "IDF":
             if len(np.unique(places[chosen])) != len(chosen):
                 raise ctx.unsupported("ONNX does not say what is there in mode IDF where n-grams share an index")
-            counts = ctx.emit(elementwise.Minimum1(), counts, ctx.constant(1, _F32))
+            counts = layers.minimum(ctx, counts, ctx.constant(1, _F32))
         found = _placed(ctx, counts, places[chosen], scale[chosen], width)
     else:
-        shape = joined(ctx, [extent(ctx, tokens, 0), ctx.constant(width)])
+        shape = concat_lists(ctx, [dim_of(ctx, tokens, 0), ctx.constant(width)])
         found = ctx.emit(movement.Broadcast3(), ctx.constant(0, _F32), shape)
-    return found if rank == 2 else ctx.emit(movement.Squeeze1(), found, ctx.constant([0]))
+    return found if rank == 2 else layers.squeeze(ctx, found, ctx.constant([0]))

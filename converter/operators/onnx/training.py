@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import as_scalar
 from converter.translation.context import Context
@@ -44,8 +45,8 @@ class _Formula:
     def first(self, count: Output, beginning: Output, later: Output) -> Output:
         """``later``, but ``beginning`` at update 0."""
         ctx = self.ctx
-        started = ctx.emit(elementwise.Greater1(), count, ctx.like(0, count))
-        return ctx.emit(elementwise.Select1(), started, later, beginning)
+        started = layers.greater(ctx, count, ctx.like(0, count))
+        return layers.select(ctx, started, later, beginning)
 
     def _binary(self, op: elementwise.Binary, value: Output, other: Output | float) -> Output:
         right = other if isinstance(other, Output) else self.ctx.like(other, value)
@@ -103,7 +104,7 @@ def adam(
 
     def rest(base: float, like: Output) -> Output:
         """1 - base ** count"""
-        powers = ctx.emit(elementwise.Power1(), ctx.like(base, like), in_type(ctx, count, like.element_type))
+        powers = layers.power(ctx, ctx.like(base, like), in_type(ctx, count, like.element_type))
         return f.minus(ctx.like(1, like), powers)
 
     def step(x: Output, gradient: Output, mean: Output, squares: Output) -> tuple[Output, ...]:

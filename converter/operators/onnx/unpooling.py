@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.shapes import as_i64, as_list, extent, extents, joined, part_of
+from converter.lowering.shapes import as_i64, as_list, concat_lists, dim_of, part_of, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, movement, padding, patches, scatter, slicing
+from ir_runtime.operations import movement, padding, patches, scatter, slicing
 from ir_runtime.windows import Window
 
 
@@ -49,10 +50,10 @@ def max_unpool(
     sizes = []
     for i in range(spatial):
         # Multiplied by adding: OpenVINO fuses a product and a sum of integers into a wrong one.
-        whole = _times(ctx, extent(ctx, x, 2 + i), steps[i])
+        whole = _times(ctx, dim_of(ctx, x, 2 + i), steps[i])
         rest = kernel[i] - steps[i] - cuts[i] - cuts[spatial + i]
-        sizes.append(ctx.emit(elementwise.Add1(), whole, ctx.constant(rest)))
-    shape = joined(ctx, [part_of(ctx, extents(ctx, x), 0, 2), *sizes])
+        sizes.append(layers.add(ctx, whole, ctx.constant(rest)))
+    shape = concat_lists(ctx, [part_of(ctx, shape_of(ctx, x), 0, 2), *sizes])
     zeros = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape)
     flat = scatter.ScatterElementsUpdate3()
     placed = ctx.emit(flat, as_list(ctx, zeros), as_list(ctx, indices), as_list(ctx, x), ctx.constant(0))
@@ -61,7 +62,7 @@ def max_unpool(
         return unpooled
     if not output_shape.shape.element_count().contains(rank):
         raise ctx.invalid(f"output_shape must have {rank} extents, but has the shape {output_shape.shape}")
-    missing = ctx.emit(elementwise.Subtract1(), as_i64(ctx, output_shape), shape)
+    missing = layers.subtract(ctx, as_i64(ctx, output_shape), shape)
     return ctx.emit(padding.Pad12(), unpooled, ctx.constant([0] * rank), missing, ctx.like(0, x))
 
 
@@ -70,8 +71,8 @@ def _times(ctx: Context, value: Output, factor: int) -> Output:
     if factor == 1:
         return value
     half = _times(ctx, value, factor // 2)
-    double = ctx.emit(elementwise.Add1(), half, half)
-    return ctx.emit(elementwise.Add1(), double, value) if factor % 2 else double
+    double = layers.add(ctx, half, half)
+    return layers.add(ctx, double, value) if factor % 2 else double
 
 
 @onnx_op("Col2Im", versions=(18,))
@@ -107,13 +108,13 @@ def col2im(
     if spatial == 1:
         # A list is an image of one row.
         steps, gaps, begin, end = [1, *steps], [1, *gaps], [0, *begin], [0, *end]
-        image, block = (joined(ctx, [ctx.constant(1), value]) for value in (image, block))
+        image, block = (concat_lists(ctx, [ctx.constant(1), value]) for value in (image, block))
     op = patches.Col2Im15(strides=steps, dilations=gaps, pads_begin=begin, pads_end=end)
     small = kind in (element_types.f16, element_types.bf16)
     found = ctx.emit(op, in_type(ctx, data, element_types.f32) if small else data, image, block)
     if small:
         found = in_type(ctx, found, kind)
-    return ctx.emit(movement.Squeeze1(), found, ctx.constant([2])) if spatial == 1 else found
+    return layers.squeeze(ctx, found, ctx.constant([2])) if spatial == 1 else found
 
 
 def _many_dimensions(
@@ -134,18 +135,18 @@ def _many_dimensions(
         shape[i], shape[spatial + i] = line.shape
         places = places + (line * math.prod(padded[i + 1 :])).reshape(shape)
     rows, columns = math.prod(kernel), math.prod(counts)
-    stated, batch = ctx.stated(data).shape, extent(ctx, data, 0)
+    stated, batch = ctx.stated(data).shape, dim_of(ctx, data, 0)
     channels = stated[1]
     if channels.is_static and (channels.value % rows or not stated[2].contains(columns)):
         raise ctx.invalid(f"data of the shape {stated} are no blocks of {kernel} of an image of {extents_}")
     flat = ctx.emit(movement.Reshape1(special_zero=False), data, ctx.constant([-1, rows * columns]))
-    several = extent(ctx, flat, 0)
-    indices = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(places.reshape(1, -1)), extents(ctx, flat))
-    blank = joined(ctx, [several, ctx.constant(math.prod(padded))])
+    several = dim_of(ctx, flat, 0)
+    indices = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(places.reshape(1, -1)), shape_of(ctx, flat))
+    blank = concat_lists(ctx, [several, ctx.constant(math.prod(padded))])
     zeros = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, data), blank)
     op = scatter.ScatterElementsUpdate12(reduction="sum", use_init_val=True)
     summed = ctx.emit(op, zeros, indices, flat, ctx.constant(1))
-    whole = joined(ctx, [batch, ctx.constant([-1, *padded])])
+    whole = concat_lists(ctx, [batch, ctx.constant([-1, *padded])])
     found = ctx.emit(movement.Reshape1(special_zero=False), summed, whole)
     if not any(cuts):
         return found

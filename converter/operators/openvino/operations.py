@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -20,9 +21,7 @@ from ir_runtime.operations import (
     convolution,
     detection_output,
     detectron,
-    elementwise,
     generation,
-    indexing,
     movement,
     normalization,
     priors,
@@ -98,7 +97,7 @@ def normalize(
     else:
         shape = [1, -1] + [1] * (rank - 2)
     by_channel = ctx.emit(movement.Reshape1(special_zero=False), weights, ctx.constant(shape))
-    return ctx.emit(elementwise.Multiply1(), made, by_channel)
+    return layers.multiply(ctx, made, by_channel)
 
 
 @onnx_op("DeformableConv2D", domain=OPENVINO, versions=(1,))
@@ -148,7 +147,7 @@ def _image_extents(ctx: Context, x: Output, name: str) -> Output:
     if ctx.rank(x, name) != 4:
         raise ctx.invalid(f"{name} must have 4 dimensions, but has the shape {x.shape}")
     shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-    return ctx.emit(indexing.Gather8(), shape, ctx.constant([2, 3]), ctx.constant(0))
+    return layers.gather(ctx, shape, ctx.constant([2, 3]), ctx.constant(0))
 
 
 def _placed(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, layer: Output, image: Output) -> Output:

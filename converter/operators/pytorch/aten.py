@@ -6,6 +6,7 @@ https://pytorch.org/docs/stable/nn.functional.html
 
 from __future__ import annotations
 
+from converter.lowering import layers
 from converter.lowering.shapes import as_i64, as_list, part_of
 from converter.operators.microsoft.fused import needed
 from converter.translation.context import Context
@@ -80,4 +81,4 @@ def adaptive_average_pool(ctx: Context, x: Output, output_size: Output) -> Outpu
     front = ctx.constant([0])
     images = ctx.emit(movement.Unsqueeze1(), x, front) if rank == 3 else x
     made = ctx.emit(pooling.AdaptiveAvgPool8(), images, target)
-    return ctx.emit(movement.Squeeze1(), made, front) if rank == 3 else made
+    return layers.squeeze(ctx, made, front) if rank == 3 else made

@@ -8,6 +8,6 @@ from ir_runtime.operation import Operation
 from ir_runtime.operations.elementwise import LogicalOr1, Maximum1
 
 
-def barrier(kind: ElementType) -> Operation:
+def opaque_identity(kind: ElementType) -> Operation:
     """What gives a value of that type if it is handed the value twice: the greater of the two, or either one."""
     return LogicalOr1() if kind is element_types.boolean else Maximum1()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.translation.context import Context
 from ir_runtime import element_types
 from ir_runtime.graph import Output
@@ -122,7 +123,7 @@ class _Axis:
     """The output's extent before it was rounded to a whole number."""
 
 
-def resize_at_execution(ctx: Context, x: Output, wanted: Wanted) -> Output:
+def resize_dynamic(ctx: Context, x: Output, wanted: Wanted) -> Output:
     """The layers that resize ``x`` (of a float type unless ``mode`` is nearest)."""
     f = _Layers(ctx)
     y = x
@@ -131,7 +132,7 @@ def resize_at_execution(ctx: Context, x: Output, wanted: Wanted) -> Output:
         places = _places(f, axis, wanted.places)
         if wanted.places == "tf_crop_and_resize":
             last = f.sub(axis.extent, 1)
-            outside = ctx.emit(elementwise.LogicalOr1(), f.less(places, 0), f.less(last, places))
+            outside = layers.logical_or(ctx, f.less(places, 0), f.less(last, places))
             column = ctx.constant([-1 if i == axis.axis else 1 for i in range(x.shape.rank)])
             masks.append(ctx.emit(movement.Reshape1(special_zero=False), outside, column))
         if wanted.mode == "nearest":
@@ -139,7 +140,7 @@ def resize_at_execution(ctx: Context, x: Output, wanted: Wanted) -> Output:
         else:
             y = _weighted(ctx, f, y, axis, places, wanted)
     for mask in masks:
-        y = ctx.emit(elementwise.Select1(), mask, ctx.like(wanted.extrapolation, y), y)
+        y = layers.select(ctx, mask, ctx.like(wanted.extrapolation, y), y)
     return y
 
 
@@ -205,7 +206,7 @@ def _nearest(ctx: Context, f: _Layers, y: Output, axis: _Axis, places: Output, w
     else:
         chosen = f.ceil(f.sub(places, 0.5))
     inside = f.whole(f.least(f.most(chosen, 0), f.sub(axis.extent, 1)))
-    return ctx.emit(indexing.Gather8(), y, inside, ctx.constant(axis.axis))
+    return layers.gather(ctx, y, inside, ctx.constant(axis.axis))
 
 
 def _weighted(ctx: Context, f: _Layers, y: Output, axis: _Axis, places: Output, wanted: Wanted) -> Output:
@@ -213,16 +214,16 @@ def _weighted(ctx: Context, f: _Layers, y: Output, axis: _Axis, places: Output, 
     margin = ctx.constant(0)
     if not wanted.exclude_outside:
         margin = f.whole(f.ceil(f.div(1.0 if wanted.mode == "linear" else 2.0, shrink)))
-    below = ctx.emit(elementwise.Subtract1(), ctx.constant(0), margin)
-    above = ctx.emit(elementwise.Add1(), f.whole(axis.extent), margin)
-    column = ctx.emit(movement.Unsqueeze1(), places, ctx.constant([1]))
-    gaps = ctx.emit(elementwise.Abs1(), f.sub(column, f.numbers(below, above)))
+    below = layers.subtract(ctx, ctx.constant(0), margin)
+    above = layers.add(ctx, f.whole(axis.extent), margin)
+    column = layers.unsqueeze(ctx, places, 1)
+    gaps = layers.absolute(ctx, f.sub(column, f.numbers(below, above)))
     weights = _kernel(ctx, f, f.mul(gaps, shrink), wanted)
     if wanted.antialias or wanted.exclude_outside:
         weights = f.div(weights, ctx.emit(reduction.ReduceSum1(keep_dims=True), weights, ctx.constant([1])))
     if not wanted.exclude_outside:
         place = ctx.constant(np.eye(y.shape.rank, dtype=np.int64)[axis.axis])
-        pads = ctx.emit(elementwise.Multiply1(), place, margin)
+        pads = layers.multiply(ctx, place, margin)
         y = ctx.emit(padding.Pad12(pad_mode="edge"), y, pads, pads)
     kind = y.element_type
     if kind is not element_types.f32:
@@ -248,6 +249,6 @@ def multiplied(ctx: Context, y: Output, weights: Output, axis: int) -> Output:
     if axis == rank - 2:
         return ctx.emit(matmul.MatMul1(), weights, y)
     order = [i for i in range(rank) if i != axis] + [axis]
-    moved = ctx.emit(movement.Transpose1(), y, ctx.constant(order))
+    moved = layers.transpose(ctx, y, ctx.constant(order))
     product = ctx.emit(matmul.MatMul1(transpose_b=True), moved, weights)
-    return ctx.emit(movement.Transpose1(), product, ctx.constant(np.argsort(order)))
+    return layers.transpose(ctx, product, ctx.constant(np.argsort(order)))
