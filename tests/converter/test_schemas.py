@@ -83,12 +83,12 @@ NOT_TRANSLATED = {
     *("DynamicSparseAttention", "GatedDeltaNet", "GatedRelativePositionBias", "LinearAttention", "LinearAttentionGate"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
-    *("SparseAttentionIndexer", "SparsePagedAttention", "CausalConvWithState", "VarlenCausalConvWithState"),
+    *("SparseAttentionIndexer", "SparsePagedAttention", "VarlenCausalConvWithState"),
     *("GemmaRotaryEmbedding", "MRotaryEmbedding"),
     # Fused layers of single models.
     *("BiasSoftmax", "BiasSplitGelu", "BranchwiseRMSNorm", "ConvTransposeWithDynamicPads", "EngramGate"),
     *("FusedMatMulActivation", "GatedAdd", "GatedRMSNorm", "GemmFastGelu", "HyperConnectionPostMix"),
-    *("HyperConnectionPreMix", "MaxpoolWithMask", "MoE", "NhwcFusedConv", "QMoE", "ScaledSiLU"),
+    *("HyperConnectionPreMix", "MaxpoolWithMask", "NhwcFusedConv", "QMoE", "ScaledSiLU"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
     *("MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16", "MatMulNBitsMlp"),

@@ -133,6 +133,6 @@ def test_a_rate_that_is_not_served() -> None:
 
 
 def test_known_shapes_leave_no_branch() -> None:
-    model = converter.convert_model(file("silero_vad"), input=shapes(576), freeze={"sr": 16000})
+    model = converter.convert_model(file("silero_vad"), input=shapes(576), freeze={"sr": 16000}, static=True)
     assert all(node.op.type != "If" for node in model.nodes())
     assert [output.shape.static() for output in model.outputs] == [(1, 1), tuple(STATE)]

@@ -48,8 +48,9 @@ def _fitted(ctx: Context, value: Output, x: Output, axis: int, block_size: int) 
         return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
     data_rank = ctx.rank(x, "the data")
     at = normalize_axis(axis, data_rank)
-    if x.shape[at].merge(value.shape[0]) is None:
-        raise ctx.invalid(f"{value.shape[0]} scales or zero points were given for dimension {at} of {x.shape}")
+    stated, count = ctx.stated(x).shape, ctx.stated(value).shape[0]
+    if stated[at].merge(count) is None:
+        raise ctx.invalid(f"{count} scales or zero points were given for dimension {at} of {stated}")
     if at == data_rank - 1:
         return value
     target = [1] * data_rank
@@ -64,11 +65,12 @@ def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int
     at = normalize_axis(axis, rank)
     if value.shape.rank != rank:
         raise ctx.invalid(f"scales of blocks must have the {rank} dimensions of the data, but are {value.shape}")
-    extent = x.shape[at]
+    extent, given = ctx.stated(x).shape[at], ctx.stated(value).shape[at]
     if extent.is_static:
         blocks = -(-extent.value // block_size)
-        if not value.shape[at].contains(blocks):
-            raise ctx.invalid(f"{extent.value} elements have {blocks} blocks of {block_size}, not {value.shape[at]}")
+        if not given.contains(blocks):
+            raise ctx.invalid(f"{extent.value} elements have {blocks} blocks of {block_size}, not {given}")
+    if x.shape[at].is_static:
         return ctx.emit(
             indexing.Gather8(), value, ctx.constant(np.arange(extent.value) // block_size), ctx.constant(at)
         )

@@ -68,8 +68,12 @@ def dft_20(
 
 
 def _with_parts(ctx: Context, data: Output, real: bool) -> tuple[Output, int]:
-    """The data with 1 part (real data) or 2 (complex), and how many; where that is open, what the transform wants."""
-    parts, rank = data.shape[-1], data.shape.rank
+    """The data with 1 part (real data) or 2 (complex), and how many; where that is open, what the transform wants.
+
+    What the file states of it holds: the layers of the one refuse the other.
+    """
+    stated, rank = ctx.stated(data).shape, data.shape.rank
+    parts = stated[-1]
     if not parts.is_static:
         if real:
             return reshape(ctx, data, [*[0] * (rank - 1), 1]), 1
@@ -77,7 +81,7 @@ def _with_parts(ctx: Context, data: Output, real: bool) -> tuple[Output, int]:
         longer = ctx.emit(padding.Pad12(), data, ctx.constant([0] * rank), ctx.constant(ends), ctx.like(0, data))
         return layers.gather(ctx, longer, ctx.constant([0, 1]), ctx.constant(rank - 1)), 2
     if parts.value not in (1, 2):
-        raise ctx.invalid(f"the last dimension must be 1 (real) or 2 (complex), but the shape is {data.shape}")
+        raise ctx.invalid(f"the last dimension must be 1 (real) or 2 (complex), but the shape is {stated}")
     return data, parts.value
 
 
