@@ -72,6 +72,10 @@ class SubgraphTranslator(Protocol):
         """What is known of a value for the extents that the file states."""
         ...
 
+    def keep_extents(self) -> None:
+        """Say that what was translated holds for the stated extents alone."""
+        ...
+
 
 class Context(Builder):
     """Emits IR for one ONNX node.

@@ -61,6 +61,7 @@ class Shared:
     depth: int = 0
     stated: StatedTypes = field(default_factory=StatedTypes)
     declared_shapes: list[tuple[str, PartialShape, Output]] = field(default_factory=list)
+    keeps_extents: bool = False
 
     def warn(self, message: str) -> None:
         """Log a warning, unless it was given before."""
@@ -138,6 +139,10 @@ class GraphTranslator:
     def stated_type(self, value: Output) -> TensorType:
         """What is known of a value for the extents that the file states."""
         return self.shared.stated.of(value, self.captured)
+
+    def keep_extents(self) -> None:
+        """Say that what was translated holds for the stated extents alone."""
+        self.shared.keeps_extents = True
 
     def _inner(self, *, is_body: bool, prefix: str = "") -> GraphTranslator:
         if self.shared.depth > _DEEPEST:

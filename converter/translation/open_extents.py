@@ -49,6 +49,8 @@ class Translation:
     declared: Sequence[tuple[str, PartialShape, Output]]
     """Shapes that the file declares for other values."""
     problems: Sequence[Problem]
+    keeps_extents: bool
+    """Whether a translator said that what it made holds for the stated extents alone."""
 
     def places(self) -> list[Place]:
         """Every dimension of an input of which the stated extent may be opened."""
@@ -104,7 +106,7 @@ def translate_open(translate: Translate, finish: Finish, *, static: bool = False
         raise error_of(stated.problems)
     free: set[Place] = set()
     best = stated
-    for group in _groups(stated, places)[:_MOST_TRIALS]:
+    for group in [] if stated.keeps_extents else _groups(stated, places)[:_MOST_TRIALS]:
         trial = translate(lambda name, axis, free=free | group: (name, axis) in free)  # type: ignore[misc]
         if _finished(trial, finish, ()) is not None:
             free |= group

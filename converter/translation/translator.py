@@ -42,7 +42,7 @@ def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[st
     model = _ModelGraph(GraphTranslator(shared, opsets), options, opens, stated).translate()
     model.name = proto.graph.name or "model"
     model.runtime_info = model_info(file, opsets)
-    return Translation(model, stated, shared.declared_shapes, shared.problems)
+    return Translation(model, stated, shared.declared_shapes, shared.problems, shared.keeps_extents)
 
 
 class _ModelGraph:

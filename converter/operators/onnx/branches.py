@@ -97,6 +97,8 @@ def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
             next(iter(ctx.output_names), ""),
             reasons,
         )
+        # Which branch fits depends on the extents, and so does the type of what fails.
+        ctx.graphs.keep_extents()
         failing = _failing(cond, bodies[0], name)
         return [failing, *bodies] if name == "then_branch" else [*bodies, failing]
     return bodies
