@@ -35,7 +35,7 @@ cases become in the IR (constants, parameters and results left out); where it sa
 the operator is expanded as ONNX defines it. **NumPy** and **OpenVINO** say how many of the suite's cases
 pass in each engine; a dash means that the suite has none. Every case that fails stands in
 `tests/suite/known_failures.json`, every type that does in `tests/suite/known_type_failures.json`; every
-case that is not right once it is given other extents (`Model.reshape`) in
+case that is wrong, and not refused, once it is given other extents (`Model.reshape`) in
 `tests/suite/known_reshape_failures.json`. The last column gives the reasons.
 """
 

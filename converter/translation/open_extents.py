@@ -63,6 +63,17 @@ class Translation:
         ]
 
 
+def _without_elements(translation: Translation) -> list[Place]:
+    """Every dimension of the inputs that are stated without elements, which stay as they are."""
+    return [
+        (name, axis)
+        for name, shape in translation.stated.items()
+        if _is_empty(shape)
+        for axis, extent in enumerate(shape)
+        if extent.is_static
+    ]
+
+
 def opened(name: str, stated: PartialShape, opens: Opens) -> PartialShape:
     """The shape that an input has while the graph is translated.
 
@@ -79,7 +90,8 @@ def opened(name: str, stated: PartialShape, opens: Opens) -> PartialShape:
 
 
 def _is_empty(shape: PartialShape) -> bool:
-    return shape.has_rank and any(extent.high == 0 for extent in shape)
+    # An empty list, of axes for one, is no data: what it stands for is computed.
+    return shape.has_rank and shape.rank > 1 and any(extent.high == 0 for extent in shape)
 
 
 Translate = Callable[[Opens], Translation]
@@ -97,7 +109,8 @@ def translate_open(translate: Translate, finish: Finish, *, static: bool = False
     if static:
         return _demanded(translate(_none_open), finish)
     translation = translate(_all_open)
-    model = _finished(translation, finish, ())
+    empty = _without_elements(translation)
+    model = _finished(translation, finish, empty)
     if model is not None:
         return model
     places = translation.places()
@@ -111,7 +124,7 @@ def translate_open(translate: Translate, finish: Finish, *, static: bool = False
         if _finished(trial, finish, ()) is not None:
             free |= group
     best = translate(lambda name, axis: (name, axis) in free)
-    kept = [place for place in places if place not in free]
+    kept = [*empty, *(place for place in places if place not in free)]
     _logger.info("kept as the file states them: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
     return _demanded(best, finish, kept)
 
