@@ -162,7 +162,9 @@ def claimed_schema(translator: Translator, version: int) -> Signature:
 def test_all_domains_are_compared() -> None:
     domains = {translator.domain for translator, _ in CLAIMS}
     assert domains == {"", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"}
-    assert {translator.domain for translator in all_translators()} == domains | WITHOUT_SCHEMAS
+    # Extensions that other tests load are users' own.
+    own = {t.domain for t in all_translators() if t.function.__module__.startswith("converter.")}
+    assert own == domains | WITHOUT_SCHEMAS
 
 
 # --- inputs ---
