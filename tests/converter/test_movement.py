@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 import converter
 from tests.engines import check_node, node_model, schema_types
+from tests.suite.reshape import check_reshaped
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -376,3 +377,23 @@ def test_part_of_a_shape(part: dict[str, int], shapes: Any) -> None:
 def test_contradictions(op_type: str, opset: int, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(node_model(op_type, {"x": X}, opset=opset, **arguments))
+
+
+def test_flatten_of_any_batch_before_channels_of_a_known_number() -> None:
+    """The tail of a classifier: pooled channels, of which the product of extents is known."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+            helper.make_node("Flatten", ["p"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 5, 5])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.linspace(-1, 1, 4 * 3 * 3 * 3, dtype=np.float32).reshape(4, 3, 3, 3), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    image = np.linspace(-1, 1, 2 * 3 * 6 * 7, dtype=np.float32).reshape(2, 3, 6, 7)
+    check_reshaped(model, {"x": image[:1, :, :5, :5]}, {"x": image})
+    types = [node.op.type for node in converter.convert_model(model).nodes()]
+    assert sorted(set(types)) == ["Const", "Convolution", "Parameter", "ReduceMean", "Reshape", "Result"]

@@ -71,7 +71,8 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
         raise ctx.invalid(f"axis {axis} lies outside [{-rank}, {rank}] for the data {data.shape}")
     at = axis + rank if axis < 0 else axis
     sides = [product(ctx, data, range(at)), product(ctx, data, range(at, rank))]
-    keep = at == 1 and sides[0].type.constant is None and sides[1].type.constant != 0
+    behind = sides[1].type.constant
+    keep = at == 1 and sides[0].type.constant is None and (behind is None or bool(behind.all()))
     if keep:
         sides[0] = ctx.constant([0])  # special_zero: the extent is kept
     # One side may be what the number of elements leaves, unless the other one may be 0: that which takes more layers.
