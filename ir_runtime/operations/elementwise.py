@@ -114,6 +114,27 @@ class Monotone(Arithmetic):
         return type(self).kernel(a, b)
 
 
+class Remainder(Arithmetic):
+    """What a division leaves, which is nearer to 0 than the divisor."""
+
+    of_divisor: ClassVar[bool]
+    """Whether it has the sign of the divisor, not that of what is divided."""
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        a, b = inputs[0].known_bounds, inputs[1].known_bounds
+        if a is None or b is None or self.auto_broadcast == "pdpd" or not (b.lower > 0).all():
+            return None
+        found = np.frompyfunc(self._ends, 3, 2)(*ends_of(a), ends_of(b)[1])
+        low, high = (np.asarray(end, np.object_) for end in found)
+        return held(low, high, inputs[0].element_type)
+
+    def _ends(self, low: int, high: int, divisor: int) -> tuple[int, int]:
+        """For Python's integers: the bounds of what is divided, and the greatest divisor."""
+        if self.of_divisor and low < 0:
+            return 0, divisor - 1
+        return max(min(low, 0), 1 - divisor), min(max(high, 0), divisor - 1)
+
+
 class Comparison(Binary):
     """The output is boolean."""
 
@@ -151,6 +172,11 @@ def _binary(name: str, opset: int, kernel: Kernel, base: type[Binary], doc: str,
     return operation(name, opset=opset, **options)(type(f"{name}{opset}", (base,), body))
 
 
+def _remainder(name: str, kernel: Kernel, doc: str, *, of_divisor: bool) -> type[Binary]:
+    body = {"kernel": staticmethod(kernel), "of_divisor": of_divisor, "__doc__": doc, "__module__": __name__}
+    return operation(name, opset=1)(type(f"{name}1", (Remainder,), body))
+
+
 def _power(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iu" and b.dtype.kind == "i" and (b < 0).any():
         return np.trunc(np.power(a.astype(np.float64), b)).astype(a.dtype)
@@ -177,8 +203,8 @@ Subtract1 = _binary("Subtract", 1, np.subtract, Monotone, "a - b")
 Maximum1 = _binary("Maximum", 1, np.maximum, Monotone, "The greater of a and b.")
 Minimum1 = _binary("Minimum", 1, np.minimum, Monotone, "The lesser of a and b.")
 Power1 = _binary("Power", 1, computed_in_float32(_power), Arithmetic, "a raised to the power b")
-Mod1 = _binary("Mod", 1, _modulo, Arithmetic, "The remainder with the sign of a.")
-FloorMod1 = _binary("FloorMod", 1, np.mod, Arithmetic, "The remainder with the sign of b.")
+Mod1 = _remainder("Mod", _modulo, "The remainder with the sign of a.", of_divisor=False)
+FloorMod1 = _remainder("FloorMod", np.mod, "The remainder with the sign of b.", of_divisor=True)
 SquaredDifference1 = _binary("SquaredDifference", 1, _difference_squared, Arithmetic, "(a - b) squared")
 Equal1 = _binary("Equal", 1, np.equal, Comparison, "a = b")
 NotEqual1 = _binary("NotEqual", 1, np.not_equal, Comparison, "a differs from b")
