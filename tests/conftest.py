@@ -14,7 +14,7 @@ import pytest
 
 from tests import random_data
 
-ROWS = 5
+ROWS = 4
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
