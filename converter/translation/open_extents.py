@@ -57,41 +57,23 @@ class Translation:
         return [
             (name, axis)
             for name, shape in self.stated.items()
-            if shape.has_rank and not _is_empty(shape)
+            if shape.has_rank
             for axis, extent in enumerate(shape)
             if extent.is_static
         ]
 
 
-def _without_elements(translation: Translation) -> list[Place]:
-    """Every dimension of the inputs that are stated without elements, which stay as they are."""
-    return [
-        (name, axis)
-        for name, shape in translation.stated.items()
-        if _is_empty(shape)
-        for axis, extent in enumerate(shape)
-        if extent.is_static
-    ]
-
-
 def opened(name: str, stated: PartialShape, opens: Opens) -> PartialShape:
     """The shape that an input has while the graph is translated.
 
-    A dimension of which the file states elements has some whatever its extent. An input stated without
-    any elements stays as it is: what follows from it is decided while translating, because engines have
-    answers of their own to layers that compute nothing.
+    A dimension of which the file states elements has some whatever its extent.
     """
-    if _is_empty(stated) or not stated.has_rank:
+    if not stated.has_rank:
         return stated
     some = Dimension(1)
     return PartialShape(
         [(some if extent.low else DYNAMIC) if opens(name, axis) else extent for axis, extent in enumerate(stated)]
     )
-
-
-def _is_empty(shape: PartialShape) -> bool:
-    # An empty list, of axes for one, is no data: what it stands for is computed.
-    return shape.has_rank and shape.rank > 1 and any(extent.high == 0 for extent in shape)
 
 
 Translate = Callable[[Opens], Translation]
@@ -109,8 +91,7 @@ def translate_open(translate: Translate, finish: Finish, *, static: bool = False
     if static:
         return _demanded(translate(_none_open), finish)
     translation = translate(_all_open)
-    empty = _without_elements(translation)
-    model = _finished(translation, finish, empty)
+    model = _finished(translation, finish)
     if model is not None:
         return model
     places = translation.places()
@@ -121,10 +102,10 @@ def translate_open(translate: Translate, finish: Finish, *, static: bool = False
     best = stated
     for group in [] if stated.keeps_extents else _groups(stated, places)[:_MOST_TRIALS]:
         trial = translate(lambda name, axis, free=free | group: (name, axis) in free)  # type: ignore[misc]
-        if _finished(trial, finish, ()) is not None:
+        if _finished(trial, finish) is not None:
             free |= group
     best = translate(lambda name, axis: (name, axis) in free)
-    kept = [*empty, *(place for place in places if place not in free)]
+    kept = [place for place in places if place not in free]
     _logger.info("kept as the file states them: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
     return _demanded(best, finish, kept)
 
@@ -137,11 +118,11 @@ def _none_open(name: str, axis: int) -> bool:
     return False
 
 
-def _finished(translation: Translation, finish: Finish, kept: Sequence[Place]) -> Model | None:
+def _finished(translation: Translation, finish: Finish) -> Model | None:
     """The model with its stated shapes; None where something stands in the way."""
     if translation.problems:
         return None
-    model = _guarded(translation, kept)
+    model = translation.model
     finish(model)
     try:
         model.reshape({name: shape for name, shape in translation.stated.items() if _has(model, name)})

@@ -15,6 +15,7 @@ import ir_runtime
 from converter.cli import main
 from ir_runtime import InferenceError
 from tests.engines import check_node, core, node_model, run_numpy, run_onnxruntime, run_openvino
+from tests.suite.reshape import check_reshaped
 
 
 def layers(model: ir_runtime.Model) -> list[str]:
@@ -157,6 +158,47 @@ def test_the_last_elements_of_an_open_dimension(keep: int, extent: int) -> None:
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     check_node(proto, {"x": np.random.default_rng(7).random((2, extent), np.float32)})
+
+
+EMPTY = [
+    ("ReduceMax", 13, {"axes": [1]}),
+    ("ReduceSum", 11, {"axes": [1], "keepdims": 0}),
+    ("ReduceProd", 13, {"axes": [0, 1]}),
+    ("ReduceL2", 13, {"axes": [2]}),
+    ("Softmax", 13, {"axis": 2}),
+    ("Transpose", 13, {"perm": [2, 0, 1]}),
+    ("Flatten", 13, {}),
+    ("Trilu", 14, {}),
+    ("ArgMax", 13, {"axis": 2}),
+]
+
+
+@pytest.mark.parametrize(("op_type", "opset", "attributes"), EMPTY, ids=[row[0] for row in EMPTY])
+def test_a_file_that_states_no_elements_takes_some(op_type: str, opset: int, attributes: dict[str, object]) -> None:
+    data = np.random.default_rng(opset).random((3, 5, 4), np.float32)
+    model = node_model(op_type, {"x": data[:2, :0]}, opset=opset, attributes=attributes)
+    check_reshaped(model, {"x": data[:2, :0]}, {"x": data[:, :0]}, {"x": data[:2, :1]}, {"x": data})
+
+
+def test_a_cache_that_is_stated_empty_grows() -> None:
+    nodes = [
+        helper.make_node("Concat", ["past", "k"], ["keys"], axis=2),
+        helper.make_node("Transpose", ["keys"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "turned"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "keys"], ["y"]),
+    ]
+    shapes = {"past": (1, 2, 0, 4), "k": (1, 2, 1, 4), "q": (1, 2, 1, 4)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "keys")],
+    )
+    generator = np.random.default_rng(11)
+    feeds = {name: generator.random(shape, np.float32) for name, shape in shapes.items()}
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    check_reshaped(model, feeds, {**feeds, "past": generator.random((1, 2, 6, 4), np.float32)})
 
 
 def test_contradictions_of_the_stated_extents_are_errors_of_the_node() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,9 +102,9 @@ def confirmed(model: onnx.ModelProto, case: Reshaping) -> bool:
         onnx.shape_inference.infer_shapes(restated, strict_mode=True)
         with np.errstate(all="ignore"):
             found = ReferenceEvaluator(restated).run(None, dict(case.feeds))
+        return len(found) == len(case.expected) and not any(map(difference, found, case.expected))
     except Exception:
         return False
-    return len(found) == len(case.expected) and not any(map(difference, found, case.expected))
 
 
 def in_numpy(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
@@ -167,17 +168,15 @@ def outcomes(case: Case, *, importer: bool = False) -> Iterator[tuple[Reshaping,
     found = list(reshapings(case.model, feeds))
     if not found:
         return
+    runs: dict[str, Callable[[Reshaping], list[Any]]] = {}
+    refused = ""
     try:
         written = ir_runtime.model_to_bytes(converter.convert_model(case.model))
+        runs = {"numpy": partial(in_numpy, written), "openvino": partial(in_openvino, written)}
     except Exception as error:
-        for one in found:
-            yield one, dict.fromkeys(ENGINES, f"not converted: {error}")
-        return
+        refused = f"not converted: {error}"
+    if importer:
+        runs["importer"] = partial(of_importer, case.model)
     for one in found:
-        verdicts = {
-            "numpy": verdict(lambda one=one: in_numpy(written, one), one.expected),  # type: ignore[misc]
-            "openvino": verdict(lambda one=one: in_openvino(written, one), one.expected),  # type: ignore[misc]
-        }
-        if importer:
-            verdicts["importer"] = verdict(lambda one=one: of_importer(case.model, one), one.expected)  # type: ignore[misc]
-        yield one, verdicts
+        verdicts = {name: verdict(partial(run, one), one.expected) for name, run in runs.items()}
+        yield one, {**(dict.fromkeys(ENGINES, refused) if refused else {}), **verdicts}
