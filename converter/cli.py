@@ -119,6 +119,14 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
     is_flag=True,
     help="Decide now what follows from the inputs' shapes: smallest, but for these shapes alone.",
 )
+@click.option(
+    "--target",
+    "runtime",
+    default="cpu",
+    show_default=True,
+    metavar="NAME",
+    help='What the IR is for: "cpu" (OpenVINO\'s CPU plug-in) or "any" (plain layers, no rules).',
+)
 @click.option("--extension", "extensions", multiple=True, type=_INPUT_FILE, help="Python file with operators.")
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
 @click.option("--inputs", type=_INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
@@ -134,6 +142,7 @@ def convert(
     outputs: tuple[str, ...],
     batch: int | None,
     static: bool,
+    runtime: str,
     extensions: tuple[Path, ...],
     check: bool,
     inputs: Path | None,
@@ -149,7 +158,7 @@ def convert(
       onnx2ir convert model.onnx --compress-to-fp16
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
-    from converter.conversion import convert_model, save_model
+    from converter import conversion
     from converter.options import parse_inputs
     from ir_runtime.xml_writer import check_target
 
@@ -167,10 +176,17 @@ def convert(
     state.say(f"Converting {model}")
     shapes, frozen = parse_inputs(input_text)
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
-    converted = convert_model(
-        model, input=shapes, freeze=frozen, output=kept, batch=batch, extensions=extensions, static=static
+    converted = conversion.convert(
+        model,
+        input=shapes,
+        freeze=frozen,
+        output=kept,
+        batch=batch,
+        extensions=extensions,
+        static=static,
+        target=runtime,
     )
-    save_model(converted, target, compress_to_fp16=compress_to_fp16)
+    conversion.save_model(converted.model, target, compress_to_fp16=compress_to_fp16)
     report = None
     if check:
         from converter.equivalence import verify
@@ -179,12 +195,16 @@ def convert(
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(target)}
+        result.update(target=runtime, rules=dict(converted.rules))
         if report is not None:
             result["verification"] = report.to_dict()
         click.echo(_json(result))
     else:
-        count = len(converted.nodes())
+        count = len(converted.model.nodes())
         state.say(f"Wrote {target} ({count} layers) and {weights} ({_size(weights.stat().st_size)})")
+        if converted.rules:
+            acted = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
+            state.say(f"Rules for {runtime}: {acted}")
         if report is not None:
             _print_report(report)
     _exit_of(report)

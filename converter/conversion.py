@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import InputShapes, make_options
-from converter.passes.pipeline import run_pass, run_passes
+from converter.passes.pipeline import passes, run_pass
+from converter.targets.registry import DEFAULT, apply_rules, check_target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
@@ -25,6 +27,7 @@ def convert_model(
     batch: int | None = None,
     extensions: Sequence[str | os.PathLike[str]] = (),
     static: bool = False,
+    target: str = DEFAULT,
 ) -> Model:
     """Convert an ONNX model to OpenVINO IR in memory.
 
@@ -40,14 +43,60 @@ def convert_model(
     What follows from the shapes of the inputs stays computed, so that the model can be given other shapes
     later. With ``static`` all of it is decided now: the smallest file, for the shapes of today alone.
 
+    ``target`` is the runtime that the IR is for: ``"cpu"``, OpenVINO's CPU plug-in, for which layers that it
+    gets wrong or runs slowly are said differently, or ``"any"``, the plain IR.
+
     Raises :class:`converter.ConversionError`, which lists every reason at once.
     """
+    return convert(
+        model,
+        input=input,
+        freeze=freeze,
+        output=output,
+        batch=batch,
+        extensions=extensions,
+        static=static,
+        target=target,
+    ).model
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model, and how often which rules of the target acted on it."""
+
+    model: Model
+    rules: Mapping[str, int]
+
+
+def convert(
+    model: ModelSource,
+    *,
+    input: InputShapes,
+    freeze: Mapping[str, Any] | None,
+    output: str | Sequence[str] | None,
+    batch: int | None,
+    extensions: Sequence[str | os.PathLike[str]],
+    static: bool,
+    target: str,
+) -> Conversion:
+    """As :func:`convert_model`, with what there is to say of it."""
+    check_target(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
     file = open_model(model)
     said: set[str] = set()
-    return translate_open(lambda opens: translate_model(file, options, opens, said), run_passes, static=static)
+
+    rules: dict[str, int] = {}
+
+    def finish(translated: Model) -> None:
+        # A graph may be finished more than once, until its extents are open; the last time counts.
+        passes.run(translated)
+        rules.clear()
+        rules.update(apply_rules(translated, target))
+
+    made = translate_open(lambda opens: translate_model(file, options, opens, said), finish, static=static)
+    return Conversion(made, rules)
 
 
 def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:

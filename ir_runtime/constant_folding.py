@@ -32,9 +32,9 @@ def fold(
 ) -> list[Tensor] | None:
     """The constant outputs of ``op``, or None where they are not constant or not worth storing.
 
-    Compressed weights are never unfolded: a conversion of a large constant to wider floats stays a
-    layer. The result may not be larger than the inputs together, unless it is small. Without ``limited``
-    neither holds: for a graph that is run and not stored.
+    Compressed weights are never unfolded: a conversion of 8 bits or fewer, or of a large constant in f16, to
+    wider floats stays a layer. The result may not be larger than the inputs together, unless it is small.
+    Without ``limited`` neither holds: for a graph that is run and not stored.
 
     Raises :class:`InferenceError` where the constants contradict the operation.
     """
@@ -56,7 +56,10 @@ def _is_worth_storing(op: Operation, inputs: Sequence[TensorType], outputs: Sequ
     consumed = sum(type.tensor.byte_size for type in inputs if type.tensor is not None)
     if produced > max(FOLD_LIMIT, consumed):
         return False
-    return produced <= FOLD_LIMIT or not is_decompression(op, inputs, outputs)
+    if not is_decompression(op, inputs, outputs):
+        return True
+    # Quantised weights and their zero points are known by their type, however small they are.
+    return _count(outputs[0]) <= 1 if inputs[0].element_type.is_integral else produced <= FOLD_LIMIT
 
 
 def _is_small(inputs: Sequence[TensorType]) -> bool:

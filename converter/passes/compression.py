@@ -25,13 +25,13 @@ _SMALLEST = 2.0**-24
 
 
 @model_pass("compress_to_fp16", on_request=True)
-def compress_weights_to_fp16(model: Model) -> bool:
+def compress_weights_to_fp16(model: Model) -> int:
     """Store the float weights of ``model`` and its bodies as float16, in place.
 
     A constant of which a value would become infinite or vanish in float16 keeps its type, and so
     do scalars, which gain nothing.
     """
-    changed = False
+    acted = 0
     for part in model.all_models():
         unique = UniqueNames(part)
         replaced: dict[Output, Output] = {}
@@ -40,8 +40,8 @@ def compress_weights_to_fp16(model: Model) -> bool:
                 back = _compressed(node, unique)
                 replaced[node.outputs[0]] = back.outputs[0]
         replace_all_uses(part, replaced)
-        changed = changed or bool(replaced)
-    return changed
+        acted += len(replaced)
+    return acted
 
 
 def _is_worth_it(node: Node) -> bool:

@@ -120,7 +120,7 @@ def _none_open(name: str, axis: int) -> bool:
 
 def _finished(translation: Translation, finish: Finish) -> Model | None:
     """The model with its stated shapes; None where something stands in the way."""
-    if translation.problems:
+    if translation.problems or translation.keeps_extents:
         return None
     model = translation.model
     finish(model)

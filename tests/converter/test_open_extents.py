@@ -180,6 +180,15 @@ def test_a_file_that_states_no_elements_takes_some(op_type: str, opset: int, att
     check_reshaped(model, {"x": data[:2, :0]}, {"x": data[:, :0]}, {"x": data[:2, :1]}, {"x": data})
 
 
+def test_no_bits_stay_none() -> None:
+    """Looking something up for no elements kills the plug-in; elsewhere a table is needed."""
+    model = node_model("BitCast", {"x": np.zeros((2, 0), np.float16)}, opset=26, attributes={"to": TensorProto.UINT16})
+    made = converter.convert_model(model)
+    assert layers(made) == ["VariadicSplit", "VariadicSplit", "Convert"]
+    with pytest.raises(InferenceError, match="extent_1"):
+        made.reshape([2, 3])
+
+
 def test_a_cache_that_is_stated_empty_grows() -> None:
     nodes = [
         helper.make_node("Concat", ["past", "k"], ["keys"], axis=2),

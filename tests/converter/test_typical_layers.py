@@ -124,7 +124,7 @@ ROWS: list[Row] = [
     Row(
         "MatMulInteger",
         10,
-        "Convert Convert MatMul Convert",
+        "Convert MatMul Convert",
         MATRIX,
         constants={"w": np.ones((4, 5), np.int8)},
         kind=np.uint8,

@@ -27,7 +27,7 @@ KINDS = {
     "float[]": "reals",
     "bool": "boolean",
     "string": "text",
-    "string[]": "texts",
+    "string[]": "strings",
     "enum": "enum",
     "element_type": "element_type",
     "partial_shape": "partial_shape",

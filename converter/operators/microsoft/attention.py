@@ -19,13 +19,12 @@ from converter.lowering.shapes import arange, concat_lists, dim_of, shape_of
 from converter.operators.microsoft.fused import MICROSOFT, needed, simplified_layer_normalization
 from converter.operators.microsoft.key_value_cache import Cache, Window
 from converter.operators.onnx.attention import Scores, attended
-from converter.operators.onnx.matmul import product_of
 from converter.operators.onnx.rotary import angles, half_of, rotated
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import indexing, movement, padding, slicing
+from ir_runtime.operations import indexing, matmul, movement, padding, slicing
 
 FILTER = -10000.0
 """What is added where a mask forbids, unless the node says otherwise."""
@@ -177,7 +176,7 @@ def attention(
     """Attention of ``x``, which is projected to queries, keys and values by ``[i, 3 n h]`` weights."""
     _only(ctx, do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
     _only(ctx, past_sequence_length=past_sequence_length)
-    whole = add(ctx, product_of(ctx, x, weights), bias)
+    whole = add(ctx, ctx.emit(matmul.MatMul1(), x, weights), bias)
     if qkv_hidden_sizes:
         if len(qkv_hidden_sizes) != 3:
             raise ctx.invalid(f"qkv_hidden_sizes must be 3 numbers, but is {list(qkv_hidden_sizes)}")
@@ -332,9 +331,10 @@ def group_query_attention(
             held = [concat(ctx, 2, past, new) for past, new in zip((past_key, past_value), present)]
             index = window.kept(ctx, held[0])
             present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in held]
-        elif k.shape[2].high == 0:
-            # Another layer has put this step's keys there already.
-            present = [past_key, past_value]
+        elif ctx.stated(k).shape[2].high == 0:
+            # Another layer has put this step's keys there already; none are added, whatever the inputs' shapes.
+            ctx.graphs.keep_extents()
+            present = [concat(ctx, 2, past, new) for past, new in zip((past_key, past_value), present)]
         else:
             index = steps.sources(ctx, past_key)
             present = [

@@ -14,7 +14,7 @@ from converter.lowering.layers import in_type
 from converter.lowering.shapes import arange, concat_lists, dim_of
 from converter.operators.onnx.activation import gelu, leaky_relu
 from converter.operators.onnx.convolution import convolved
-from converter.operators.onnx.matmul import gemm, product_of
+from converter.operators.onnx.matmul import gemm
 from converter.operators.onnx.normalization import layer_normalization
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -69,7 +69,7 @@ def fused_mat_mul(
     """``alpha * A * B``, either one transposed; ``transBatch`` moves the first dimension behind the batches."""
     left = _batches_first(ctx, a, transBatchA, "A")
     right = _batches_first(ctx, b, transBatchB, "B")
-    y = product_of(ctx, left, right, bool(transA), bool(transB))
+    y = ctx.emit(matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB)), left, right)
     return y if alpha == 1 else layers.multiply(ctx, y, ctx.like(alpha, y))
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from converter.lowering import layers
 from converter.onnx_file.types import element_type_of
 from converter.operators.onnx.convolution import convolved
-from converter.operators.onnx.matmul import converted
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -90,12 +89,12 @@ def quantized(ctx: Context, ratio: Output, zero: Output | None, kind: ElementTyp
     if kind.is_real:
         if saturate and kind in _GREATEST:
             ratio = ctx.emit(activation.Clamp1(min=-_GREATEST[kind], max=_GREATEST[kind]), ratio)
-        return converted(ctx, ratio, kind)
+        return layers.in_type(ctx, ratio, kind)
     whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
     if zero is not None:
-        whole = layers.add(ctx, whole, converted(ctx, zero, _F32))
+        whole = layers.add(ctx, whole, layers.in_type(ctx, zero, _F32))
     low, high = _limits(kind)
-    return converted(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
+    return layers.in_type(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
 
 
 def _limits(kind: ElementType) -> tuple[float, float]:
@@ -126,8 +125,8 @@ def _quantize(
         if output_dtype and zero.element_type is not kind:
             raise ctx.invalid(f"output_dtype is {kind}, but the zero point is {zero.element_type}")
         kind = zero.element_type
-    wide = converted(ctx, x, _F32)
-    ratio = layers.divide(ctx, wide, converted(ctx, _fitted(ctx, scale, x, axis, block_size), _F32))
+    wide = layers.in_type(ctx, x, _F32)
+    ratio = layers.divide(ctx, wide, layers.in_type(ctx, _fitted(ctx, scale, x, axis, block_size), _F32))
     moved = None if _is_zero(zero) or zero is None else _fitted(ctx, zero, x, axis, block_size)
     return quantized(ctx, ratio, moved, kind, bool(saturate))
 
@@ -147,15 +146,15 @@ def _dequantize(
     work = element_types.f16 if narrow and x.element_type.is_integral else _F32
     if block_size and _is_in_whole_blocks(x, scale, axis, block_size):
         return _dequantized_blocks(ctx, x, scale, zero, normalize_axis(axis, x.shape.rank), block_size, work, kind)
-    factor = converted(ctx, _fitted(ctx, scale, x, axis, block_size), work)
+    factor = layers.in_type(ctx, _fitted(ctx, scale, x, axis, block_size), work)
     moved = None if _is_zero(zero) or zero is None else _fitted(ctx, zero, x, axis, block_size)
-    return converted(ctx, _rescaled(ctx, x, factor, moved, work), kind)
+    return layers.in_type(ctx, _rescaled(ctx, x, factor, moved, work), kind)
 
 
 def _rescaled(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
-    wide = converted(ctx, x, work)
+    wide = layers.in_type(ctx, x, work)
     if zero is not None:
-        wide = layers.subtract(ctx, wide, converted(ctx, zero, work))
+        wide = layers.subtract(ctx, wide, layers.in_type(ctx, zero, work))
     return layers.multiply(ctx, wide, factor)
 
 
@@ -187,10 +186,10 @@ def _dequantized_blocks(
         return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(shape))
 
     single = [*shown[: at + 1], 1, *shown[at + 2 :]]
-    factor = converted(ctx, apart(scale, single), work)
+    factor = layers.in_type(ctx, apart(scale, single), work)
     moved = None if _is_zero(zero) or zero is None else apart(zero, single)
     y = _rescaled(ctx, apart(x, shown), factor, moved, work)
-    return converted(ctx, apart(y, extents), kind)
+    return layers.in_type(ctx, apart(y, extents), kind)
 
 
 # --- QuantizeLinear ---
@@ -327,18 +326,18 @@ def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
 
 
 def less_zero(ctx: Context, value: Output, zero: Output) -> Output:
-    wide = converted(ctx, value, _F32)
+    wide = layers.in_type(ctx, value, _F32)
     if _is_zero(zero):
         return wide
-    return layers.subtract(ctx, wide, converted(ctx, zero, _F32))
+    return layers.subtract(ctx, wide, layers.in_type(ctx, zero, _F32))
 
 
 def requantized(
     ctx: Context, total: Output, a_scale: Output, b_scale: Output, y_scale: Output, y_zero: Output
 ) -> Output:
     """``total`` times both scales over the output's, quantised."""
-    factor = layers.multiply(ctx, converted(ctx, a_scale, _F32), converted(ctx, b_scale, _F32))
-    factor = layers.divide(ctx, factor, converted(ctx, y_scale, _F32))
+    factor = layers.multiply(ctx, layers.in_type(ctx, a_scale, _F32), layers.in_type(ctx, b_scale, _F32))
+    factor = layers.divide(ctx, factor, layers.in_type(ctx, y_scale, _F32))
     ratio = layers.multiply(ctx, total, factor)
     return quantized(ctx, ratio, None if _is_zero(y_zero) else y_zero, y_zero.element_type)
 
@@ -404,6 +403,6 @@ def qlinear_conv(
     total = convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)
     if b is not None:
         # As integers: a bias may have more digits than float32 holds.
-        whole = converted(ctx, total, element_types.i32)
-        total = converted(ctx, layers.add(ctx, whole, along(b, 1)), _F32)
+        whole = layers.in_type(ctx, total, element_types.i32)
+        total = layers.in_type(ctx, layers.add(ctx, whole, along(b, 1)), _F32)
     return requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))

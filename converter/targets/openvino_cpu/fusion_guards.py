@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from converter.lowering.opaque_identity import opaque_identity
+from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, Unary
@@ -23,8 +24,6 @@ from ir_runtime.rewrite import UniqueNames, Uses, replace_uses, uses_of
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
 
-from .pipeline import model_pass
-
 _OF_CHANNELS = (BatchNormInference1, BatchNormInference5)
 """What has as many constants as there are channels, and so never widens anything."""
 _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
@@ -32,10 +31,10 @@ _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
-@model_pass("fusion_guards")
-def guard_fusions(model: Model) -> bool:
+@openvino_cpu.register("fusion_guards", after=["fake_quantize"])
+def guard_fusions(model: Model) -> int:
     """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
-    changed = False
+    acted = 0
     for part in model.all_models():
         guarded = [node for node in part.nodes() if isinstance(node.op, (Reduction, MatMul1))]
         if not guarded:
@@ -48,8 +47,8 @@ def guard_fusions(model: Model) -> bool:
             pulled = _is_pulled_through(node)
             if pulled:
                 _keep_apart(node.inputs[0], [node], unique)
-            changed = changed or pulled or bool(wrong)
-    return changed
+            acted += bool(wrong) + pulled
+    return acted
 
 
 def _keep_apart(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:

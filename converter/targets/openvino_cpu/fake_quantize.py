@@ -1,0 +1,212 @@
+"""Values that are quantised and dequantised at once, as FakeQuantize.
+
+The plug-in runs convolutions and products in 8 bits where its low-precision transformations find
+FakeQuantize in front of them; Divide, Round, Add, Clamp, Convert, Convert, Subtract and Multiply mean
+nothing to them, and cost a pass over the data each.
+
+    x -> Divide(s) -> Round -> Add(z) -> Clamp -> Convert(u8)      u8 -> Convert(f32) -> Subtract(z') -> Multiply(s')
+    x -> FakeQuantize((low - z) s, (high - z) s, (low - z') s', (high - z') s')
+
+Between the two the whole numbers may be moved about (Reshape, Transpose, Concat ...), which happens to the
+real ones then. FakeQuantize computes the same step by another formula: a value in the middle between two steps
+may take the other one. Whole numbers that a model returns, or computes with, stay exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.targets.legalisation import redirect, register_uses
+from converter.targets.registry import openvino_cpu
+from ir_runtime import element_types
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operations.activation import Clamp1
+from ir_runtime.operations.blocks import DepthToSpace1
+from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.movement import Reshape1, Squeeze1, Transpose1, Unsqueeze1
+from ir_runtime.operations.pooling import MaxPool
+from ir_runtime.operations.quantization import FakeQuantize1
+from ir_runtime.operations.slicing import Slice8, StridedSlice1
+from ir_runtime.rewrite import UniqueNames, Uses, uses_of
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+
+_MOVES = (DepthToSpace1, Gather8, MaxPool, Reshape1, Slice8, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1)
+"""What gives elements of its first input, whatever their type."""
+_KINDS = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
+
+
+@openvino_cpu.register("fake_quantize", after=["quantized_products"])
+def fake_quantize(model: Model) -> int:
+    """Put FakeQuantize in the place of what quantises, where all that reads it dequantises alike."""
+    acted = 0
+    for part in model.all_models():
+        uses, unique = uses_of(part), UniqueNames(part)
+        for node in part.nodes():
+            found = _quantised(node)
+            if found is not None:
+                acted += _replace(node, found, uses, unique)
+    return acted
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """What goes into ``saturate(round(x / scale) + zero)``."""
+
+    x: Output
+    scale: Array
+    zero: Array
+    kind: ElementType
+
+
+def _constant(value: Output) -> Array | None:
+    """A constant as float32 numbers; zero points are conversions of theirs."""
+    if isinstance(value.node.op, Convert1):
+        value = value.node.inputs[0]
+    tensor = value.tensor
+    return None if tensor is None else tensor.array().astype(np.float32)
+
+
+def _quantised(node: Node) -> Quantised | None:
+    """The parts of a quantisation that ends in ``node``."""
+    if not isinstance(node.op, Convert1) or node.op.destination_type not in _KINDS:
+        return None
+    kind, clamp = node.op.destination_type, node.inputs[0].node
+    if not isinstance(clamp.op, Clamp1) or (clamp.op.min, clamp.op.max) != limits(kind):
+        return None
+    moved, zero = clamp.inputs[0].node, np.asarray(np.float32(0))
+    if isinstance(moved.op, Add1):
+        added = _constant(moved.inputs[1])
+        if added is None:
+            return None
+        zero, moved = added, moved.inputs[0].node
+    if not isinstance(moved.op, Round5) or moved.op.mode != "half_to_even":
+        return None
+    ratio = moved.inputs[0]
+    if ratio.element_type is not element_types.f32:
+        return None
+    if not isinstance(ratio.node.op, Divide1):
+        return Quantised(ratio, np.asarray(np.float32(1)), zero, kind)  # scaled already
+    scale = _constant(ratio.node.inputs[1])
+    if scale is None or not (scale > 0).all():
+        return None  # what is worked out at run time stays as exact as it is
+    return Quantised(ratio.node.inputs[0], scale, zero, kind)
+
+
+def is_quantized(value: Output) -> bool:
+    """Whether whole numbers were put on steps in the model itself, and moved about at most."""
+    while isinstance(value.node.op, _MOVES):
+        value = value.node.inputs[0]
+    return _quantised(value.node) is not None
+
+
+def limits(kind: ElementType) -> tuple[float, float]:
+    """The least and the greatest number of an integer type."""
+    if kind.is_signed:
+        return -float(1 << (kind.bits - 1)), float((1 << (kind.bits - 1)) - 1)
+    return 0.0, float((1 << kind.bits) - 1)
+
+
+@dataclass(frozen=True)
+class Dequantised:
+    """What comes back: ``(q - zero) * scale`` as the value ``y``."""
+
+    y: Output
+    scale: Array
+    zero: Array
+
+
+def _dequantised(convert: Node, uses: Uses) -> Dequantised | None:
+    """The parts of a dequantisation that begins with ``convert``."""
+    if not isinstance(convert.op, Convert1) or convert.op.destination_type is not element_types.f32:
+        return None
+    value, scale, zero = convert.outputs[0], np.asarray(np.float32(1)), np.asarray(np.float32(0))
+    reader = _only_reader(value, uses)
+    if reader is not None and isinstance(reader.op, Subtract1) and reader.inputs[0] is value:
+        taken = _constant(reader.inputs[1])
+        if taken is not None:
+            zero, value = taken, reader.outputs[0]
+            reader = _only_reader(value, uses)
+    if reader is not None and isinstance(reader.op, Multiply1):
+        factor = _constant(reader.inputs[1] if reader.inputs[0] is value else reader.inputs[0])
+        if factor is not None:
+            scale, value = factor, reader.outputs[0]
+    return Dequantised(value, scale, zero)
+
+
+def _only_reader(value: Output, uses: Uses) -> Node | None:
+    return uses[value][0] if len(uses[value]) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Where whole numbers become real ones: after which moves, and how."""
+
+    moves: tuple[Node, ...]
+    back: Dequantised
+
+
+def _leaves(whole: Output, uses: Uses, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | None]:
+    """Everything that reads the whole numbers, moved about or not; None for what needs them as such."""
+    readers = uses[whole]
+    if not readers:
+        yield None
+    for reader in readers:
+        if isinstance(reader.op, _MOVES) and reader.inputs.index(whole) == 0 and reader.inputs.count(whole) == 1:
+            yield from _leaves(reader.outputs[0], uses, (*moves, reader))
+            if any(uses[output] for output in reader.outputs[1:]):
+                yield None
+        else:
+            back = _dequantised(reader, uses)
+            yield None if back is None else _Leaf(moves, back)
+
+
+def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> bool:
+    """Whether all that reads the whole numbers gives the real ones back; that is then replaced."""
+    leaves: list[_Leaf] = []
+    for leaf in _leaves(node.outputs[0], uses):
+        # Moved numbers keep their steps only where all have the same ones.
+        if leaf is None or (leaf.moves and max(leaf.back.scale.size, leaf.back.zero.size, found.scale.size) > 1):
+            return False
+        leaves.append(leaf)
+    made: dict[object, Output] = {}
+    for leaf in leaves:
+        back = leaf.back
+        key = (back.scale.tobytes(), back.zero.tobytes())
+        if key not in made:
+            made[key] = _emit(found, back, back.y.node if not leaf.moves else node, unique)
+            register_uses(uses, [made[key].node])
+        value = made[key]
+        for move in leaf.moves:
+            if (key, move) not in made:
+                copy = make_node(move.op, [value, *move.inputs[1:]], move.name)
+                copy.origin, copy.runtime_info = move.origin, move.runtime_info
+                register_uses(uses, [copy])
+                made[key, move] = copy.outputs[0]
+            value = made[key, move]
+        redirect(uses, back.y, value)
+    return True
+
+
+def _emit(found: Quantised, back: Dequantised, named_after: Node, unique: UniqueNames) -> Output:
+    low, high = limits(found.kind)
+    ends = [
+        (low - found.zero.astype(np.float64)) * found.scale,
+        (high - found.zero.astype(np.float64)) * found.scale,
+        (low - back.zero.astype(np.float64)) * back.scale,
+        (high - back.zero.astype(np.float64)) * back.scale,
+    ]
+    name = named_after.name
+    constants = [
+        make_node(Const1(value=Tensor.from_array(np.asarray(end, np.float32))), (), unique(f"{name}/{what}")).outputs[0]
+        for end, what in zip(ends, ("input_low", "input_high", "output_low", "output_high"))
+    ]
+    made = make_node(FakeQuantize1(levels=1 << found.kind.bits), [found.x, *constants], name)
+    made.origin = named_after.origin
+    return made.outputs[0]

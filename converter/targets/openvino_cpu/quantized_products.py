@@ -1,0 +1,110 @@
+"""Products of quantised tensors between quantised tensors, with the scale on the weights.
+
+QLinearConv, QLinearMatMul and their like add up products of whole numbers, exactly, and scale the sum. The
+plug-in's low-precision transformations want to see real numbers instead: data that were put on steps before, and
+weights that have their scales.
+
+    x (quantised) -> Convert(f32) -> Subtract(z)  \\
+    w (8 bits)    -> Convert(f32) -> Subtract(z') -> Convolution -> (Add(bias)) -> Multiply(f) -> Round ...
+
+becomes, where ``x`` is quantised in the model itself,
+
+    x (quantised) -> Convert(f32) -> Subtract(z)  \\
+    w (8 bits)    -> Convert(f32) -> Subtract(z') -> Multiply(f) -> Convolution -> (Add(bias f)) -> Round ...
+
+The sum is rounded in float32, so that a value in the middle between two steps may take the other one. What is
+given to a model as whole numbers, a lone operator for example, stays exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.lowering import layers
+from converter.targets.legalisation import legalise
+from converter.targets.openvino_cpu.fake_quantize import is_quantized
+from converter.targets.registry import openvino_cpu
+from ir_runtime import element_types
+from ir_runtime.builder import Builder
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.operations.elementwise import Add1, Convert1, Multiply1, Subtract1
+from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.movement import Reshape1
+from ir_runtime.rewrite import Uses
+
+_PRODUCTS = (Convolution1, GroupConvolution1, MatMul1)
+
+
+@openvino_cpu.register("quantized_products")
+def quantized_products(model: Model) -> int:
+    """Move the scale of a quantised product from its sum to its weights."""
+    return legalise(model, (Multiply1,), _said)
+
+
+def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
+    factor = node.inputs[1].tensor
+    if factor is None or node.outputs[0].element_type is not element_types.f32:
+        return None
+    total, bias = _without_bias(node.inputs[0], uses)
+    product = total.node
+    if not isinstance(product.op, _PRODUCTS) or len(uses[total]) != 1:
+        return None
+    data, weights = product.inputs
+    grouped = isinstance(product.op, GroupConvolution1) and isinstance(weights.node.op, Reshape1)
+    stored = weights.node.inputs[0] if grouped else weights
+    if not _is_whole(data, stored=False) or not (_is_whole(stored, stored=True) or _is_whole(stored, stored=False)):
+        return None
+    scale = _of_weights(factor.array().astype(np.float32), product, stored)
+    if scale is None:
+        return None
+    scaled = layers.multiply(builder, stored, builder.constant(scale, element_types.f32))
+    if grouped:
+        scaled = builder.emit(weights.node.op, scaled, weights.node.inputs[1])
+    made = builder.emit(product.op, data, scaled)
+    if bias is not None:
+        made = layers.add(builder, made, builder.constant(bias * factor.array(), element_types.f32))
+    return made
+
+
+def _without_bias(value: Output, uses: Uses) -> tuple[Output, Array | None]:
+    """A sum before a constant was added to it as integers, and that constant."""
+    add = value.node.inputs[0].node if isinstance(value.node.op, Convert1) else None
+    if add is None or not isinstance(add.op, Add1) or len(uses[add.outputs[0]]) != 1 or len(uses[value]) != 1:
+        return value, None
+    whole, bias = add.inputs[0].node, add.inputs[1].tensor
+    if bias is None or not isinstance(whole.op, Convert1) or len(uses[whole.outputs[0]]) != 1:
+        return value, None
+    return whole.inputs[0], bias.array().astype(np.float64)
+
+
+def _is_whole(value: Output, *, stored: bool) -> bool:
+    """Whether these are floats made of 8-bit integers less a constant: stored ones, or ones that were quantised."""
+    node = value.node
+    if isinstance(node.op, Subtract1):
+        zero = node.inputs[1].node
+        if node.inputs[1].tensor is None and not (isinstance(zero.op, Convert1) and zero.inputs[0].tensor is not None):
+            return False
+        node = node.inputs[0].node
+    if not isinstance(node.op, Convert1) or not node.inputs[0].element_type.is_integral:
+        return False
+    if node.inputs[0].element_type.bits > 8:
+        return False
+    return node.inputs[0].tensor is not None if stored else is_quantized(node.inputs[0])
+
+
+def _of_weights(factor: Array, product: Node, weights: Output) -> Array | None:
+    """A factor of the sum as one of the weights; None where it is of the data's rows."""
+    if factor.size == 1:
+        return factor.reshape(())
+    rank = product.outputs[0].shape.rank if product.outputs[0].shape.has_rank else None
+    if rank is None or not weights.shape.has_rank:
+        return None
+    channels = rank - 1 if isinstance(product.op, MatMul1) else 1
+    shown = (1,) * (rank - factor.ndim) + factor.shape
+    if len(shown) != rank or factor.size != shown[channels]:
+        return None
+    if isinstance(product.op, MatMul1):
+        return factor.reshape((-1, 1) if product.op.transpose_b else (-1,))
+    return factor.reshape((-1,) + (1,) * (weights.shape.rank - 1))

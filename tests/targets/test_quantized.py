@@ -1,0 +1,189 @@
+"""Quantised models run in 8 bits in the CPU plug-in, and agree with onnxruntime within a quantisation step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import converter
+import ir_runtime
+from tests.engines import ENGINES, core, run, run_onnxruntime
+from tests.random_data import generator
+
+from .quantized_models import MICROSOFT, Graph, bytes_of
+
+Built = tuple[onnx.ModelProto, dict[str, np.ndarray], float]
+"""A model, what it is fed with, and how far one step of its output reaches."""
+
+
+def layers(model: ir_runtime.Model) -> Counter[str]:
+    return Counter(node.op.type for node in model.nodes() if node.op.role not in ("constant", "parameter", "result"))
+
+
+def ran_in_8_bits(ir: tuple[bytes, bytes]) -> Counter[str]:
+    """How many layers of each kind the plug-in runs in 8 bits."""
+    model = core().compile_model(core().read_model(*ir), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found: Counter[str] = Counter()
+    for layer in model.get_runtime_model().get_ops():
+        info = layer.get_rt_info()
+        if "runtimePrecision" in info and info["runtimePrecision"].astype(str) in ("u8", "i8"):
+            found[info["layerType"].astype(str)] += 1
+    return found
+
+
+def convolution(dtype: Any, zero: int, per_channel: bool, weight_zero: int = 0) -> Built:
+    g, r = Graph(), generator(3)
+    x = g.on_steps("x", 0.02, zero, dtype)
+    scale = r.uniform(0.001, 0.01, 8) if per_channel else 0.004
+    y = g.node("Conv", x, g.weights(bytes_of(r, (8, 4, 3, 3)), scale, weight_zero), g.constant(r.normal(size=8)))
+    y = g.on_steps(g.node("Relu", y), 0.03, zero, dtype)
+    model = g.model({"x": [1, 4, 12, 12]}, [y])
+    return model, {"x": r.normal(size=(1, 4, 12, 12)).astype(np.float32)}, 0.03
+
+
+def depthwise() -> Built:
+    g, r = Graph(), generator(4)
+    x = g.on_steps("x", 0.02, 120)
+    y = g.node("Conv", x, g.weights(bytes_of(r, (8, 1, 3, 3)), r.uniform(0.001, 0.01, 8)), group=8)
+    y = g.on_steps(y, 0.02, 128)
+    return g.model({"x": [1, 8, 9, 9]}, [y]), {"x": r.normal(size=(1, 8, 9, 9)).astype(np.float32)}, 0.02
+
+
+def product(per_column: bool) -> Built:
+    g, r = Graph(), generator(5)
+    x = g.on_steps("x", 0.02, 3, np.int8)
+    scale = r.uniform(0.001, 0.01, 24) if per_column else 0.005
+    y = g.node("MatMul", x, g.weights(bytes_of(r, (32, 24)), scale, axis=1))
+    y = g.on_steps(g.node("Add", y, g.constant(r.normal(size=24))), 0.05, 1, np.int8)
+    return g.model({"x": [3, 32]}, [y]), {"x": r.normal(size=(3, 32)).astype(np.float32)}, 0.05
+
+
+def pooled_and_moved() -> Built:
+    """Whole numbers that are pooled, turned and flattened before they are real again."""
+    g, r = Graph(), generator(6)
+    s, z = g.constant(0.02), g.constant(101, np.uint8)
+    q = g.node("MaxPool", g.node("QuantizeLinear", "x", s, z), kernel_shape=[2, 2], strides=[2, 2])
+    q = g.node("Flatten", g.node("Transpose", q, perm=[0, 2, 3, 1]))
+    x = g.node("DequantizeLinear", q, s, z)
+    y = g.on_steps(g.node("MatMul", x, g.weights(bytes_of(r, (64, 10)), 0.004)), 0.05, 128)
+    return g.model({"x": [1, 4, 8, 8]}, [y]), {"x": r.normal(size=(1, 4, 8, 8)).astype(np.float32)}, 0.05
+
+
+def of_channels() -> Built:
+    """Data with a scale for each channel, which stay real."""
+    g, r = Graph(), generator(7)
+    y = g.on_steps("x", r.uniform(0.01, 0.03, 4), r.integers(90, 160, 4))
+    return g.model({"x": [2, 4, 5]}, [y]), {"x": r.normal(size=(2, 4, 5)).astype(np.float32)}, 0.03
+
+
+def qlinear(group: int, residual: bool = False, dtype: Any = np.uint8) -> Built:
+    """A QOperator file: convolution, pooling and a product, all in 8 bits."""
+    g, r = Graph(), generator(8)
+    zeros = {key: g.constant(value, dtype) for key, value in {"x": 12, "a": 3, "b": 50, "y": 60}.items()}
+    scales = {key: g.constant(value) for key, value in {"x": 0.02, "a": 0.05, "b": 0.06, "y": 0.08}.items()}
+    q = g.node("QuantizeLinear", "x", scales["x"], zeros["x"])
+    bias = g.constant(r.integers(-3000, 3000, 8), np.int32)
+    weights = g.constant(bytes_of(r, (8, 8 // group, 3, 3)), np.int8)
+    steps, none = g.constant(r.uniform(0.002, 0.006, 8)), g.constant(np.zeros(8), np.int8)
+    a = g.node(
+        "QLinearConv", q, scales["x"], zeros["x"], weights, steps, none, scales["a"], zeros["a"], bias,
+        group=group, pads=[1, 1, 1, 1],
+    )  # fmt: skip
+    b, scale, zero = a, scales["a"], zeros["a"]
+    if residual:
+        inputs = (a, scale, zero, q, scales["x"], zeros["x"])
+        scale, zero = scales["b"], zeros["b"]
+        b = g.node("QLinearAdd", *inputs, scale, zero, domain=MICROSOFT)
+    b = g.node("Flatten", g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2]))
+    matrix, step, nothing = g.constant(bytes_of(r, (72, 16)), np.int8), g.constant(0.003), g.constant(0, np.int8)
+    y = g.node("QLinearMatMul", b, scale, zero, matrix, step, nothing, scales["y"], zeros["y"])
+    y = g.node("DequantizeLinear", y, scales["y"], zeros["y"])
+    return g.model({"x": [1, 8, 6, 6]}, [y]), {"x": r.normal(size=(1, 8, 6, 6)).astype(np.float32)}, 0.08
+
+
+OTHERS = 0.02
+"""The greatest share of numbers that may be a step away."""
+STATIC: list[tuple[str, Callable[[], Built], dict[str, int]]] = [
+    ("conv-u8", lambda: convolution(np.uint8, 117, False), {"Convolution": 1}),
+    ("conv-u8-channels", lambda: convolution(np.uint8, 0, True), {"Convolution": 1}),
+    ("conv-i8-channels", lambda: convolution(np.int8, -5, True), {"Convolution": 1}),
+    ("depthwise", depthwise, {"Convolution": 1}),
+    ("product", lambda: product(False), {"FullyConnected": 1}),
+    ("product-columns", lambda: product(True), {"FullyConnected": 1}),
+    ("pooled-and-moved", pooled_and_moved, {"FullyConnected": 1, "Pooling": 1}),
+    ("of-channels", of_channels, {}),
+    ("qoperator", lambda: qlinear(1), {"Convolution": 1, "FullyConnected": 1}),
+    ("qoperator-groups", lambda: qlinear(4), {"FullyConnected": 1}),
+    ("qoperator-residual", lambda: qlinear(1, residual=True), {"Convolution": 1, "FullyConnected": 1}),
+    ("qoperator-depthwise", lambda: qlinear(8), {"Convolution": 1, "FullyConnected": 1}),
+]
+
+
+@pytest.mark.parametrize(("build", "in_8_bits"), [row[1:] for row in STATIC], ids=[row[0] for row in STATIC])
+def test_it_runs_in_8_bits_and_a_step_at_most_from_onnxruntime(
+    build: Callable[[], Built], in_8_bits: dict[str, int]
+) -> None:
+    model, feeds, step = build()
+    made = converter.convert_model(model)
+    counted = layers(made)
+    assert counted["Round"] == counted["Clamp"] == 0, counted
+    assert counted["FakeQuantize"]
+    ir = ir_runtime.model_to_bytes(made)
+    found = ran_in_8_bits(ir)
+    assert {kind: found[kind] for kind in in_8_bits} == in_8_bits, found
+    expected = run_onnxruntime(model, feeds)[0]
+    for engine in ENGINES:
+        difference = np.abs(run(engine, ir, feeds)[0] - expected)
+        assert difference.max() <= 1.01 * step, engine
+        if "QLinearAdd" not in {node.op_type for node in model.graph.node}:  # which onnxruntime rounds otherwise
+            assert (difference > 0.5 * step).mean() <= OTHERS, engine
+
+
+@pytest.mark.parametrize(("build", "in_8_bits"), [row[1:] for row in STATIC], ids=[row[0] for row in STATIC])
+def test_the_plain_model_has_onnxs_numbers(build: Callable[[], Built], in_8_bits: dict[str, int]) -> None:
+    model, feeds, step = build()
+    made = converter.convert_model(model, target="any")
+    assert layers(made)["FakeQuantize"] == 0
+    difference = np.abs(run("numpy", ir_runtime.model_to_bytes(made), feeds)[0] - run_onnxruntime(model, feeds)[0])
+    assert difference.max() <= 1.01 * step
+    if "QLinearAdd" not in {node.op_type for node in model.graph.node}:
+        assert (difference > 0.5 * step).mean() <= OTHERS
+
+
+def test_whole_numbers_that_a_model_returns_stay_exact() -> None:
+    g, r = Graph(), generator(9)
+    s, z = g.constant(0.5), g.constant(3, np.uint8)
+    q = g.node("QuantizeLinear", "x", s, z)
+    y = g.node("DequantizeLinear", q, s, z)
+    model = g.model({"x": [64]}, [q, y])
+    made = converter.convert_model(model)
+    assert layers(made)["FakeQuantize"] == 0
+    feeds = {"x": (r.integers(-10, 200, 64) / 4).astype(np.float32)}  # half of them between two steps
+    for engine in ENGINES:
+        for value, expected in zip(run(engine, ir_runtime.model_to_bytes(made), feeds), run_onnxruntime(model, feeds)):
+            np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize("op_type", ["MatMulInteger", "ConvInteger"])
+@pytest.mark.parametrize("depth", [16, 4096])
+def test_dynamically_quantised_products_are_float_products(op_type: str, depth: int) -> None:
+    g, r = Graph(), generator(10)
+    x_shape, w_shape = ((3, depth), (depth, 8)) if op_type == "MatMulInteger" else ((1, depth, 3, 3), (8, depth, 1, 1))
+    g.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]))
+    total = g.node(op_type, "q", g.constant(bytes_of(r, w_shape), np.int8), "z", g.constant(3, np.int8))
+    y = g.node("Mul", g.node("Cast", total, to=1), g.node("Mul", "s", g.constant(0.01)))
+    model = g.model({"x": list(x_shape)}, [y])
+    made = converter.convert_model(model)
+    counted = layers(made)
+    assert counted["MatMul"] + counted["Convolution"] == 1
+    assert counted["BitwiseAnd"] == counted["BitwiseLeftShift"] == 0
+    feeds = {"x": r.normal(size=x_shape).astype(np.float32)}
+    expected = run_onnxruntime(model, feeds)[0]
+    for engine in ENGINES:
+        value = run(engine, ir_runtime.model_to_bytes(made), feeds)[0]
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max(), err_msg=engine)
