@@ -186,7 +186,8 @@ def convert(
         static=static,
         target=runtime,
     )
-    conversion.save_model(converted.model, target, compress_to_fp16=compress_to_fp16)
+    made, half = conversion.halved(converted.model) if compress_to_fp16 else (converted.model, None)
+    conversion.save_model(made, target)
     report = None
     if check:
         from converter.equivalence import verify
@@ -196,12 +197,17 @@ def convert(
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(target)}
         result.update(target=runtime, rules=dict(converted.rules))
+        if half is not None:
+            result["float16"] = {"constants": half.count, "kept": dict(half.kept)}
         if report is not None:
             result["verification"] = report.to_dict()
         click.echo(_json(result))
     else:
-        count = len(converted.model.nodes())
+        count = len(made.nodes())
         state.say(f"Wrote {target} ({count} layers) and {weights} ({_size(weights.stat().st_size)})")
+        if half is not None:
+            stayed = ", ".join(f"{times} that {reason}" for reason, times in half.kept.items())
+            state.say(f"{half.count} constants are float16" + (f", but not {stayed}" if stayed else ""))
         if converted.rules:
             acted = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
             state.say(f"Rules for {runtime}: {acted}")

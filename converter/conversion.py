@@ -9,7 +9,8 @@ from typing import Any
 
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import InputShapes, make_options
-from converter.passes.pipeline import passes, run_pass
+from converter.passes.compression import Halved, halve
+from converter.passes.pipeline import passes
 from converter.targets.registry import DEFAULT, apply_rules, check_target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
@@ -111,7 +112,10 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: 
     # Converting alone needs no XML.
     from ir_runtime.xml_writer import write_model
 
-    if compress_to_fp16:
-        model = clone(model)
-        run_pass("compress_to_fp16", model)
-    write_model(model, path)
+    write_model(halved(model)[0] if compress_to_fp16 else model, path)
+
+
+def halved(model: Model) -> tuple[Model, Halved]:
+    """A copy of ``model`` whose weights are float16, and what became of them."""
+    made = clone(model)
+    return made, halve(made)

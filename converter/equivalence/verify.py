@@ -9,7 +9,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from converter.equivalence.compare import Comparison, Tolerance, compare, tolerance_for
+from converter.equivalence.compare import ROUNDED_WEIGHTS, STEPS, Comparison, Tolerance, compare, tolerance_for
 from converter.equivalence.inputs import given_inputs, random_inputs
 from converter.equivalence.oracle import oracle
 from converter.errors import VerificationError
@@ -19,6 +19,7 @@ from ir_runtime import Model, ModelError, compile_model, read_model
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node
 from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.shape_inference import make_node
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
@@ -118,16 +119,21 @@ def verify(
 def _tolerance(model: Model, rtol: float | None, atol: float | None) -> Callable[[Array], Tolerance]:
     """The tolerance for an expected tensor: the caller's, or that of its type.
 
-    Weights that were rounded to float16 leave float16's precision at best.
+    Weights that were rounded to float16, and values that are put on steps, leave less than the type has.
     """
-    marks = (dict(info.attributes).get("name") for node in model.nodes() for info in node.runtime_info)
-    halved = "decompression" in marks
+    marks: set[str | None] = set()
+    quantized = False
+    for part in model.all_models():
+        for node in part.nodes():
+            marks.update(dict(info.attributes).get("name") for info in node.runtime_info)
+            quantized = quantized or isinstance(node.op, FakeQuantize1)
+    least = [ROUNDED_WEIGHTS] * ("decompression" in marks) + [STEPS] * quantized
 
     def chosen(expected: Array) -> Tolerance:
         if rtol is not None or atol is not None:
             return Tolerance(rtol or 0.0, atol or 0.0)
         by_type = tolerance_for(expected.dtype)
-        return max(by_type, tolerance_for(np.dtype(np.float16))) if halved and expected.dtype.kind == "f" else by_type
+        return max([by_type, *least]) if expected.dtype.kind == "f" else by_type
 
     return chosen
 

@@ -6,49 +6,102 @@ the constant's name and carries the ``decompression`` mark, so that plug-ins kee
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
+from ir_runtime.errors import ModelError
 from ir_runtime.graph import Model, Node, Output, RuntimeInfo
-from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.operation import TensorType
+from ir_runtime.operations.activation import Clamp1
+from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewrite import UniqueNames, replace_all_uses
-from ir_runtime.shape_inference import make_node
+from ir_runtime.shape_inference import infer_types, make_node
 from ir_runtime.tensor import Tensor
 
 from .pipeline import model_pass
 
 _MARK = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
+_ELEMENTWISE = (Binary, Unary, Convert1, Clamp1)
 _LARGEST = 65504.0
-_SMALLEST = 2.0**-24
+_SMALLEST = 2.0**-14
+_TINY_SHARE = 0.75
+"""Of so many values that float16 holds badly or not at all a tensor stays as it is: OpenVINO's own limit."""
+_CHUNK = 1 << 20
+
+
+@dataclass
+class Halved:
+    """What became of a model's float constants."""
+
+    count: int = 0
+    """How many are stored as float16."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """How many stayed as they were, by the reason."""
 
 
 @model_pass("compress_to_fp16", on_request=True)
 def compress_weights_to_fp16(model: Model) -> int:
+    """Store the float weights of ``model`` and its bodies as float16, in place."""
+    return halve(model).count
+
+
+def halve(model: Model) -> Halved:
     """Store the float weights of ``model`` and its bodies as float16, in place.
 
-    A constant of which a value would become infinite or vanish in float16 keeps its type, and so
-    do scalars, which gain nothing.
+    What stays: scalars, which gain nothing; tensors of which a value would become infinite, or three quarters
+    lie below the normal float16 numbers; and the few numbers that shapes and indices are worked out from.
     """
-    acted = 0
+    result = Halved()
     for part in model.all_models():
         unique = UniqueNames(part)
+        exact = _shaping(part)
         replaced: dict[Output, Output] = {}
         for node in part.nodes():
-            if _is_worth_it(node):
-                back = _compressed(node, unique)
-                replaced[node.outputs[0]] = back.outputs[0]
+            tensor = node.op.data
+            if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64) or tensor.size < 2:
+                continue
+            reason = "decide shapes or indices" if node in exact else _unfit(tensor.array())
+            if reason:
+                result.kept[reason] += 1
+            else:
+                replaced[node.outputs[0]] = _compressed(node, unique).outputs[0]
         replace_all_uses(part, replaced)
-        acted += len(replaced)
-    return acted
+        result.count += len(replaced)
+    return result
 
 
-def _is_worth_it(node: Node) -> bool:
-    tensor = node.op.data
-    if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64):
-        return False
-    return tensor.size >= 2 and _fits(tensor.array())
+def _shaping(model: Model) -> set[Node]:
+    """Constants that a shape or an integer is worked out from, through layers that work element by element."""
+    pending: list[Node] = []
+    for node in model.nodes():
+        if any(output.element_type.is_integral for output in node.outputs) and isinstance(node.op, _ELEMENTWISE):
+            pending += [source.node for source in node.inputs if source.element_type.is_real]
+        for index, source in enumerate(node.inputs):
+            if source.tensor is not None and source.element_type.is_real and _decides_the_shape(node, index):
+                pending.append(source.node)
+    found: set[Node] = set()
+    while pending:
+        node = pending.pop()
+        if node not in found and (node.op.data is not None or isinstance(node.op, _ELEMENTWISE)):
+            found.add(node)
+            pending += [source.node for source in node.inputs]
+    return found
+
+
+def _decides_the_shape(node: Node, index: int) -> bool:
+    """Whether the outputs have other shapes to inference that does not see the values of an input."""
+    types = [source.type for source in node.inputs]
+    types[index] = TensorType(types[index].element_type, types[index].shape)
+    try:
+        blind = infer_types(node.op, types)
+    except ModelError:
+        return True
+    return any(new.shape != old.shape for new, old in zip(blind, [output.type for output in node.outputs]))
 
 
 def _compressed(node: Node, unique: UniqueNames) -> Node:
@@ -70,7 +123,13 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
     return back
 
 
-def _fits(values: Array) -> bool:
-    """Whether float16 holds every value: none overflows, and none but a zero becomes zero."""
-    finite = np.abs(values[np.isfinite(values)])
-    return bool((finite <= _LARGEST).all() and ((finite == 0) | (finite >= _SMALLEST)).all())
+def _unfit(values: Array) -> str:
+    """Why float16 does not hold the values; empty where it does."""
+    flat = values.reshape(-1)
+    tiny = 0
+    for start in range(0, flat.size, _CHUNK):
+        reach = np.abs(flat[start : start + _CHUNK])
+        if ((reach > _LARGEST) & np.isfinite(reach)).any():
+            return f"have values beyond {_LARGEST:.0f}"
+        tiny += int(np.count_nonzero((reach < _SMALLEST) & (reach > 0)))
+    return "are mostly smaller than float16's normal numbers" if tiny >= _TINY_SHARE * flat.size else ""

@@ -1,0 +1,90 @@
+"""Weights as float16: which ones are stored so, which ones stay, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+
+import converter
+import ir_runtime
+from converter.conversion import halved
+from ir_runtime import Model
+from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
+
+from .test_cli import onnx2ir
+
+
+def constants(model: Model) -> dict[str, str]:
+    """The element types of a model's constants of several values, by name."""
+    return {
+        n.name.removesuffix("_compressed"): n.op.data.element_type.name
+        for n in model.nodes()
+        if n.op.data is not None and n.op.data.size > 1
+    }
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.74, 0.76, 1.0])
+@pytest.mark.parametrize("value", [1e-9, 1e-7, 6.2e-5, 0.0])
+def test_small_numbers_stay_where_openvino_keeps_them(share: float, value: float, tmp_path: Path) -> None:
+    weights = np.ones(100, np.float32)
+    weights[: int(100 * share)] = value
+    model = node_model("Add", {"x": np.ones(100, np.float32)}, opset=17, constants={"w": weights})
+    ours = constants(halved(converter.convert_model(model))[0])["w"]
+    openvino.save_model(core().read_model(model.SerializeToString()), tmp_path / "m.xml", compress_to_fp16=True)
+    theirs = next(op for op in core().read_model(tmp_path / "m.xml").get_ops() if op.get_type_name() == "Constant")
+    assert ours == theirs.get_element_type().get_type_name()
+
+
+@pytest.mark.parametrize("value", [65505.0, -1e30])
+def test_a_number_that_would_become_infinite_keeps_its_tensor(value: float) -> None:
+    """OpenVINO writes 65504 instead, which is another model."""
+    weights = np.array([1, value, 2], np.float32)
+    model = node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights})
+    made, result = halved(converter.convert_model(model))
+    assert constants(made) == {"w": "f32"}
+    assert dict(result.kept) == {"have values beyond 65504": 1}
+
+
+def test_infinities_are_halved() -> None:
+    weights = np.array([1, -np.inf, 2], np.float32)
+    model = node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights})
+    assert constants(halved(converter.convert_model(model))[0]) == {"w": "f16"}
+
+
+def test_numbers_that_decide_shapes_stay() -> None:
+    """12 times float32's 4/3 is 16, and 15 with float16's."""
+    scales = np.array([1, 1, 4 / 3, 4 / 3], np.float32)
+    x = np.random.default_rng(1).random((1, 2, 12, 12), np.float32)
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    model = node_model(
+        "Resize", {"x": x}, opset=13, attributes=attributes, constants={"s": scales}, order=["x", "", "s"]
+    )
+    made, result = halved(converter.convert_model(model))
+    assert result.kept.total() == 1
+    expected = run_onnxruntime(model, {"x": x})[0]
+    for run in (run_numpy, run_openvino):
+        np.testing.assert_allclose(run(ir_runtime.model_to_bytes(made), {"x": x})[0], expected, rtol=1e-6)
+
+
+def test_the_command_line_says_what_stayed(tmp_path: Path) -> None:
+    weights = np.array([1, 1e30, 2], np.float32)
+    onnx.save(node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights}), tmp_path / "m.onnx")
+    done = onnx2ir("convert", tmp_path / "m.onnx", "--compress-to-fp16")
+    assert done.returncode == 0
+    assert "0 constants are float16, but not 1 that have values beyond 65504" in done.stderr
+
+
+def test_verification_allows_for_what_rounded_weights_cost(tmp_path: Path) -> None:
+    """Large products that cancel: what is left carries the rounding of the large ones, and passes; no other does."""
+    generator = np.random.default_rng(2)
+    weights = generator.standard_normal((512, 64)).astype(np.float32)
+    model = node_model("MatMul", {"x": np.ones((8, 512), np.float32)}, opset=17, constants={"w": weights})
+    made = converter.convert_model(model)
+    feeds = {"x": generator.standard_normal((8, 512)).astype(np.float32)}
+    assert converter.verify(model.SerializeToString(), halved(made)[0], inputs=feeds).passed
+    wrong = node_model("MatMul", {"x": feeds["x"]}, opset=17, constants={"w": weights[:, ::-1].copy()})
+    assert not converter.verify(wrong.SerializeToString(), halved(made)[0], inputs=feeds).passed
