@@ -125,7 +125,7 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
     default="cpu",
     show_default=True,
     metavar="NAME",
-    help='What the IR is for: "cpu" (OpenVINO\'s CPU plug-in) or "any" (plain layers, no rules).',
+    help='What the IR is for: "cpu" (OpenVINO\'s CPU plug-in), "cpu@2024.6" (a release), "any" (plain layers).',
 )
 @click.option("--extension", "extensions", multiple=True, type=_INPUT_FILE, help="Python file with operators.")
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")

@@ -11,7 +11,7 @@ from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import InputShapes, make_options
 from converter.passes.compression import Halved, halve
 from converter.passes.pipeline import passes
-from converter.targets.registry import DEFAULT, apply_rules, check_target
+from converter.targets.registry import DEFAULT, Target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
@@ -45,7 +45,8 @@ def convert_model(
     later. With ``static`` all of it is decided now: the smallest file, for the shapes of today alone.
 
     ``target`` is the runtime that the IR is for: ``"cpu"``, OpenVINO's CPU plug-in, for which layers that it
-    gets wrong or runs slowly are said differently, or ``"any"``, the plain IR.
+    gets wrong or runs slowly are said differently, ``"cpu@2024.6"`` and the like, which have no later operations,
+    or ``"any"``, the plain IR.
 
     Raises :class:`converter.ConversionError`, which lists every reason at once.
     """
@@ -81,7 +82,7 @@ def convert(
     target: str,
 ) -> Conversion:
     """As :func:`convert_model`, with what there is to say of it."""
-    check_target(target)
+    runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
@@ -94,7 +95,7 @@ def convert(
         # A graph may be finished more than once, until its extents are open; the last time counts.
         passes.run(translated)
         rules.clear()
-        rules.update(apply_rules(translated, target))
+        rules.update(runtime.apply(translated))
 
     made = translate_open(lambda opens: translate_model(file, options, opens, said), finish, static=static)
     return Conversion(made, rules)

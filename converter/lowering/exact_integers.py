@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.translation.context import Context
 from ir_runtime import element_types
+from ir_runtime.builder import Builder
 from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
 from ir_runtime.operations import elementwise as ir
@@ -61,7 +61,7 @@ def _both_may_be_large(a: Output, b: Output) -> bool:
     return not is_small(a) and not is_small(b)
 
 
-def in_signed_order(ctx: Context, value: Output) -> Output:
+def in_signed_order(ctx: Builder, value: Output) -> Output:
     """u32 as i32 numbers of the same order, which is how the plug-in compares; others unchanged.
 
     u64 values are compared as they are: the plug-in has no room for those beyond i32 anyway.
@@ -72,7 +72,7 @@ def in_signed_order(ctx: Context, value: Output) -> Output:
     return ctx.emit(ir.BitwiseXor13(), in_type(ctx, value, kind), ctx.constant(-(1 << 31), kind))
 
 
-def extreme(ctx: Context, cls: type[Operation], a: Output, b: Output) -> Output:
+def extreme(ctx: Builder, cls: type[Operation], a: Output, b: Output) -> Output:
     """Maximum or Minimum, of unsigned numbers too."""
     kind = a.element_type
     result = ctx.emit(cls(), in_signed_order(ctx, a), in_signed_order(ctx, b))
@@ -82,7 +82,7 @@ def extreme(ctx: Context, cls: type[Operation], a: Output, b: Output) -> Output:
     return in_type(ctx, flipped, kind)
 
 
-def select(ctx: Context, condition: Output, then: Output, otherwise: Output) -> Output:
+def select(ctx: Builder, condition: Output, then: Output, otherwise: Output) -> Output:
     """``then`` where the condition holds, ``otherwise`` elsewhere.
 
     The plug-in fuses a comparison with the Select behind it and moves the selected values through
@@ -94,7 +94,7 @@ def select(ctx: Context, condition: Output, then: Output, otherwise: Output) -> 
     return ctx.emit(ir.Select1(), ctx.emit(ir.LogicalNot1(), condition), otherwise, then)
 
 
-def equal(ctx: Context, a: Output, b: Output) -> Output:
+def equal(ctx: Builder, a: Output, b: Output) -> Output:
     """a = b."""
     if not _both_may_be_large(a, b):
         return ctx.emit(ir.Equal1(), a, b)
@@ -102,7 +102,7 @@ def equal(ctx: Context, a: Output, b: Output) -> Output:
     return ctx.emit(ir.Equal1(), ctx.emit(ir.BitwiseXor13(), a, b), ctx.like(0, a))
 
 
-def less(ctx: Context, a: Output, b: Output) -> Output:
+def less(ctx: Builder, a: Output, b: Output) -> Output:
     """a < b."""
     if not _both_may_be_large(a, b):
         return ctx.emit(ir.Less1(), *_comparable(ctx, a, b))
@@ -111,7 +111,7 @@ def less(ctx: Context, a: Output, b: Output) -> Output:
     return ctx.emit(ir.NotEqual1(), beyond, ctx.like(0, a))
 
 
-def less_equal(ctx: Context, a: Output, b: Output) -> Output:
+def less_equal(ctx: Builder, a: Output, b: Output) -> Output:
     """a <= b."""
     if not _both_may_be_large(a, b):
         return ctx.emit(ir.LessEqual1(), *_comparable(ctx, a, b))
@@ -120,19 +120,19 @@ def less_equal(ctx: Context, a: Output, b: Output) -> Output:
     return ctx.emit(ir.Equal1(), beyond, ctx.like(0, a))
 
 
-def _comparable(ctx: Context, a: Output, b: Output) -> tuple[Output, Output]:
+def _comparable(ctx: Builder, a: Output, b: Output) -> tuple[Output, Output]:
     """Operands that the plug-in orders rightly: u32 beyond i32 looks negative to it."""
     if is_small(a) and is_small(b):
         return a, b
     return in_signed_order(ctx, a), in_signed_order(ctx, b)
 
 
-def _minus_product(ctx: Context, a: Output, b: Output, c: Output) -> Output:
+def _minus_product(ctx: Builder, a: Output, b: Output, c: Output) -> Output:
     """a - b * c. Subtract, because the plug-in fuses Multiply and Add of integers into one wrong product."""
     return ctx.emit(ir.Subtract1(), a, ctx.emit(ir.Multiply1(), b, c))
 
 
-def divide(ctx: Context, a: Output, b: Output) -> Output:
+def divide(ctx: Builder, a: Output, b: Output) -> Output:
     """The quotient of integers, rounded towards zero."""
     known, divisor = limits(a), b.type.constant
     if is_small(a):
@@ -145,14 +145,14 @@ def divide(ctx: Context, a: Output, b: Output) -> Output:
     return _long_division(ctx, a, b)[0]
 
 
-def remainder(ctx: Context, a: Output, b: Output) -> Output:
+def remainder(ctx: Builder, a: Output, b: Output) -> Output:
     """What division rounded towards zero leaves; it has the sign of ``a``."""
     if is_small(a):
         return ctx.emit(ir.Mod1(), a, b)
     return _long_division(ctx, a, b)[1]
 
 
-def floor_remainder(ctx: Context, a: Output, b: Output) -> Output:
+def floor_remainder(ctx: Builder, a: Output, b: Output) -> Output:
     """What division rounded down leaves; it has the sign of ``b``."""
     if is_small(a, _EXACT // 2) and is_small(b, _EXACT // 2):
         return ctx.emit(ir.FloorMod1(), a, b)
@@ -165,7 +165,7 @@ def floor_remainder(ctx: Context, a: Output, b: Output) -> Output:
     return select(ctx, moved, ctx.emit(ir.Add1(), left, b), left)
 
 
-def _long_division(ctx: Context, a: Output, b: Output) -> tuple[Output, Output]:
+def _long_division(ctx: Builder, a: Output, b: Output) -> tuple[Output, Output]:
     """Quotient, rounded towards zero, and remainder.
 
     Dividing in float32 leaves a remainder some hundred times the divisor at most. Dividing that again
@@ -192,7 +192,7 @@ def _long_division(ctx: Context, a: Output, b: Output) -> tuple[Output, Output]:
     return quotient, ctx.emit(ir.Add1(), left, select(ctx, wrong, b, zero))
 
 
-def power(ctx: Context, base: Output, exponent: Output) -> Output:
+def power(ctx: Builder, base: Output, exponent: Output) -> Output:
     """Integers raised to integers; a negative exponent rounds towards zero, as C converts."""
     known = exponent.type.constant
     if known is not None and known.size == 1 and base.shape.has_rank and exponent.shape.rank <= base.shape.rank:
@@ -202,7 +202,7 @@ def power(ctx: Context, base: Output, exponent: Output) -> Output:
     return _any_power(ctx, base, exponent)
 
 
-def _known_power(ctx: Context, base: Output, exponent: int) -> Output:
+def _known_power(ctx: Builder, base: Output, exponent: int) -> Output:
     """By repeated squaring."""
     result: Output | None = None
     while exponent:
@@ -215,7 +215,7 @@ def _known_power(ctx: Context, base: Output, exponent: int) -> Output:
     return result
 
 
-def _any_power(ctx: Context, base: Output, exponent: Output) -> Output:
+def _any_power(ctx: Builder, base: Output, exponent: Output) -> Output:
     """The product of base^(2^i) over the bits i that the exponent has."""
     kind = base.element_type
     exponent = in_type(ctx, exponent, kind)

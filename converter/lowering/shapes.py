@@ -15,18 +15,19 @@ import numpy as np
 from converter.lowering import layers
 from converter.translation.context import Context
 from ir_runtime import element_types
+from ir_runtime.builder import Builder
 from ir_runtime.graph import Output
 from ir_runtime.operations import generation, movement, reduction, scatter, slicing, sorting
 
 from .layers import in_type
 
 
-def as_i64(ctx: Context, value: Output) -> Output:
+def as_i64(ctx: Builder, value: Output) -> Output:
     """``value`` as i64."""
     return in_type(ctx, value, element_types.i64)
 
 
-def as_list(ctx: Context, value: Output) -> Output:
+def as_list(ctx: Builder, value: Output) -> Output:
     """A scalar or a list, as a list."""
     if value.shape.has_rank and value.shape.rank == 1:
         return value
@@ -58,7 +59,7 @@ def of_stated_length(ctx: Context, values: Output) -> Output:
     return of_length(ctx, values, length.value)
 
 
-def of_length(ctx: Context, values: Output, length: int) -> Output:
+def of_length(ctx: Builder, values: Output, length: int) -> Output:
     """A list that is refused if it has another length.
 
     A split into one part, because OpenVINO's ``reshape`` makes a Reshape to one dimension take any length.
@@ -75,45 +76,45 @@ def as_scalar(ctx: Context, value: Output, what: str) -> Output:
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
 
 
-def shape_of(ctx: Context, data: Output) -> Output:
+def shape_of(ctx: Builder, data: Output) -> Output:
     """The shape of ``data``, a list."""
     return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), data)
 
 
-def dim_of(ctx: Context, data: Output, axis: int) -> Output:
+def dim_of(ctx: Builder, data: Output, axis: int) -> Output:
     """The extent of one dimension, a scalar; ``axis`` may be negative where the rank is not known."""
     return layers.gather(ctx, shape_of(ctx, data), ctx.constant(axis), ctx.constant(0))
 
 
-def rank_of(ctx: Context, data: Output) -> Output:
+def rank_of(ctx: Builder, data: Output) -> Output:
     """The number of dimensions, a scalar."""
     if data.shape.has_rank:
         return ctx.constant(data.shape.rank)
     return layers.squeeze(ctx, shape_of(ctx, shape_of(ctx, data)), ctx.constant([0]))
 
 
-def concat_lists(ctx: Context, parts: Sequence[Output]) -> Output:
+def concat_lists(ctx: Builder, parts: Sequence[Output]) -> Output:
     """Scalars and lists of i64, one after another in a list."""
     lists = [as_list(ctx, part) for part in parts]
     return lists[0] if len(lists) == 1 else ctx.emit(movement.Concat1(axis=0), *lists)
 
 
-def part_of(ctx: Context, values: Output, start: int, stop: int) -> Output:
+def part_of(ctx: Builder, values: Output, start: int, stop: int) -> Output:
     """``values[start:stop]`` of a list."""
     return ctx.emit(slicing.Slice8(), values, ctx.constant([start]), ctx.constant([stop]), ctx.constant([1]))
 
 
-def arange(ctx: Context, count: Output) -> Output:
+def arange(ctx: Builder, count: Output) -> Output:
     """0, 1, ... ``count`` - 1."""
     return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
 
 
-def extent_list(ctx: Context, data: Output, *axes: int) -> Output:
+def extent_list(ctx: Builder, data: Output, *axes: int) -> Output:
     """The extents of some dimensions, a list."""
     return layers.gather(ctx, shape_of(ctx, data), ctx.constant(list(axes)), ctx.constant(0))
 
 
-def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
+def product(ctx: Builder, data: Output, axes: Sequence[int]) -> Output:
     """The product of some extents of ``data`` (of known rank), a list of one number.
 
     Made of single products, which an engine that reduces in float32 computes exactly, and whose
@@ -136,14 +137,14 @@ def product(ctx: Context, data: Output, axes: Sequence[int]) -> Output:
     return total
 
 
-def normalized_positions(ctx: Context, positions: Output, count: Output) -> Output:
+def normalized_positions(ctx: Builder, positions: Output, count: Output) -> Output:
     """Positions of which negative ones count from the end of ``count`` elements, all from the front."""
     zero = ctx.constant(0)
     behind = layers.less(ctx, positions, zero)
     return layers.add(ctx, positions, layers.select(ctx, behind, count, zero))
 
 
-def axes_mask(ctx: Context, rank: Output, axes: Output) -> Output:
+def axes_mask(ctx: Builder, rank: Output, axes: Output) -> Output:
     """For each of ``rank`` dimensions 1 where it is among ``axes``, else 0; i64."""
     column = ctx.emit(movement.Unsqueeze1(), arange(ctx, rank), ctx.constant([1]))
     front = ctx.emit(movement.Unsqueeze1(), normalized_positions(ctx, axes, rank), ctx.constant([0]))
@@ -151,7 +152,7 @@ def axes_mask(ctx: Context, rank: Output, axes: Output) -> Output:
     return ctx.emit(reduction.ReduceMax1(), ones, ctx.constant([1]))
 
 
-def others(ctx: Context, axes: Output, rank: int, count: int) -> Output:
+def others(ctx: Builder, axes: Output, rank: int, count: int) -> Output:
     """The dimensions of ``rank`` that are not among the ``count`` different ``axes``, in order."""
     if count == rank:
         return ctx.constant(np.empty(0, np.int64))

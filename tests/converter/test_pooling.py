@@ -185,9 +185,10 @@ def test_global_pools(op_type: str, opset: int, attributes: dict, dynamic: bool)
     check_node(model, {"x": x}, [v.astype(np.float32) for v in expected] if expected else None, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("ceil", "revision"), [(0, 1), (1, 14)])
-def test_the_plain_case_is_one_layer_of_the_least_revision(ceil: int, revision: int) -> None:
-    attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": ceil}
+@pytest.mark.parametrize(("ceil", "stride", "revision"), [(0, 2, 1), (1, 2, 1), (1, 3, 1), (1, 4, 14)])
+def test_the_plain_case_is_one_layer_of_the_least_revision(ceil: int, stride: int, revision: int) -> None:
+    """The younger one is needed where a window may start behind the data."""
+    attributes = {"kernel_shape": [3, 3], "strides": [stride, stride], "ceil_mode": ceil}
     model = converter.convert_model(node_model("AveragePool", {"x": image(8, 8)}, opset=22, attributes=attributes))
     assert [(n.op.type, n.op.opset) for n in model.nodes()] == [
         ("Parameter", 1),

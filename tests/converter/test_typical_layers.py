@@ -290,7 +290,7 @@ ROWS: list[Row] = [
     ),
     Row("DepthToSpace", 13, "DepthToSpace", attributes={"blocksize": 2}),
     Row("GridSample", 16, "GridSample", more={"grid": (2, 3, 3, 2)}),
-    Row("Dropout", 13, "Identity"),
+    Row("Dropout", 13, "Convert"),
     Row(
         "QuantizeLinear",
         13,

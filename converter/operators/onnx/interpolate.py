@@ -20,7 +20,7 @@ from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, indexing, inputs_outputs, interpolate, movement
+from ir_runtime.operations import elementwise, generation, indexing, interpolate, movement
 from ir_runtime.shapes import Dimension, normalize_axes
 
 _MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
@@ -98,7 +98,7 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
         and all(along.extent == along.count and along.scale == 1 for along in plan)
         and (request.places != "tf_crop_and_resize")
     ):
-        return ctx.emit(inputs_outputs.Identity16(), x)
+        return x
     if _is_said_by_the_ir(x, request, plan):
         return _interpolated(ctx, x, request, plan)
     if plan is None:
@@ -263,7 +263,7 @@ def _is_extent_of(sizes: Output, index: int, x: Output, axis: int) -> bool:
 def _interpolated(ctx: Context, x: Output, request: Request, plan: list[_Along] | None) -> Output:
     moving = _moving(x, request, plan)
     if not moving:
-        return ctx.emit(inputs_outputs.Identity16(), x)
+        return x
     by_scales = request.scales is not None
     if plan is not None:
         # Extents say the same as scales, and more plainly, wherever their quotient is the scale.

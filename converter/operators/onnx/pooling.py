@@ -49,18 +49,19 @@ def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool)
 def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
     """For extents that are only known at run time."""
     attributes = _dynamic_attributes(geometry)
-    ceil = attributes is not None and attributes["rounding_type"] == "ceil_torch"
+    ceil = attributes is not None and attributes["rounding_type"] != "floor"
     if attributes is None or (ceil and include_padding and geometry.may_start_behind):
         return _average_by_ratio(ctx, x, geometry, include_padding)
     if ceil and include_padding:
         # Padding that counts becomes data; what lies beyond it stays padding, and does not count.
         x = pad(ctx, x, [axis.begin for axis in geometry.axes], [axis.end for axis in geometry.axes])
         none = [0] * len(geometry.axes)
-        attributes, include_padding = geometry.layer(none, none, rounding_type="ceil_torch"), False
+        attributes, include_padding = geometry.layer(none, none, rounding_type=attributes["rounding_type"]), False
     attributes["exclude_pad"] = not include_padding
     if geometry.is_dilated:
         return ctx.emit(pooling.AvgPool16(**attributes, dilations=geometry.dilations), x)
-    return ctx.emit((pooling.AvgPool14 if ceil else pooling.AvgPool1)(**attributes), x)
+    by_torch = attributes["rounding_type"] == "ceil_torch"
+    return ctx.emit((pooling.AvgPool14 if by_torch else pooling.AvgPool1)(**attributes), x)
 
 
 def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
@@ -69,7 +70,9 @@ def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
     ceil = axes[0].ceil
     begin, end = [axis.begin for axis in axes], [axis.end for axis in axes]
     if not axes[0].auto_pad.startswith("SAME"):
-        return geometry.layer(begin, end, rounding_type="ceil_torch" if ceil else "floor")
+        # Windows that would start behind the data are what both kinds of ceil differ in; the older one will do else.
+        up = "ceil_torch" if geometry.may_start_behind else "ceil"
+        return geometry.layer(begin, end, rounding_type=up if ceil else "floor")
     if geometry.is_dilated or any(axis.stride > axis.kernel and axis.crops for axis in axes):
         return None
     return geometry.layer(begin, end, auto_pad=axes[0].auto_pad.lower())
@@ -170,7 +173,7 @@ def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Out
             raise ctx.unsupported("indices of a MaxPool whose stride is larger than its kernel under auto_pad SAME")
         x = pad(ctx, x, [min(0, p.begin) for p in placed], [min(0, e) for e in end])
         attributes = geometry.layer([max(0, p.begin) for p in placed], [max(0, e) for e in end])
-    if not wants_indices and not geometry.is_dilated and attributes["rounding_type"] == "floor":
+    if not wants_indices and not geometry.is_dilated and attributes["rounding_type"] != "ceil_torch":
         return ctx.emit(pooling.MaxPool1(**attributes), x)
     cls = pooling.MaxPool14 if attributes["rounding_type"] == "ceil_torch" else pooling.MaxPool8
     layer = cls(**attributes, dilations=geometry.dilations, index_element_type=element_types.i64, axis=0)

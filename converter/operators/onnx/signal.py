@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from converter.lowering import exact_integers as exact
 from converter.lowering import layers
+from converter.lowering.frames import frames_of
 from converter.lowering.layers import in_type, reshape
 from converter.lowering.shapes import (
-    arange,
     as_i64,
     as_list,
     as_scalar,
@@ -19,7 +20,7 @@ from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, generation, movement, padding, signal
+from ir_runtime.operations import movement, padding, signal
 from ir_runtime.shapes import normalize_axis
 
 
@@ -124,7 +125,7 @@ def _transform(
     if parts == 1:
         raise ctx.invalid("a one-sided inverse transform wants complex data, but the last extent is 1")
     if size is not None:
-        half = ctx.emit(elementwise.BitwiseRightShift15(), size, ctx.constant(1))
+        half = exact.divide(ctx, size, ctx.constant(2))
         data = _filled(ctx, data, axis, layers.add(ctx, half, ctx.constant(1)))
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(signal.IRDFT9(), data, axes, *sizes), last)
 
@@ -174,10 +175,10 @@ def stft(
     elif onesided:
         raise ctx.invalid("a one-sided transform wants real signals, but the last extent is 2")
     else:
-        frames = _frames(ctx, data, size, step)
+        cut = frames_of(ctx, data, size, step, 1)
         shape = concat_lists(ctx, [size, ctx.constant(1)])
         scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
-        framed = layers.multiply(ctx, frames, scale)
+        framed = layers.multiply(ctx, cut, scale)
         found = _transform(ctx, framed, parts, None, 2, inverse=False, onesided=False)
     return found if kind.is_dynamic else in_type(ctx, found, kind)
 
@@ -199,13 +200,3 @@ def _window(ctx: Context, data: Output, window: Output | None, size: Output) -> 
     if window.shape.has_rank and window.shape.rank != 1:
         raise ctx.invalid(f"the window must be a list, but has the shape {window.shape}")
     return window if data.element_type.is_dynamic else in_type(ctx, window, data.element_type)
-
-
-def _frames(ctx: Context, data: Output, size: Output, step: Output) -> Output:
-    """``[batch, length, parts]`` as ``[batch, frames, size, parts]``."""
-    room = layers.subtract(ctx, dim_of(ctx, data, 1), size)
-    stop = layers.add(ctx, room, ctx.constant(1))
-    starts = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), stop, step)
-    column = layers.unsqueeze(ctx, starts, 1)
-    places = layers.add(ctx, column, arange(ctx, size))
-    return layers.gather(ctx, data, places, ctx.constant(1))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.shapes import as_i64, as_list, given_list, normalized_positions, shape_of
 from converter.translation.context import Context
@@ -102,12 +103,10 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     if not wanted.shape.element_count().contains(len(chosen)):
         raise ctx.invalid(f"shape must hold {len(chosen)} extents, but has the shape {shape.shape}")
     present = layers.gather(ctx, shape_of(ctx, data), named, ctx.constant(0))
-    zero, one = ctx.constant([0]), ctx.constant([1])
+    zero, two = ctx.constant([0]), ctx.constant([2])
 
     def halved(longer: Output, shorter: Output) -> Output:
-        # A shift, as the CPU plug-in divides integers in float32.
-        surplus = layers.subtract(ctx, longer, shorter)
-        return ctx.emit(elementwise.BitwiseRightShift15(), surplus, one)
+        return exact.divide(ctx, layers.subtract(ctx, longer, shorter), two)
 
     kept = layers.minimum(ctx, present, wanted)
     start = halved(present, kept)

@@ -176,16 +176,25 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
             return False
         leaves.append(leaf)
     made: dict[object, Output] = {}
+    given: set[str] = set()
+
+    def name_of(replaced: Node) -> str:
+        """The name of a layer that goes; another one where several layers stand for it."""
+        name = unique(replaced.name) if replaced.name in given else replaced.name
+        given.add(name)
+        return name
+
     for leaf in leaves:
         back = leaf.back
         key = (back.scale.tobytes(), back.zero.tobytes())
         if key not in made:
-            made[key] = _emit(found, back, back.y.node if not leaf.moves else node, unique)
+            stands_for = node if leaf.moves else back.y.node
+            made[key] = _emit(found, back, stands_for.origin, name_of(stands_for), unique)
             register_uses(uses, [made[key].node])
         value = made[key]
         for move in leaf.moves:
             if (key, move) not in made:
-                copy = make_node(move.op, [value, *move.inputs[1:]], move.name)
+                copy = make_node(move.op, [value, *move.inputs[1:]], name_of(move))
                 copy.origin, copy.runtime_info = move.origin, move.runtime_info
                 register_uses(uses, [copy])
                 made[key, move] = copy.outputs[0]
@@ -194,7 +203,7 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
     return True
 
 
-def _emit(found: Quantised, back: Dequantised, named_after: Node, unique: UniqueNames) -> Output:
+def _emit(found: Quantised, back: Dequantised, origin: str, name: str, unique: UniqueNames) -> Output:
     low, high = limits(found.kind)
     ends = [
         (low - found.zero.astype(np.float64)) * found.scale,
@@ -202,11 +211,10 @@ def _emit(found: Quantised, back: Dequantised, named_after: Node, unique: Unique
         (low - back.zero.astype(np.float64)) * back.scale,
         (high - back.zero.astype(np.float64)) * back.scale,
     ]
-    name = named_after.name
     constants = [
         make_node(Const1(value=Tensor.from_array(np.asarray(end, np.float32))), (), unique(f"{name}/{what}")).outputs[0]
         for end, what in zip(ends, ("input_low", "input_high", "output_low", "output_high"))
     ]
     made = make_node(FakeQuantize1(levels=1 << found.kind.bits), [found.x, *constants], name)
-    made.origin = named_after.origin
+    made.origin = origin
     return made.outputs[0]
