@@ -58,8 +58,8 @@ def _is_worth_storing(op: Operation, inputs: Sequence[TensorType], outputs: Sequ
         return False
     if not is_decompression(op, inputs, outputs):
         return True
-    # Quantised weights and their zero points are known by their type, however small they are.
-    return _count(outputs[0]) <= 1 if inputs[0].element_type.is_integral else produced <= FOLD_LIMIT
+    # Quantised weights and their zero points are known by their type, however small they are; not single numbers.
+    return outputs[0].shape.rank == 0 if inputs[0].element_type.is_integral else produced <= FOLD_LIMIT
 
 
 def _is_small(inputs: Sequence[TensorType]) -> bool:

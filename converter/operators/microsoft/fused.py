@@ -314,7 +314,8 @@ def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
 def _zero_points(ctx: Context, zero: Output | None, kind: ElementType, rows: int, blocks: int, like: Output) -> Output:
     """One zero point a block, ``[rows, blocks, 1]``; each row of packed ones begins at a byte."""
     if zero is None:
-        return in_type(ctx, ctx.constant(1 << (kind.bits - 1), kind), like.element_type)
+        # A list, which stays stored in the weights' own type.
+        return in_type(ctx, ctx.constant([1 << (kind.bits - 1)], kind), like.element_type)
     if zero.element_type.is_real:
         return in_type(ctx, _shaped(ctx, zero, (rows, blocks, 1)), like.element_type)
     held = kind.byte_size(blocks) * 8 // kind.bits

@@ -1,0 +1,77 @@
+"""Weights that are stored twice, once transposed, are stored once.
+
+Language models use one matrix to look tokens up and to score them; exporters and constant folding leave two:
+
+    Const [v, h] -> Gather ...      Const [h, v] -> MatMul
+    Const [v, h] -> Gather ...      the same Const -> Transpose -> MatMul
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.movement import Transpose1
+from ir_runtime.rewrite import UniqueNames, replace_all_uses
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+
+from .pipeline import model_pass
+
+_LEAST_BYTES = 1 << 16
+"""Smaller constants are not worth a layer."""
+_DIAGONAL = 64
+_ROWS = 256
+
+
+@model_pass("shared_weights")
+def shared_weights(model: Model) -> int:
+    """Put transposes in the place of constants that are another constant's."""
+    acted = 0
+    for part in model.all_models():
+        replaced: dict[Output, Output] = {}
+        alike: dict[object, list[Node]] = defaultdict(list)
+        unique = UniqueNames(part)
+        for node in part.nodes():
+            tensor = node.op.data
+            if (
+                tensor is None
+                or len(tensor.shape) != 2
+                or tensor.byte_size < _LEAST_BYTES
+                or tensor.element_type.is_packed
+            ):
+                continue
+            values = tensor.array()
+            # Both have the same diagonal, whichever way round they stand.
+            key = (tensor.element_type, *sorted(tensor.shape), values.diagonal()[:_DIAGONAL].tobytes())
+            kept = next((other for other in alike[key] if _is_transposed(other, values)), None)
+            if kept is None:
+                alike[key].append(node)
+            else:
+                replaced[node.outputs[0]] = _transposed(kept, node, unique)
+        replace_all_uses(part, replaced)
+        acted += len(replaced)
+    return acted
+
+
+def _is_transposed(other: Node, values: Array) -> bool:
+    assert other.op.data is not None
+    turned = other.op.data.array().T
+    if turned.shape != values.shape or turned[0].tobytes() != values[0].tobytes():
+        return False
+    return all(
+        np.ascontiguousarray(turned[start : start + _ROWS]).tobytes() == values[start : start + _ROWS].tobytes()
+        for start in range(0, len(values), _ROWS)
+    )
+
+
+def _transposed(kept: Node, node: Node, unique: UniqueNames) -> Output:
+    order = make_node(Const1(value=Tensor.from_array(np.array([1, 0]))), (), unique(f"{node.name}/order"))
+    made = make_node(Transpose1(), [kept.outputs[0], order.outputs[0]], node.name)
+    made.origin = node.origin
+    made.outputs[0].names = list(node.outputs[0].names)
+    return made.outputs[0]
