@@ -94,7 +94,7 @@ def _quantised(node: Node) -> Quantised | None:
     if not isinstance(ratio.node.op, Divide1):
         return Quantised(ratio, np.asarray(np.float32(1)), zero, kind)  # scaled already
     scale = _constant(ratio.node.inputs[1])
-    if scale is None or not (scale > 0).all():
+    if scale is None or not ((scale > 0) & np.isfinite(scale)).all():
         return None  # what is worked out at run time stays as exact as it is
     return Quantised(ratio.node.inputs[0], scale, zero, kind)
 
