@@ -185,14 +185,27 @@ def test_global_pools(op_type: str, opset: int, attributes: dict, dynamic: bool)
     check_node(model, {"x": x}, [v.astype(np.float32) for v in expected] if expected else None, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("ceil", "stride", "revision"), [(0, 2, 1), (1, 2, 1), (1, 3, 1), (1, 4, 14)])
-def test_the_plain_case_is_one_layer_of_the_least_revision(ceil: int, stride: int, revision: int) -> None:
-    """The younger one is needed where a window may start behind the data."""
+@pytest.mark.parametrize(
+    ("op_type", "ceil", "stride", "revision"),
+    [
+        ("AveragePool", 0, 2, 1),
+        ("AveragePool", 1, 2, 14),
+        ("MaxPool", 0, 2, 1),
+        ("MaxPool", 1, 2, 1),
+        ("MaxPool", 1, 3, 1),
+        ("MaxPool", 1, 4, 14),
+    ],
+)
+def test_the_plain_case_is_one_layer_of_the_least_revision(op_type: str, ceil: int, stride: int, revision: int) -> None:
+    """For maxima the younger one is needed where a window may start behind the data.
+
+    Of means the plug-in divides by the whole window with the older one, also where it reaches beyond the data.
+    """
     attributes = {"kernel_shape": [3, 3], "strides": [stride, stride], "ceil_mode": ceil}
-    model = converter.convert_model(node_model("AveragePool", {"x": image(8, 8)}, opset=22, attributes=attributes))
+    model = converter.convert_model(node_model(op_type, {"x": image(8, 8)}, opset=22, attributes=attributes))
     assert [(n.op.type, n.op.opset) for n in model.nodes()] == [
         ("Parameter", 1),
-        ("AvgPool", revision),
+        (op_type.replace("Average", "Avg"), revision),
         ("Result", 1),
     ]
 

@@ -49,19 +49,18 @@ def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool)
 def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
     """For extents that are only known at run time."""
     attributes = _dynamic_attributes(geometry)
-    ceil = attributes is not None and attributes["rounding_type"] != "floor"
+    ceil = attributes is not None and attributes["rounding_type"] == "ceil_torch"
     if attributes is None or (ceil and include_padding and geometry.may_start_behind):
         return _average_by_ratio(ctx, x, geometry, include_padding)
     if ceil and include_padding:
         # Padding that counts becomes data; what lies beyond it stays padding, and does not count.
         x = pad(ctx, x, [axis.begin for axis in geometry.axes], [axis.end for axis in geometry.axes])
         none = [0] * len(geometry.axes)
-        attributes, include_padding = geometry.layer(none, none, rounding_type=attributes["rounding_type"]), False
+        attributes, include_padding = geometry.layer(none, none, rounding_type="ceil_torch"), False
     attributes["exclude_pad"] = not include_padding
     if geometry.is_dilated:
         return ctx.emit(pooling.AvgPool16(**attributes, dilations=geometry.dilations), x)
-    by_torch = attributes["rounding_type"] == "ceil_torch"
-    return ctx.emit((pooling.AvgPool14 if by_torch else pooling.AvgPool1)(**attributes), x)
+    return ctx.emit((pooling.AvgPool14 if ceil else pooling.AvgPool1)(**attributes), x)
 
 
 def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
@@ -70,9 +69,7 @@ def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
     ceil = axes[0].ceil
     begin, end = [axis.begin for axis in axes], [axis.end for axis in axes]
     if not axes[0].auto_pad.startswith("SAME"):
-        # Windows that would start behind the data are what both kinds of ceil differ in; the older one will do else.
-        up = "ceil_torch" if geometry.may_start_behind else "ceil"
-        return geometry.layer(begin, end, rounding_type=up if ceil else "floor")
+        return geometry.layer(begin, end, rounding_type="ceil_torch" if ceil else "floor")
     if geometry.is_dilated or any(axis.stride > axis.kernel and axis.crops for axis in axes):
         return None
     return geometry.layer(begin, end, auto_pad=axes[0].auto_pad.lower())
@@ -166,6 +163,9 @@ def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Out
         attributes = _dynamic_attributes(geometry)
         if attributes is None:
             return _max_by_pad(ctx, x, geometry)
+        if attributes["rounding_type"] == "ceil_torch" and not geometry.may_start_behind:
+            # Windows that would start behind the data are all that both kinds differ in: every release has this one.
+            attributes["rounding_type"] = "ceil"
     else:
         # Negative padding behind the data takes nothing away from a maximum; it only ends the windows.
         end = [p.reach if p.end < 0 else p.end + p.beyond for p in placed]
