@@ -71,6 +71,13 @@ class ElementType:
         return self.kind == "dynamic"
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer type."""
+        if self.is_signed:
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+    @property
     def is_packed(self) -> bool:
         """Several elements share a byte on disk."""
         return 0 < self.bits < 8

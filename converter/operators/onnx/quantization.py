@@ -93,14 +93,8 @@ def quantized(ctx: Context, ratio: Output, zero: Output | None, kind: ElementTyp
     whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
     if zero is not None:
         whole = layers.add(ctx, whole, layers.in_type(ctx, zero, _F32))
-    low, high = _limits(kind)
+    low, high = (float(end) for end in kind.limits)
     return layers.in_type(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
-
-
-def _limits(kind: ElementType) -> tuple[float, float]:
-    if kind.is_signed:
-        return -float(1 << (kind.bits - 1)), float((1 << (kind.bits - 1)) - 1)
-    return 0.0, float((1 << kind.bits) - 1)
 
 
 def _is_zero(zero: Output | None) -> bool:

@@ -7,7 +7,7 @@ nothing to them, and cost a pass over the data each.
     x -> Divide(s) -> Round -> Add(z) -> Clamp -> Convert(u8)      u8 -> Convert(f32) -> Subtract(z') -> Multiply(s')
     x -> FakeQuantize((low - z) s, (high - z) s, (low - z') s', (high - z') s')
 
-Between the two the whole numbers may be moved about (Reshape, Transpose, Concat ...), which happens to the
+Between the two the whole numbers may be moved about (Reshape, Transpose, MaxPool ...), which happens to the
 real ones then. FakeQuantize computes the same step by another formula: a value in the middle between two steps
 may take the other one. Whole numbers that a model returns, or computes with, stay exact.
 """
@@ -78,7 +78,7 @@ def _quantised(node: Node) -> Quantised | None:
     if not isinstance(node.op, Convert1) or node.op.destination_type not in _KINDS:
         return None
     kind, clamp = node.op.destination_type, node.inputs[0].node
-    if not isinstance(clamp.op, Clamp1) or (clamp.op.min, clamp.op.max) != limits(kind):
+    if not isinstance(clamp.op, Clamp1) or (clamp.op.min, clamp.op.max) != kind.limits:
         return None
     moved, zero = clamp.inputs[0].node, np.asarray(np.float32(0))
     if isinstance(moved.op, Add1):
@@ -104,13 +104,6 @@ def is_quantized(value: Output) -> bool:
     while isinstance(value.node.op, _MOVES):
         value = value.node.inputs[0]
     return _quantised(value.node) is not None
-
-
-def limits(kind: ElementType) -> tuple[float, float]:
-    """The least and the greatest number of an integer type."""
-    if kind.is_signed:
-        return -float(1 << (kind.bits - 1)), float((1 << (kind.bits - 1)) - 1)
-    return 0.0, float((1 << kind.bits) - 1)
 
 
 @dataclass(frozen=True)
@@ -204,7 +197,7 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
 
 
 def _emit(found: Quantised, back: Dequantised, origin: str, name: str, unique: UniqueNames) -> Output:
-    low, high = limits(found.kind)
+    low, high = found.kind.limits
     ends = [
         (low - found.zero.astype(np.float64)) * found.scale,
         (high - found.zero.astype(np.float64)) * found.scale,

@@ -31,7 +31,7 @@ _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
-@openvino_cpu.register("fusion_guards", after=["fake_quantize"])
+@openvino_cpu.register("fusion_guards", after=["fake_quantize", "integer_products"])
 def guard_fusions(model: Model) -> int:
     """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
     acted = 0

@@ -92,7 +92,7 @@ def _depth(node: Node) -> int | None:
 def interval_of(value: Output, deepest: int = _DEEPEST) -> tuple[int, int]:
     """Between which numbers integers lie, as far as constants, types and differences of these tell."""
     kind, node = value.element_type, value.node
-    whole = (-(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1) if kind.is_signed else (0, (1 << kind.bits) - 1)
+    whole = kind.limits
     known = value.type.constant
     if known is not None and known.size:
         return int(known.min()), int(known.max())

@@ -9,7 +9,6 @@ Between the quantisation of a value and the float product that it goes into, the
 from __future__ import annotations
 
 from converter.targets.legalisation import legalise
-from converter.targets.openvino_cpu.fake_quantize import limits
 from converter.targets.registry import openvino_cpu
 from ir_runtime import element_types
 from ir_runtime.builder import Builder
@@ -33,7 +32,7 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     clamp = source.node
     if not kind.is_integral or not isinstance(clamp.op, Clamp1) or source.element_type is not element_types.f32:
         return None
-    low, high = limits(kind)
+    low, high = kind.limits
     if clamp.op.min < low or clamp.op.max > high or not _is_whole(clamp.inputs[0]):
         return None
     return source
