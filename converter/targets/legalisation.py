@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ir_runtime.builder import Builder
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import Operation
 from ir_runtime.rewrite import UniqueNames, Uses, replace_uses, uses_of
 
-Say = Callable[[Builder, Node, Uses], Output | None]
-"""Emits what stands for the first output of a layer; None where the layer stays."""
+Say = Callable[[Builder, Node, Uses], Output | Sequence[Output] | None]
+"""Emits what stands for a layer's only output, or for each of several; None where the layer stays."""
 
 
 def redirect(uses: Uses, old: Output, new: Output) -> None:
@@ -29,22 +29,25 @@ def register_uses(uses: Uses, made: Iterable[Node]) -> None:
 
 
 def legalise(model: Model, operations: tuple[type[Operation], ...], say: Say) -> int:
-    """Put what ``say`` emits in the place of layers of one output, bodies included; how many there were."""
+    """Put what ``say`` emits in the place of layers, bodies included; how many there were."""
     acted = 0
     for part in model.all_models():
         nodes = [node for node in part.nodes() if isinstance(node.op, operations)]
         if not nodes:
             continue
-        uses, unique = uses_of(part), UniqueNames(part)
+        uses, unique, builder = uses_of(part), UniqueNames(part), Builder()
         for node in nodes:
-            builder = Builder()
-            value = say(builder, node, uses)
-            if value is None:
+            known = len(builder.emitted)
+            said = say(builder, node, uses)
+            if said is None:
                 continue
-            for layer in builder.emitted:
-                layer.name = node.name if layer is value.node else unique(f"{node.name}/{layer.op.type}")
+            values = [said] if isinstance(said, Output) else said
+            made = builder.emitted[known:]
+            for layer in made:
+                layer.name = node.name if layer is values[0].node else unique(f"{node.name}/{layer.op.type}")
                 layer.origin = node.origin
-            register_uses(uses, builder.emitted)
-            redirect(uses, node.outputs[0], value)
+            register_uses(uses, made)
+            for old, new in zip(node.outputs, values, strict=True):
+                redirect(uses, old, new)
             acted += 1
     return acted
