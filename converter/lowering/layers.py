@@ -73,6 +73,11 @@ def unsqueeze(ctx: Builder, x: Output, *axes: int) -> Output:
     return ctx.emit(movement.Unsqueeze1(), x, ctx.constant(list(axes)))
 
 
+def truncated_quotient(ctx: Builder, a: Output, b: Output) -> Output:
+    """Of integers, rounded towards zero."""
+    return ctx.emit(elementwise.Divide1(m_pythondiv=False), a, b)
+
+
 def take(ctx: Builder, x: Output, index: int, axis: int) -> Output:
     return ctx.emit(indexing.Gather8(), x, ctx.constant(index), ctx.constant(axis))
 

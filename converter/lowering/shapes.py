@@ -137,6 +137,14 @@ def product(ctx: Builder, data: Output, axes: Sequence[int]) -> Output:
     return total
 
 
+def element_count(ctx: Builder, data: Output, axes: Output) -> Output:
+    """How many elements there are along ``axes``, i64."""
+    chosen = layers.gather(ctx, shape_of(ctx, data), axes, ctx.constant(0))
+    if chosen.shape.has_rank and chosen.shape.rank == 0:
+        return chosen
+    return ctx.emit(reduction.ReduceProd1(), chosen, ctx.constant([0]))
+
+
 def normalized_positions(ctx: Builder, positions: Output, count: Output) -> Output:
     """Positions of which negative ones count from the end of ``count`` elements, all from the front."""
     zero = ctx.constant(0)

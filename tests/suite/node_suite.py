@@ -89,15 +89,27 @@ def difference(actual: Any, expected: Any) -> str:
         )
 
 
+def plain_outcome(case: Case) -> str:
+    """What is wrong with the plain IR, without any rule of a target, in NumPy."""
+    try:
+        ir = converted(case.model, "any")
+    except Exception as error:
+        return f"not converted: {error}"
+    return _run("numpy", ir, _input_names(case), case)
+
+
 def outcome(case: Case) -> dict[str, str]:
     """For each engine what is wrong; empty where the case passes."""
     try:
         ir = converted(case.model)
     except Exception as error:
         return dict.fromkeys(ENGINES, f"not converted: {error}")
+    return {engine: _run(engine, ir, _input_names(case), case) for engine in ENGINES}
+
+
+def _input_names(case: Case) -> list[str]:
     initializers = {tensor.name for tensor in case.model.graph.initializer}
-    names = [value.name for value in case.model.graph.input if value.name not in initializers]
-    return {engine: _run(engine, ir, names, case) for engine in ENGINES}
+    return [value.name for value in case.model.graph.input if value.name not in initializers]
 
 
 def _run(engine: str, ir: tuple[bytes, bytes], names: list[str], case: Case) -> str:

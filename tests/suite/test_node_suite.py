@@ -9,7 +9,14 @@ from __future__ import annotations
 import pytest
 
 from tests.engines import ENGINES
-from tests.suite.node_suite import Case, known_failures, node_cases, outcome, stored_cases
+from tests.suite.node_suite import (
+    Case,
+    known_failures,
+    node_cases,
+    outcome,
+    plain_outcome,
+    stored_cases,
+)
 
 CASES = [
     *node_cases(),
@@ -31,3 +38,6 @@ def test_case(case: Case) -> None:
             assert found[engine] == "", f"{engine}: {found[engine]}"
         else:
             assert found[engine] != "", f"{engine} passes, but is listed as failing: {reason}"
+    if (case.name, "numpy") not in known_failures():
+        plain = plain_outcome(case)
+        assert plain == "", f"the plain IR in NumPy: {plain}"

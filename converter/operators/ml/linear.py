@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import as_i64, as_list
@@ -176,7 +175,7 @@ def imputer(
     if not imputed_value_int64s:
         raise ctx.invalid("imputed_value_int64s is missing, which integers are replaced by")
     values = _row(ctx, x, imputed_value_int64s, "imputed_value_int64s")
-    return exact.select(ctx, exact.equal(ctx, x, ctx.like(replaced_value_int64, x)), values, x)
+    return layers.select(ctx, layers.equal(ctx, x, ctx.like(replaced_value_int64, x)), values, x)
 
 
 @onnx_op("FeatureVectorizer", domain=ML, versions=(1,))
@@ -221,7 +220,7 @@ def one_hot_encoder(
     if not zeros:
         raise ctx.unsupported("zeros=0 asks for a failure where a category is missing, which the IR cannot say")
     column = ctx.emit(movement.Unsqueeze1(), as_i64(ctx, x), ctx.constant([ctx.rank(x, "the input")]))
-    return in_type(ctx, exact.equal(ctx, column, ctx.constant(list(cats_int64s))), _F32)
+    return in_type(ctx, layers.equal(ctx, column, ctx.constant(list(cats_int64s))), _F32)
 
 
 def _encoded(ctx: Context, x: Output, keys: Output, values: Output, default: Output) -> Output:
@@ -234,7 +233,7 @@ def _encoded(ctx: Context, x: Output, keys: Output, values: Output, default: Out
     if keys.element_type is not x.element_type:
         raise ctx.invalid(f"the keys are {keys.element_type}, but the input is {x.element_type}")
     column = layers.unsqueeze(ctx, x, ctx.rank(x, "the input"))
-    found = exact.equal(ctx, column, keys) if x.element_type.is_integral else layers.equal(ctx, column, keys)
+    found = layers.equal(ctx, column, keys)
     nan = ctx.known(keys, "the keys")
     if x.element_type.is_real and np.isnan(nan).any():
         both = ctx.emit(

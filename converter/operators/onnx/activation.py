@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import dim_of as extent_of
@@ -199,7 +198,7 @@ def shrink(ctx: Context, x: Output, *, bias: float = 0.0, lambd: float = 0.5) ->
 
 def _by_formula(ctx: Context, x: Output, slope: Output) -> Output:
     negative = layers.less(ctx, x, ctx.like(0, x))
-    return exact.select(ctx, negative, layers.multiply(ctx, x, slope), x)
+    return layers.select(ctx, negative, layers.multiply(ctx, x, slope), x)
 
 
 def _prelu(ctx: Context, x: Output, slope: Output) -> Output:

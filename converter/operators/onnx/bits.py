@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.onnx_file.types import element_type_of
@@ -106,7 +105,7 @@ def _words(ctx: Context, data: Output) -> Output:
     magnitude = _ranked(ctx, x, kind) if layout is None else _bits_of(ctx, x, layout)
     usual = int(_codes(np.full(1, np.nan), kind)[0]) if kind is not element_types.f4e2m1 else 0
     if usual:
-        magnitude = exact.select(ctx, ctx.emit(elementwise.IsNaN10(), x), ctx.constant(usual, _I32), magnitude)
+        magnitude = layers.select(ctx, ctx.emit(elementwise.IsNaN10(), x), ctx.constant(usual, _I32), magnitude)
     if kind is element_types.f8e8m0:
         return magnitude  # It has no sign.
     zero = ctx.constant(0, _F32)
@@ -114,7 +113,7 @@ def _words(ctx: Context, data: Output) -> Output:
     signed = layers.select(ctx, layers.equal(ctx, x, zero), reciprocal, x)
     is_negative = layers.less(ctx, signed, zero)
     sign = ctx.constant(np.array(1 << (kind.bits - 1), np.uint32).view(np.int32), _I32)
-    sign = exact.select(ctx, is_negative, sign, ctx.constant(0, _I32))
+    sign = layers.select(ctx, is_negative, sign, ctx.constant(0, _I32))
     return ctx.emit(elementwise.BitwiseOr13(), magnitude, sign)
 
 
@@ -184,7 +183,7 @@ def _bits_of(ctx: Context, x: Output, layout: _Layout) -> Output:
     lifted = np.maximum(np.arange(layout.special + 1) - 1, 0) << layout.fraction
     bits = layers.add(ctx, in_type(ctx, size, _I32), _looked_up(ctx, lifted, exponent, _I32))
 
-    return exact.select(ctx, is_number, bits, ctx.constant(layout.infinity, _I32))
+    return layers.select(ctx, is_number, bits, ctx.constant(layout.infinity, _I32))
 
 
 def _float_of(ctx: Context, bits: Output) -> Output:

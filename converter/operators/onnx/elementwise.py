@@ -1,8 +1,4 @@
-"""ONNX's arithmetic, logic, bits and unary mathematics, and its comparisons.
-
-Where OpenVINO's CPU plug-in would compute integers in float32 or saturate 8-bit results,
-:mod:`converter.lowering.exact_integers` has the layers that give the exact numbers.
-"""
+"""ONNX's arithmetic, logic, bits and unary mathematics, and its comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.translation.context import Context
@@ -24,7 +19,6 @@ from ir_runtime.operations import movement
 Unary = Callable[[Context, Output], Output]
 Binary = Callable[[Context, Output, Output], Output]
 
-_BYTES = (element_types.i8, element_types.u8)
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
@@ -146,49 +140,23 @@ def _layer(cls: type[Operation]) -> Callable[..., Output]:
 # --- arithmetic ---
 
 
-def _wrapping(cls: type[Operation]) -> Callable[..., Output]:
-    """Of 8-bit integers the plug-in makes saturated results; ONNX's wrap, as a wider type's lowest bits do."""
-
-    def body(ctx: Context, *inputs: Output) -> Output:
-        kind = inputs[0].element_type
-        if kind not in _BYTES:
-            return ctx.emit(cls(), *inputs)
-        wide = [in_type(ctx, value, element_types.i32) for value in inputs]
-        return in_type(ctx, ctx.emit(cls(), *wide), kind)
-
-    return body
-
-
 def _divide(ctx: Context, a: Output, b: Output) -> Output:
-    kind = a.element_type
-    if kind in _BYTES:  # The plug-in rounds quotients of 8 bits to the nearest number.
-        wide = (in_type(ctx, value, element_types.i32) for value in (a, b))
-        return in_type(ctx, ctx.emit(ir.Divide1(m_pythondiv=False), *wide), kind)
-    if kind.is_integral:
-        return exact.divide(ctx, a, b)
-    return layers.divide(ctx, a, b)
-
-
-def _maximum(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.extreme(ctx, ir.Maximum1, a, b)
-
-
-def _minimum(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.extreme(ctx, ir.Minimum1, a, b)
+    """Integers are rounded towards zero."""
+    return layers.truncated_quotient(ctx, a, b) if a.element_type.is_integral else layers.divide(ctx, a, b)
 
 
 def _mean(ctx: Context, total: Output, count: int) -> Output:
     return total if count == 1 else layers.divide(ctx, total, ctx.like(count, total))
 
 
-_two_inputs("Add", _wrapping(ir.Add1), (7, 13, 14), (6,), (1,))
-_two_inputs("Sub", _wrapping(ir.Subtract1), (7, 13, 14), (6,), (1,))
-_two_inputs("Mul", _wrapping(ir.Multiply1), (7, 13, 14), (6,), (1,))
+_two_inputs("Add", _layer(ir.Add1), (7, 13, 14), (6,), (1,))
+_two_inputs("Sub", _layer(ir.Subtract1), (7, 13, 14), (6,), (1,))
+_two_inputs("Mul", _layer(ir.Multiply1), (7, 13, 14), (6,), (1,))
 _two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
-_any_number("Sum", _wrapping(ir.Add1), (8, 13), (6,), (1,), also=_INTEGERS)
+_any_number("Sum", _layer(ir.Add1), (8, 13), (6,), (1,), also=_INTEGERS)
 _any_number("Mean", _layer(ir.Add1), (8, 13), (6,), (1,), finish=_mean)
-_any_number("Max", _maximum, (8, 12, 13), (6,), (1,))
-_any_number("Min", _minimum, (8, 12, 13), (6,), (1,))
+_any_number("Max", _layer(ir.Maximum1), (8, 12, 13), (6,), (1,))
+_any_number("Min", _layer(ir.Minimum1), (8, 12, 13), (6,), (1,))
 
 
 def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
@@ -201,7 +169,7 @@ def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     if not kind.is_integral:
         return layers.power(ctx, base, in_type(ctx, exponent, kind))
     if exponent.element_type.is_integral:
-        return exact.power(ctx, base, exponent)
+        return layers.power(ctx, base, in_type(ctx, exponent, kind))
     raised = layers.power(ctx, in_type(ctx, base, element_types.f64), in_type(ctx, exponent, element_types.f64))
     return in_type(ctx, raised, kind)
 
@@ -216,24 +184,17 @@ def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
     if fmod not in (0, 1):
         raise ctx.invalid(f"fmod must be 0 or 1, but is {fmod}")
     if fmod:
-        return exact.remainder(ctx, a, b) if integral else _remainder(ctx, a, b)
+        return ctx.emit(ir.Mod1(), a, b)
     if integral:
-        return exact.floor_remainder(ctx, a, b)
+        return ctx.emit(ir.FloorMod1(), a, b)
     if ctx.version < 28:
         ctx.tolerate("floating-point inputs need fmod=1 before opset 28, which gives them the divisor's sign")
     return _floor_modulo(ctx, a, b)
 
 
-def _remainder(ctx: Context, a: Output, b: Output) -> Output:
-    """C's fmod. The plug-in computes a - trunc(a / b) b, which is NaN for an infinite ``b``, where it is ``a``."""
-    left = ctx.emit(ir.Mod1(), a, b)
-    endless = layers.logical_and(ctx, ctx.emit(ir.IsInf10(), b), ctx.emit(ir.IsFinite10(), a))
-    return layers.select(ctx, endless, a, left)
-
-
 def _floor_modulo(ctx: Context, a: Output, b: Output) -> Output:
     """Python's remainder of floats: fmod, moved to the sign of ``b``, which an infinite ``b`` keeps."""
-    left = _remainder(ctx, a, b)
+    left = ctx.emit(ir.Mod1(), a, b)
     zero = ctx.like(0, a)
     opposite = ctx.emit(ir.LogicalXor2(), layers.less(ctx, left, zero), layers.less(ctx, b, zero))
     moved = layers.logical_and(ctx, opposite, layers.not_equal(ctx, left, zero))
@@ -246,31 +207,11 @@ onnx_op("Mod", versions=(10, 13, 28))(_modulo)
 # --- comparison and logic ---
 
 
-def _equal(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.equal(ctx, a, b)
-
-
-def _less(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.less(ctx, a, b)
-
-
-def _less_equal(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.less_equal(ctx, a, b)
-
-
-def _greater(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.less(ctx, b, a)
-
-
-def _greater_equal(ctx: Context, a: Output, b: Output) -> Output:
-    return exact.less_equal(ctx, b, a)
-
-
-_two_inputs("Equal", _equal, (7, 11, 13, 19), (1,))
-_two_inputs("Less", _less, (7, 9, 13), (1,))
-_two_inputs("LessOrEqual", _less_equal, (12, 16))
-_two_inputs("Greater", _greater, (7, 9, 13), (1,))
-_two_inputs("GreaterOrEqual", _greater_equal, (12, 16))
+_two_inputs("Equal", _layer(ir.Equal1), (7, 11, 13, 19), (1,))
+_two_inputs("Less", _layer(ir.Less1), (7, 9, 13), (1,))
+_two_inputs("LessOrEqual", _layer(ir.LessEqual1), (12, 16))
+_two_inputs("Greater", _layer(ir.Greater1), (7, 9, 13), (1,))
+_two_inputs("GreaterOrEqual", _layer(ir.GreaterEqual1), (12, 16))
 _two_inputs("And", _layer(ir.LogicalAnd1), (7,), (1,))
 _two_inputs("Or", _layer(ir.LogicalOr1), (7,), (1,))
 _two_inputs("Xor", _layer(ir.LogicalXor2), (7,), (1,))
@@ -301,32 +242,20 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
         raise ctx.invalid(f"direction must be LEFT or RIGHT, but is {direction!r}")
     kind = x.element_type
     most = ctx.like(kind.bits - 1, x)
-    known = exact.limits(y)
-    inside = known is not None and known[0] >= 0 and known[1] < kind.bits
+    known = y.type.known_bounds
+    inside = known is not None and bool((known.lower >= 0).all() and (known.upper < kind.bits).all())
     amount = y
     if not inside:
         # Beyond the width, and below 0, which is beyond it as an unsigned number.
         beyond = layers.greater(ctx, y, most)
         if kind.is_signed:
             beyond = layers.logical_or(ctx, beyond, layers.less(ctx, y, ctx.like(0, y)))
-        amount = exact.select(ctx, beyond, most, y)
-    shifted = ctx.emit(ir.BitwiseLeftShift15(), x, amount) if direction == "LEFT" else _shifted_down(ctx, x, amount)
+        amount = layers.select(ctx, beyond, most, y)
+    shift = ir.BitwiseLeftShift15() if direction == "LEFT" else ir.BitwiseRightShift15()
+    shifted = ctx.emit(shift, x, amount)
     if inside or (direction == "RIGHT" and kind.is_signed):
         return shifted
-    return exact.select(ctx, beyond, ctx.like(0, x), shifted)
-
-
-def _shifted_down(ctx: Context, x: Output, amount: Output) -> Output:
-    if x.element_type is not element_types.u32:
-        return ctx.emit(ir.BitwiseRightShift15(), x, amount)
-    # The plug-in has u32 as i32 and repeats the topmost bit, which an unsigned number must lose.
-    signed = element_types.i32
-    amount = in_type(ctx, amount, signed)
-    shifted = ctx.emit(ir.BitwiseRightShift15(), in_type(ctx, x, signed), amount)
-    top = ctx.emit(ir.BitwiseRightShift15(), ctx.constant(-(1 << 31), signed), amount)
-    repeated = ctx.emit(ir.BitwiseLeftShift15(), top, ctx.constant(1, signed))
-    kept = ctx.emit(ir.BitwiseAnd13(), shifted, ctx.emit(ir.BitwiseNot13(), repeated))
-    return in_type(ctx, kept, element_types.u32)
+    return layers.select(ctx, beyond, ctx.like(0, x), shifted)
 
 
 _two_inputs("BitwiseAnd", _layer(ir.BitwiseAnd13), (18,))
@@ -339,7 +268,7 @@ _one_input("BitwiseNot", _layer(ir.BitwiseNot13), (18,))
 
 
 def _absolute(ctx: Context, x: Output) -> Output:
-    return _wrapping(ir.Abs1)(ctx, x) if x.element_type.is_signed else x
+    return _layer(ir.Abs1)(ctx, x) if x.element_type.is_signed else x
 
 
 def _sign(ctx: Context, x: Output) -> Output:
@@ -363,7 +292,7 @@ def _round(ctx: Context, x: Output) -> Output:
     return ctx.emit(ir.Round5(mode="half_to_even"), x)
 
 
-_one_input("Neg", _wrapping(ir.Negative1), (6, 13), inplace=(1,))
+_one_input("Neg", _layer(ir.Negative1), (6, 13), inplace=(1,))
 _one_input("Abs", _absolute, (6, 13), inplace=(1,))
 _one_input("Sign", _sign, (9, 13))
 _one_input("Ceil", _layer(ir.Ceiling1), (6, 13), inplace=(1,))

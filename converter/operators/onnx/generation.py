@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.bodies import name_layers
 from converter.lowering.layers import in_type
@@ -217,7 +216,7 @@ def mel_weight_matrix(
         return ctx.emit(slicing.Slice8(), bins, start, stop, ctx.constant([1]))
 
     left, centre, right = peaks(0), peaks(1), peaks(2)
-    half = exact.divide(ctx, length, ctx.constant(2))
+    half = layers.truncated_quotient(ctx, length, ctx.constant(2))
     rows = in_type(ctx, arange(ctx, binary(elementwise.Add1, half, ctx.constant(1))), real)
     place = layers.unsqueeze(ctx, rows, 1)
 

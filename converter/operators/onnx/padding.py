@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.exact_integers import select
 from converter.lowering.shapes import (
     as_i64,
     as_list,
@@ -87,7 +86,7 @@ def _padded_with_computed(ctx: Context, data: Output, before: Output, after: Out
     kept = ctx.emit(
         elementwise.Equal1(), ctx.emit(pad, ones, before, after, ctx.constant(0, "i32")), ctx.constant(1, "i32")
     )
-    return select(ctx, kept, padded, fill)
+    return layers.select(ctx, kept, padded, fill)
 
 
 def _padded(

@@ -1,14 +1,11 @@
 """ONNX's reductions: ReduceMean, ReduceSum, ReduceL1 and the rest of the family, ArgMax, ArgMin.
 
-Two things make them more than one IR layer each. OpenVINO's CPU plug-in adds integers as float32,
-so sums of 32- and 64-bit integers are made of narrow pieces whose sums float32 holds exactly. And it
-refuses a result of unknown rank, so a reduction over axes that a caller gives at run time keeps its
-dimensions first and drops them by a Reshape to a shape of known length.
+A reduction over axes that a caller gives at run time keeps its dimensions first and drops them by a Reshape to
+a shape of known length, so that the rank of the result is known wherever it can be.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,8 +18,8 @@ from converter.lowering.shapes import (
     axes_mask,
     dim_of,
     drop_dimensions,
+    element_count,
     given_list,
-    normalized_positions,
     of_length,
     of_stated_length,
     rank_of,
@@ -35,8 +32,6 @@ from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, indexing, movement, reduction, sorting
 from ir_runtime.shapes import PartialShape, normalize_axes, normalize_axis
-
-_INTEGERS = (element_types.i32, element_types.i64, element_types.u32, element_types.u64)
 
 
 @dataclass(frozen=True)
@@ -64,135 +59,14 @@ def _wide(kind: ElementType) -> ElementType:
     return kind if kind.bits >= 32 else element_types.f32
 
 
-# --- sums of integers, exact in an engine that adds in float32 ---
-
-
-def _count(data: Output, axes: Axes) -> int | None:
-    """How many elements each sum has at most; None where that is not known."""
-    if not data.shape.has_rank:
-        return None
-    extents = [d for i, d in enumerate(data.shape) if axes.known is None or i in axes.known]
-    return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else None
-
-
-def _pieces(ctx: Context, data: Output, axes: Axes) -> tuple[list[Output], int]:
-    """Sums of the data's bits in groups, lowest first, and how many bits a group has.
-
-    Float32 holds whole numbers below 2^24 exactly, so a group is as wide as the number of summands
-    allows; one bit of room is left for the remainder of a division.
-    """
-    count = _count(data, axes)
-    width = 8 if count is None else max(1, min(12, 23 - max(1, count).bit_length()))
-    kind = data.element_type
-    sums = []
-    for shift in range(0, 32, width):
-        part = data
-        if shift:
-            part = ctx.emit(elementwise.BitwiseRightShift15(), data, ctx.like(shift, data))
-        # The topmost group carries the sign, and whatever a 64-bit number has above 32 bits.
-        if shift + width < 32:
-            part = ctx.emit(elementwise.BitwiseAnd13(), part, ctx.like((1 << width) - 1, data))
-        elif kind is element_types.u32:
-            part = ctx.emit(elementwise.BitwiseAnd13(), part, ctx.like((1 << (32 - shift)) - 1, data))
-        sums.append(_apply(ctx, reduction.ReduceSum1, part, axes))
-    return sums, width
-
-
-def _shifted_up(ctx: Context, data: Output, bits: int) -> Output:
-    # A shift, because the CPU plug-in fuses Multiply and Add of integers into a product it gets wrong.
-    return ctx.emit(elementwise.BitwiseLeftShift15(), data, ctx.like(bits, data))
-
-
-def _combine(ctx: Context, pieces: Sequence[Output], width: int) -> Output:
-    total = pieces[0]
-    for index, piece in enumerate(pieces[1:], 1):
-        scaled = _shifted_up(ctx, piece, index * width)
-        total = layers.add(ctx, total, scaled)
-    return total
-
-
-def _integer_sum(ctx: Context, data: Output, axes: Axes) -> Output:
-    pieces, width = _pieces(ctx, data, axes)
-    return _combine(ctx, pieces, width)
-
-
-def _integer_mean(ctx: Context, data: Output, axes: Axes) -> Output:
-    """Long division of the sum by the count, from the highest group of bits; rounds towards zero."""
-    pieces, width = _pieces(ctx, data, axes)
-    count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
-    zero = ctx.like(0, data)
-    one = ctx.like(1, data)
-    quotients: list[Output] = []
-    rest: Output | None = None
-    for piece in reversed(pieces):
-        if rest is not None:
-            piece = layers.add(ctx, _shifted_up(ctx, rest, width), piece)
-        quotient = ctx.emit(elementwise.Divide1(m_pythondiv=False), piece, count)
-        rest = layers.subtract(ctx, piece, layers.multiply(ctx, quotient, count))
-        if data.element_type.is_signed:
-            # Round down: a negative remainder borrows one count.
-            negative = layers.less(ctx, rest, zero)
-            quotient = ctx.emit(elementwise.Select1(), negative, layers.subtract(ctx, quotient, one), quotient)
-            rest = layers.select(ctx, negative, layers.add(ctx, rest, count), rest)
-        quotients.insert(0, quotient)
-    mean = _combine(ctx, quotients, width)
-    if not data.element_type.is_signed:
-        return mean
-    assert rest is not None
-    below = layers.less(ctx, mean, zero)
-    inexact = layers.greater(ctx, rest, zero)
-    up = layers.logical_and(ctx, below, inexact)
-    return layers.select(ctx, up, layers.add(ctx, mean, one), mean)
-
-
-def _element_count(ctx: Context, data: Output, axes: Axes) -> Output:
-    """How many elements each result is made from, as i64."""
-    chosen = layers.gather(ctx, shape_of(ctx, data), axes.output, ctx.constant(0))
-    if chosen.shape.has_rank and chosen.shape.rank == 0:
-        return chosen
-    return ctx.emit(reduction.ReduceProd1(), chosen, ctx.constant([0]))
-
-
-def _integer_extreme(ctx: Context, data: Output, axes: Axes, cls: type[reduction.Reduction], other: int) -> Output:
-    """The extreme of the upper bits first, then of the lower bits of those elements that have it."""
-    kept = Axes(axes.output, True, axes.known)
-    sixteen, mask = ctx.like(16, data), ctx.like(0xFFFF, data)
-    high = ctx.emit(elementwise.BitwiseRightShift15(), data, sixteen)
-    if data.element_type is element_types.u32:
-        high = ctx.emit(elementwise.BitwiseAnd13(), high, mask)
-    best = _apply(ctx, cls, high, kept)
-    low = ctx.emit(elementwise.BitwiseAnd13(), data, mask)
-    candidates = layers.select(ctx, layers.equal(ctx, high, best), low, ctx.like(other, data))
-    rest = _apply(ctx, cls, candidates, axes)
-    if not axes.keep:
-        best = _apply(ctx, cls, high, axes)
-    return layers.add(ctx, _shifted_up(ctx, best, 16), rest)
-
-
 # --- the members of the family ---
 
 
-def _sum(ctx: Context, data: Output, axes: Axes) -> Output:
-    if data.element_type in _INTEGERS:
-        return _integer_sum(ctx, data, axes)
-    return _apply(ctx, reduction.ReduceSum1, data, axes)
+def _reduced_by(cls: type[reduction.Reduction]) -> Body:
+    def body(ctx: Context, data: Output, axes: Axes) -> Output:
+        return _apply(ctx, cls, data, axes)
 
-
-def _mean(ctx: Context, data: Output, axes: Axes) -> Output:
-    if data.element_type in _INTEGERS:
-        return _integer_mean(ctx, data, axes)
-    mean = _apply(ctx, reduction.ReduceMean1, data, axes)
-    if not _may_be_empty(data, axes):
-        return mean
-    # The CPU plug-in says 0 for the mean of nothing; 0/count is NaN just then, and 0 otherwise.
-    count = in_type(ctx, _element_count(ctx, data, axes), data.element_type)
-    return layers.add(ctx, mean, layers.divide(ctx, ctx.like(0, data), count))
-
-
-def _may_be_empty(data: Output, axes: Axes) -> bool:
-    if not data.shape.has_rank:
-        return True
-    return any(d.low == 0 for i, d in enumerate(data.shape) if axes.known is None or i in axes.known)
+    return body
 
 
 def _is_empty(shape: PartialShape, axes: Axes) -> bool:
@@ -200,16 +74,6 @@ def _is_empty(shape: PartialShape, axes: Axes) -> bool:
     if not shape.has_rank:
         return False
     return any(extent.high == 0 for i, extent in enumerate(shape) if axes.known is None or i in axes.known)
-
-
-def _prod(ctx: Context, data: Output, axes: Axes) -> Output:
-    return _apply(ctx, reduction.ReduceProd1, data, axes)
-
-
-def _l1(ctx: Context, data: Output, axes: Axes) -> Output:
-    if data.element_type in _INTEGERS:
-        return _integer_sum(ctx, _absolute(ctx, data), axes)
-    return _apply(ctx, reduction.ReduceL1_4, data, axes)
 
 
 def _absolute(ctx: Context, data: Output) -> Output:
@@ -222,9 +86,7 @@ def _l2(ctx: Context, data: Output, axes: Axes) -> Output:
 
 
 def _sum_square(ctx: Context, data: Output, axes: Axes) -> Output:
-    if data.element_type in _INTEGERS:
-        return _integer_sum(ctx, layers.multiply(ctx, data, data), axes)
-    values = in_type(ctx, data, _wide(data.element_type))
+    values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
     squares = layers.multiply(ctx, values, values)
     return in_type(ctx, _apply(ctx, reduction.ReduceSum1, squares, axes), data.element_type)
 
@@ -251,23 +113,11 @@ def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     return in_type(ctx, result, data.element_type)
 
 
-def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction], other: int) -> Body:
+def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction]) -> Body:
     def body(ctx: Context, data: Output, axes: Axes) -> Output:
-        if data.element_type is element_types.boolean:
-            if axes.known is not None:
-                return _apply(ctx, logical, data, axes)
-            # The CPU plug-in runs a logical reduction only over axes it knows beforehand.
-            numbers = _apply(ctx, cls, in_type(ctx, data, element_types.i32), axes)
-            return layers.greater(ctx, numbers, ctx.constant(0, "i32"))
-        if data.element_type in _INTEGERS:
-            return _integer_extreme(ctx, data, axes, cls, other)
-        return _apply(ctx, cls, data, axes)
+        return _apply(ctx, logical if data.element_type is element_types.boolean else cls, data, axes)
 
     return body
-
-
-_max = _extreme(reduction.ReduceMax1, reduction.ReduceLogicalOr1, 0)
-_min = _extreme(reduction.ReduceMin1, reduction.ReduceLogicalAnd1, 0xFFFF)
 
 
 # --- what happens to each element where nothing is reduced ---
@@ -353,7 +203,7 @@ class _Member:
         result = self.body(ctx, data, axes)
         if not _is_empty(ctx.stated(data).shape, axes):
             return result
-        nothing = layers.equal(ctx, _element_count(ctx, data, axes), ctx.constant(0))
+        nothing = layers.equal(ctx, element_count(ctx, data, axes.output), ctx.constant(0))
         return layers.select(ctx, nothing, value, result)
 
     def _stated_to_be_empty(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
@@ -370,29 +220,14 @@ class _Member:
         kept = self._reduced(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
         return kept if keep else ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
 
-    def _with_one_axis_more(self, ctx: Context, data: Output, axes: Output) -> Output:
-        """Reduce a new first dimension of extent 1, too: the CPU plug-in fails over no axes at all."""
-        one = ctx.constant([1])
-        more = layers.add(ctx, normalized_positions(ctx, axes, rank_of(ctx, data)), one)
-        more = ctx.emit(movement.Concat1(axis=0), ctx.constant([0]), more)
-        longer = layers.unsqueeze(ctx, data, 0)
-        return layers.squeeze(ctx, self._reduced(ctx, longer, Axes(more, True, None)), ctx.constant([0]))
-
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
         """Axes that are only known at run time; their number may be known."""
         axes = in_type(ctx, axes, element_types.i64)
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
-        if number.low == 0 and noop:
-            kept = self._with_one_axis_more(ctx, data, axes)
-            return kept if keep else layers.squeeze(ctx, kept, axes)
-        # The CPU plug-in refuses some 16-bit reductions over axes that it does not know beforehand.
-        values = in_type(ctx, data, _wide(data.element_type)) if data.element_type.is_real else data
-        kept = in_type(ctx, self._reduced(ctx, values, Axes(axes, True, None)), data.element_type)
-        if keep:
-            return kept
-        return drop_dimensions(ctx, kept, axes)
+        kept = self._reduced(ctx, data, Axes(axes, True, None))
+        return kept if keep else drop_dimensions(ctx, kept, axes)
 
 
 def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
@@ -425,16 +260,16 @@ def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[i
 
 _FIRST = (1, 11, 13)
 
-_register(_Member("ReduceMean", _mean), _FIRST, (18,))
-_register(_Member("ReduceSum", _sum), (1, 11), (13,))
-_register(_Member("ReduceProd", _prod), _FIRST, (18,))
-_register(_Member("ReduceL1", _l1, _absolute), _FIRST, (18,))
+_register(_Member("ReduceMean", _reduced_by(reduction.ReduceMean1)), _FIRST, (18,))
+_register(_Member("ReduceSum", _reduced_by(reduction.ReduceSum1)), (1, 11), (13,))
+_register(_Member("ReduceProd", _reduced_by(reduction.ReduceProd1)), _FIRST, (18,))
+_register(_Member("ReduceL1", _reduced_by(reduction.ReduceL1_4), _absolute), _FIRST, (18,))
 _register(_Member("ReduceL2", _l2, _absolute), _FIRST, (18,))
 _register(_Member("ReduceSumSquare", _sum_square, _square), _FIRST, (18,))
 _register(_Member("ReduceLogSum", _log_sum, _log), _FIRST, (18, 28))
 _register(_Member("ReduceLogSumExp", _log_sum_exp), _FIRST, (18, 28))
-_register(_Member("ReduceMax", _max), (1, 11, 12, 13), (18, 20))
-_register(_Member("ReduceMin", _min), (1, 11, 12, 13), (18, 20))
+_register(_Member("ReduceMax", _extreme(reduction.ReduceMax1, reduction.ReduceLogicalOr1)), (1, 11, 12, 13), (18, 20))
+_register(_Member("ReduceMin", _extreme(reduction.ReduceMin1, reduction.ReduceLogicalAnd1)), (1, 11, 12, 13), (18, 20))
 
 
 def _arg_extreme(name: str, mode: str) -> None:

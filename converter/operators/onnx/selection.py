@@ -6,19 +6,17 @@ from collections.abc import Sequence
 
 import ml_dtypes
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation, movement
-from ir_runtime.operations import elementwise as ir
 
 
 @onnx_op("Where", versions=(9, 16))
 def where(ctx: Context, condition: Output, x: Output, y: Output) -> Output:
     """x where the condition holds, y elsewhere; all three broadcast."""
-    return exact.select(ctx, condition, x, y)
+    return layers.select(ctx, condition, x, y)
 
 
 def _clamped(ctx: Context, x: Output, low: Output | None, high: Output | None) -> Output:
@@ -35,8 +33,8 @@ def _clamped(ctx: Context, x: Output, low: Output | None, high: Output | None) -
             most = highest if given[1] is None else float(given[1].reshape(-1)[0])
             return ctx.emit(activation.Clamp1(min=min(least, most), max=most), x)
     if low is not None:
-        x = exact.extreme(ctx, ir.Maximum1, x, _scalar(ctx, low))
-    return x if high is None else exact.extreme(ctx, ir.Minimum1, x, _scalar(ctx, high))
+        x = layers.maximum(ctx, x, _scalar(ctx, low))
+    return x if high is None else layers.minimum(ctx, x, _scalar(ctx, high))
 
 
 def _greatest(ctx: Context, x: Output) -> float:

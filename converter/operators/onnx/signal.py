@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.frames import frames_of
 from converter.lowering.layers import in_type, reshape
@@ -125,7 +124,7 @@ def _transform(
     if parts == 1:
         raise ctx.invalid("a one-sided inverse transform wants complex data, but the last extent is 1")
     if size is not None:
-        half = exact.divide(ctx, size, ctx.constant(2))
+        half = layers.truncated_quotient(ctx, size, ctx.constant(2))
         data = _filled(ctx, data, axis, layers.add(ctx, half, ctx.constant(1)))
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(signal.IRDFT9(), data, axes, *sizes), last)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.shapes import as_i64, as_list, given_list, normalized_positions, shape_of
 from converter.translation.context import Context
@@ -106,7 +105,7 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     zero, two = ctx.constant([0]), ctx.constant([2])
 
     def halved(longer: Output, shorter: Output) -> Output:
-        return exact.divide(ctx, layers.subtract(ctx, longer, shorter), two)
+        return layers.truncated_quotient(ctx, layers.subtract(ctx, longer, shorter), two)
 
     kept = layers.minimum(ctx, present, wanted)
     start = halved(present, kept)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import concat_lists, dim_of
@@ -73,7 +72,7 @@ def _counts(ctx: Context, tokens: Output, grams: _Grams, distances: Sequence[int
     """
     column = layers.unsqueeze(ctx, tokens, 2)
     kind = tokens.element_type
-    equal = [exact.equal(ctx, column, ctx.constant(grams.tokens[:, i], kind)) for i in range(grams.length)]
+    equal = [layers.equal(ctx, column, ctx.constant(grams.tokens[:, i], kind)) for i in range(grams.length)]
     found = []
     for distance in distances:
         reach = (grams.length - 1) * distance

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.exact_integers import is_small
 from converter.targets.legalisation import legalise
+from converter.targets.openvino_cpu.intervals import is_small
 from converter.targets.registry import below_opset15
 from ir_runtime.builder import Builder
 from ir_runtime.graph import Model, Node, Output

@@ -5,7 +5,7 @@ STFT(signal, window, size, step)   becomes   RDFT(Gather(signal, places of the f
 
 from __future__ import annotations
 
-from converter.lowering import exact_integers, layers
+from converter.lowering import layers
 from converter.lowering.frames import frames_of
 from converter.lowering.shapes import as_i64, as_list, shape_of
 from converter.targets.legalisation import legalise
@@ -44,6 +44,6 @@ def _centred(builder: Builder, window: Output, size: Output) -> Output:
     if known is not None and extent.is_static and extent.value == int(known.reshape(-1)[0]):
         return window
     missing = layers.subtract(builder, as_list(builder, as_i64(builder, size)), shape_of(builder, window))
-    before = exact_integers.divide(builder, missing, builder.constant([2]))
+    before = layers.truncated_quotient(builder, missing, builder.constant([2]))
     after = layers.subtract(builder, missing, before)
     return builder.emit(Pad12(pad_mode="constant"), window, before, after, builder.like(0, window))

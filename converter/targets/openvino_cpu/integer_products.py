@@ -29,13 +29,13 @@ from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1
 from ir_runtime.rewrite import Uses
 
+from .intervals import interval_of
+
 _EXACT_BITS = 24
 _NARROW_BITS = 16
 """Operands of so many bits besides the sign may become floats where the model makes floats of the product."""
 _DEPTH_IF_UNKNOWN = 1 << 14
 """The number of summands that products of integers are made exact for where it is not known."""
-_DEEPEST = 4
-"""How many layers back the values of an operand are looked for."""
 
 Product = Callable[[Output, Output], Output]
 
@@ -87,23 +87,6 @@ def _depth(node: Node) -> int | None:
         return None
     extents = b.shape.dims[2 if isinstance(node.op, GroupConvolution1) else 1 :]
     return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else None
-
-
-def interval_of(value: Output, deepest: int = _DEEPEST) -> tuple[int, int]:
-    """Between which numbers integers lie, as far as constants, types and differences of these tell."""
-    kind, node = value.element_type, value.node
-    whole = kind.limits
-    known = value.type.constant
-    if known is not None and known.size:
-        return int(known.min()), int(known.max())
-    if deepest and isinstance(node.op, elementwise.Convert1) and node.inputs[0].element_type.is_integral:
-        low, high = interval_of(node.inputs[0], deepest - 1)
-        return (low, high) if whole[0] <= low and high <= whole[1] else whole
-    if deepest and isinstance(node.op, (elementwise.Subtract1, elementwise.Add1)):
-        (low, high), (least, most) = (interval_of(source, deepest - 1) for source in node.inputs)
-        ends = (low - most, high - least) if isinstance(node.op, elementwise.Subtract1) else (low + least, high + most)
-        return ends if whole[0] <= ends[0] and ends[1] <= whole[1] else whole
-    return whole
 
 
 def bits_of(value: Output) -> int:

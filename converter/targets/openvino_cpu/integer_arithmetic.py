@@ -1,0 +1,105 @@
+"""Quotients, remainders, powers, comparisons and choices of integers that float32 does not hold.
+
+Seen from 2023.3 to 2026.4: the plug-in computes them in float32, has u32 as i32, and moves what a Select chooses
+through float32 where a comparison stands before it.
+
+    Divide(a, b)                 becomes   Divide, and twice Divide of what is left, and a last correction
+    Equal(a, b)                  becomes   Equal(BitwiseXor(a, b), 0)
+    Less(a, b)                   becomes   NotEqual(BitwiseXor(Maximum(a, b), a), 0)
+    Maximum(u32, u32)            becomes   Maximum of i32 numbers of the same order
+    Power(a, 5)                  becomes   Multiply(a, Multiply(Multiply(a, a), Multiply(a, a)))
+    Select(Less(..), x, y)       becomes   Select(LogicalNot(Less(..)), y, x)
+
+Layers whose numbers float32 holds stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from converter.targets.legalisation import legalise
+from converter.targets.registry import openvino_cpu
+from ir_runtime import element_types
+from ir_runtime.builder import Builder
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operation import Operation
+from ir_runtime.operations import elementwise as ir
+from ir_runtime.rewrite import Uses
+
+from . import exact_integers as exact
+from .intervals import EXACT, is_small
+
+_IsExact = Callable[[Output, Output], bool]
+_Meaning = Callable[[Builder, Output, Output], Output]
+
+
+def _is_first_small(a: Output, b: Output) -> bool:
+    return is_small(a)
+
+
+def _are_small(a: Output, b: Output) -> bool:
+    return is_small(a) and is_small(b)
+
+
+def _are_very_small(a: Output, b: Output) -> bool:
+    return is_small(a, EXACT // 2) and is_small(b, EXACT // 2)
+
+
+def _is_one_small(a: Output, b: Output) -> bool:
+    # Rounding the other one never carries it past a number that float32 holds.
+    return is_small(a) or is_small(b)
+
+
+def _are_in_order(a: Output, b: Output) -> bool:
+    return _are_small(a, b) if a.element_type is element_types.u32 else _is_one_small(a, b)
+
+
+def _are_of_one_order(a: Output, b: Output) -> bool:
+    return a.element_type is not element_types.u32 or _are_small(a, b)
+
+
+def _never(a: Output, b: Output) -> bool:
+    return False
+
+
+def _of(cls: type[Operation], meaning: Callable[..., Output]) -> _Meaning:
+    return lambda builder, a, b: meaning(builder, cls, a, b)
+
+
+def _reversed(compare: _Meaning) -> _Meaning:
+    return lambda builder, a, b: compare(builder, b, a)
+
+
+_MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
+    ir.Mod1: (_is_first_small, exact.remainder),
+    ir.FloorMod1: (_are_very_small, exact.floor_remainder),
+    ir.Power1: (_never, exact.power),
+    ir.Maximum1: (_are_of_one_order, _of(ir.Maximum1, exact.extreme)),
+    ir.Minimum1: (_are_of_one_order, _of(ir.Minimum1, exact.extreme)),
+    ir.Equal1: (_is_one_small, _of(ir.Equal1, exact.alike)),
+    ir.NotEqual1: (_is_one_small, _of(ir.NotEqual1, exact.alike)),
+    ir.Less1: (_are_in_order, exact.less),
+    ir.LessEqual1: (_are_in_order, exact.less_equal),
+    ir.Greater1: (_are_in_order, _reversed(exact.less)),
+    ir.GreaterEqual1: (_are_in_order, _reversed(exact.less_equal)),
+}
+"""For each operation when the plug-in computes it exactly, and what it means otherwise."""
+
+
+@openvino_cpu.register("integer_arithmetic")
+def integer_arithmetic(model: Model) -> int:
+    """Compute integers exactly that the plug-in would round to float32."""
+    return legalise(model, (ir.Divide1, ir.Select1, *_MEANINGS), _said)
+
+
+def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
+    a, b = node.inputs[-2:]
+    if not a.element_type.is_integral or (a.element_type.bits < 32 and not isinstance(node.op, ir.Power1)):
+        return None
+    if isinstance(node.op, ir.Select1):
+        return exact.select(builder, *node.inputs) if exact.goes_through_float32(*node.inputs) else None
+    if isinstance(node.op, ir.Divide1):
+        divide = exact.floor_divide if node.op.m_pythondiv else exact.divide
+        return None if is_small(a) else divide(builder, a, b)
+    is_exact, meaning = _MEANINGS[type(node.op)]
+    return None if is_exact(a, b) else meaning(builder, a, b)

@@ -1,0 +1,81 @@
+"""Reductions whose axes, or number of elements, the plug-in does not know beforehand.
+
+Seen from 2023.3 to 2026.4:
+
+- it fails over an empty list of axes that comes at run time, so a new first dimension is reduced as well;
+- it runs logical reductions only over axes that it knows, so booleans become i32 numbers;
+- it refuses some reductions of 16 bits over axes that it does not know, so these become f32;
+- the mean of nothing is 0 there, not NaN, so 0 / count is added, which is NaN just then.
+
+    ReduceMax(f16 x, axes)     becomes   Convert(ReduceMax(Convert(x, f32), axes), f16)
+    ReduceMean(x[?])           becomes   ReduceMean(x) + 0 / count
+"""
+
+from __future__ import annotations
+
+from converter.lowering import layers
+from converter.lowering.shapes import element_count, normalized_positions, rank_of
+from converter.targets.legalisation import legalise
+from converter.targets.registry import openvino_cpu
+from ir_runtime import element_types
+from ir_runtime.builder import Builder
+from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operations import movement, reduction
+from ir_runtime.rewrite import Uses
+from ir_runtime.shapes import normalize_axes
+
+
+@openvino_cpu.register("reduction_axes", after=["integer_reductions"])
+def reduction_axes(model: Model) -> int:
+    """Say reductions in a way that the plug-in runs whatever axes and extents come."""
+    return legalise(model, (reduction.Reduction,), _said)
+
+
+def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
+    data, axes = node.inputs
+    op = node.op
+    assert isinstance(op, reduction.Reduction)
+    if axes.type.constant is not None:
+        if isinstance(op, reduction.ReduceMean1) and data.element_type.is_real and _may_be_empty(node):
+            return _or_nan(builder, builder.emit(op, data, axes), data, axes)
+        return None
+    kind = data.element_type
+    narrow = kind.is_real and kind.bits < 32
+    may_be_none = axes.shape.element_count().low == 0
+    mean = isinstance(op, reduction.ReduceMean1) and kind.is_real
+    if not (narrow or may_be_none or mean or isinstance(op, reduction.LogicalReduction)):
+        return None
+    if isinstance(op, reduction.LogicalReduction):
+        any_of = isinstance(op, reduction.ReduceLogicalOr1)
+        cls = reduction.ReduceMax1 if any_of else reduction.ReduceMin1
+        op, data = cls(keep_dims=op.keep_dims), layers.in_type(builder, data, element_types.i32)
+    elif narrow:
+        data = layers.in_type(builder, data, element_types.f32)
+    reduced = _of_any_number(builder, op, data, axes) if may_be_none else builder.emit(op, data, axes)
+    if mean:
+        reduced = _or_nan(builder, reduced, data, axes)
+    if kind is element_types.boolean:
+        return layers.greater(builder, reduced, builder.like(0, reduced))
+    return layers.in_type(builder, reduced, kind)
+
+
+def _may_be_empty(node: Node) -> bool:
+    shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
+    if not shape.has_rank or axes is None:
+        return True
+    return any(shape[axis].low == 0 for axis in normalize_axes(axes.reshape(-1).tolist(), shape.rank))
+
+
+def _or_nan(builder: Builder, mean: Output, data: Output, axes: Output) -> Output:
+    count = layers.in_type(builder, element_count(builder, data, axes), data.element_type)
+    return layers.add(builder, mean, layers.divide(builder, builder.like(0, data), count))
+
+
+def _of_any_number(builder: Builder, op: reduction.Reduction, data: Output, axes: Output) -> Output:
+    """Reduce a new first dimension of extent 1, too."""
+    axes = layers.in_type(builder, axes, element_types.i64)
+    one = builder.constant([1])
+    more = layers.add(builder, normalized_positions(builder, axes, rank_of(builder, data)), one)
+    more = builder.emit(movement.Concat1(axis=0), builder.constant([0]), more)
+    longer = builder.emit(op, layers.unsqueeze(builder, data, 0), more)
+    return layers.squeeze(builder, longer, builder.constant([0])) if op.keep_dims else longer
