@@ -1,4 +1,5 @@
-"""Arithmetic of 8-bit integers, which the plug-in saturates and rounds to the nearest number.
+"""Arithmetic of 8-bit integers, which the plug-in saturates, and whose quotients it rounds to the nearest number
+where extents come at execution.
 
 Seen from 2023.3 to 2026.4. ONNX's integers wrap, as the lowest bits of a wider type do, and quotients are
 rounded towards zero.

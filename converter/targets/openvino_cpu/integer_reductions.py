@@ -40,8 +40,8 @@ from .intervals import EXACT, interval_of
 
 _ROOM = 23
 """Bits of a sum that float32 holds, less one for the remainder of a division."""
-_WIDTH_IF_UNKNOWN = 8
-"""How many bits a group has where the number of summands is not known."""
+_COUNT_IF_UNKNOWN = (1 << 15) - 1
+"""How many elements are taken to be added up where that is not known."""
 
 
 @openvino_cpu.register("integer_reductions", after=["integer_arithmetic", "unsigned_shifts"])
@@ -57,9 +57,7 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     largest = max(map(abs, interval_of(data)))
     if isinstance(node.op, (ReduceMax1, ReduceMin1)):
         return _extreme(builder, node) if largest > EXACT else None
-    count = _count(node)
-    # Of numbers up to 1 as many as there are extents may be added; these count as numbers that float32 holds.
-    if largest * (1 if count is None and largest <= 1 else count or EXACT) <= EXACT:
+    if largest * _count(node) <= EXACT:
         return None
     if isinstance(node.op, ReduceMean1):
         return _mean(builder, node)
@@ -69,20 +67,19 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     return _combined(builder, pieces, width)
 
 
-def _count(node: Node) -> int | None:
-    """How many elements each result is made from; None where that is not known."""
+def _count(node: Node) -> int:
+    """How many elements each result is made from, as far as it is known."""
     shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
     if not shape.has_rank:
-        return None
+        return _COUNT_IF_UNKNOWN
     reduced = range(shape.rank) if axes is None else normalize_axes(axes.reshape(-1).tolist(), shape.rank)
     extents = [shape[axis] for axis in reduced]
-    return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else None
+    return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else _COUNT_IF_UNKNOWN
 
 
 def _pieces(builder: Builder, node: Node, data: Output) -> tuple[list[Output], int]:
     """Sums of the data's bits in groups, lowest first, and how many bits a group has."""
-    count = _count(node)
-    width = _WIDTH_IF_UNKNOWN if count is None else max(1, min(12, _ROOM - max(1, count).bit_length()))
+    width = max(1, min(12, _ROOM - max(1, _count(node)).bit_length()))
     summed = ReduceSum1(keep_dims=_keeps(node))
     sums = []
     for shift in range(0, 32, width):
