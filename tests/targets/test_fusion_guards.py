@@ -266,3 +266,33 @@ def test_extents_of_1_stay_where_they_are(
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         check_node(model, {"x": RNG.standard_normal(shape).astype(np.float32)})
+
+
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMax"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_integers_after_a_reduction_stay_integers(op_type: str, dynamic: bool) -> None:
+    """The reduction is small enough for float32, what is made of it is not."""
+    data = RNG.integers(-100, 100, (4, 50)).astype(np.int8)
+    by_input = op_type == "ReduceSum"
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.INT32),
+        helper.make_node(
+            op_type, ["wide", "axes"] if by_input else ["wide"], ["r"], **({} if by_input else {"axes": [1]})
+        ),
+        helper.make_node("Mul", ["r", "k"], ["p"]),
+        helper.make_node("Add", ["p", "l"], ["y"]),
+    ]
+    constants = {"k": np.int32(40_097), "l": np.int32(765_432_111), "axes": np.array([1])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, ["n", "m"] if dynamic else data.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    wide = data.astype(np.int32)
+    reduced = wide.sum(1, keepdims=True) if by_input else wide.max(1, keepdims=True)
+    check_node(model, {"x": data}, [(reduced * 40_097 + 765_432_111).astype(np.int32)])
+    ir = converter.convert_model(model)
+    assert [node.op.type for node in ir.nodes()].count(op_type) == 1

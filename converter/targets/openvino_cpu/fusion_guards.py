@@ -1,9 +1,10 @@
 """Layers between others that OpenVINO's CPU plug-in would fuse wrongly, or leave out.
 
 The plug-in computes what follows a layer element by element with constants in the same step. What it then
-does with constants of several values is wrong in the cases below; values of other rows, or of nobody, are
-read, or the model does not compile. It also leaves out a Reshape that it takes for something else. A layer
-that computes, the greater of a value and itself, keeps the two apart and changes nothing.
+does with constants of several values is wrong in the cases below: values of other rows, or of nobody, are
+read, or the model does not compile. What follows a reduction of integers it computes as floats. It also leaves
+out a Reshape that it takes for something else. A layer that computes, the greater of a value and itself, keeps
+the two apart and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ir_runtime.rewrite import UniqueNames, Uses, replace_uses, uses_of
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
 
+from .intervals import is_small
+
 _OF_CHANNELS = (BatchNormInference1, BatchNormInference5)
 """What has as many constants as there are channels, and so never widens anything."""
 _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
@@ -31,7 +34,7 @@ _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
-@openvino_cpu.register("fusion_guards", after=["fake_quantize", "integer_products"])
+@openvino_cpu.register("fusion_guards", after=["fake_quantize", "integer_products", "integer_reductions"])
 def guard_fusions(model: Model) -> int:
     """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
     acted = 0
@@ -83,6 +86,8 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
     after = list(_fused(reader, uses))
+    if node.outputs[0].element_type.is_integral and not all(is_small(one.outputs[0]) for one in after):
+        return True
     shape = node.outputs[0].shape
     # An extent that is not known may be 1, which a constant of several values widens.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
