@@ -15,7 +15,7 @@ from converter.lowering.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.activation import Clamp1, PReLU1
-from ir_runtime.operations.elementwise import Binary, Unary
+from ir_runtime.operations.elementwise import Binary, Bitwise, Unary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
@@ -86,8 +86,8 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
     after = list(_fused(reader, uses))
-    if node.outputs[0].element_type.is_integral and not all(is_small(one.outputs[0]) for one in after):
-        return True
+    if node.outputs[0].element_type.is_integral and not isinstance(reader.op, Bitwise):
+        return not all(is_small(one.outputs[0]) for one in after)
     shape = node.outputs[0].shape
     # An extent that is not known may be 1, which a constant of several values widens.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
