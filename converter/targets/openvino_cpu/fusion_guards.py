@@ -86,8 +86,9 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
     after = list(_fused(reader, uses))
-    if node.outputs[0].element_type.is_integral and not isinstance(reader.op, Bitwise):
-        return not all(is_small(one.outputs[0]) for one in after)
+    in_integers = node.outputs[0].element_type.is_integral and not isinstance(reader.op, Bitwise)
+    if in_integers and not all(is_small(one.outputs[0]) for one in after):
+        return True
     shape = node.outputs[0].shape
     # An extent that is not known may be 1, which a constant of several values widens.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
