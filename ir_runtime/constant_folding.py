@@ -8,7 +8,7 @@ import numpy as np
 
 from .element_types import Array
 from .errors import InferenceError
-from .operation import Operation, TensorType
+from .operation import BOUNDS_LIMIT, Operation, TensorType
 from .tensor import Tensor
 
 FOLD_LIMIT = 1 << 16
@@ -20,11 +20,16 @@ def as_tuple(result: Array | tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def is_decompression(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-    """Whether the operation turns compressed weights (8 bits or fewer, or f16) into wider floats."""
+    """Whether the operation widens compressed weights: to floats those of 8 bits or fewer, or f16, and integers."""
     if len(inputs) != 1 or len(outputs) != 1 or inputs[0].tensor is None:
         return False
     source, target = inputs[0].element_type, outputs[0].element_type
-    return target.is_real and 0 < source.bits < target.bits and (source.bits <= 8 or source.is_real)
+    if not 0 < source.bits < target.bits:
+        return False
+    if target.is_integral:
+        # Weights, which are factors of integer products; shorter lists are axes, extents and the like.
+        return source.is_integral and source.bits <= 8 and inputs[0].tensor.size > BOUNDS_LIMIT
+    return target.is_real and (source.bits <= 8 or source.is_real)
 
 
 def fold(

@@ -298,14 +298,13 @@ def dequantize(
 @onnx_op("DynamicQuantizeLinear", versions=(11,))
 def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
     """``x`` as u8 with the scale and zero point that its range, 0 included, asks for."""
-    flat = ctx.emit(movement.Reshape1(special_zero=False), x, ctx.constant([-1]))
+    if x.shape.has_rank and x.shape.rank:
+        data, axes = x, ctx.constant(np.arange(x.shape.rank))
+    else:
+        data, axes = layers.reshape(ctx, x, [-1]), ctx.constant([0])
     nothing = ctx.like(0, x)
-    highest = ctx.emit(
-        elementwise.Maximum1(), ctx.emit(reduction.ReduceMax1(keep_dims=False), flat, ctx.constant([0])), nothing
-    )
-    lowest = ctx.emit(
-        elementwise.Minimum1(), ctx.emit(reduction.ReduceMin1(keep_dims=False), flat, ctx.constant([0])), nothing
-    )
+    highest = layers.maximum(ctx, ctx.emit(reduction.ReduceMax1(keep_dims=False), data, axes), nothing)
+    lowest = layers.minimum(ctx, ctx.emit(reduction.ReduceMin1(keep_dims=False), data, axes), nothing)
     span = layers.subtract(ctx, highest, lowest)
     scale = layers.divide(ctx, span, ctx.like(255, x))
     # All zero: any scale does, and this is onnxruntime's.

@@ -1,12 +1,15 @@
 """Whole numbers that become integers and floats again at once stay floats.
 
 Between the quantisation of a value and the float product that it goes into, the plug-in would write the value as
-8 bits and read it back:
+8 bits and read it back, and between a product and its scale all of it as 32 bits:
 
     Clamp(Round(x), 0, 255) -> Convert(u8) -> Convert(f32)      becomes      Clamp(Round(x), 0, 255)
+    MatMul(whole numbers) -> Convert(i32) -> Convert(f32)       becomes      MatMul(whole numbers)
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
@@ -14,8 +17,14 @@ from ir_runtime import element_types
 from ir_runtime.builder import Builder
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.activation import Clamp1
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Add1, Convert1, Round5, Subtract1
+from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.rewrite import Uses
+
+_PRODUCTS = (MatMul1, Convolution1, GroupConvolution1)
+_SCAN_LIMIT = 1 << 16
+"""Bytes of a constant that are worth reading to learn whether its numbers are whole."""
 
 
 @openvino_cpu.register("round_trips", after=["integer_products", "fake_quantize"])
@@ -29,17 +38,25 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     if node.outputs[0].element_type is not element_types.f32 or not isinstance(there.op, Convert1):
         return None
     kind, source = there.op.destination_type, there.inputs[0]
-    clamp = source.node
-    if not kind.is_integral or not isinstance(clamp.op, Clamp1) or source.element_type is not element_types.f32:
+    if not kind.is_integral or source.element_type is not element_types.f32:
+        return None
+    before = source.node
+    if isinstance(before.op, _PRODUCTS):
+        # They are as wide as the sums of integers that they stand for.
+        return source if kind.bits >= 32 and all(_is_whole(factor) for factor in before.inputs) else None
+    if not isinstance(before.op, Clamp1):
         return None
     low, high = kind.limits
-    if clamp.op.min < low or clamp.op.max > high or not _is_whole(clamp.inputs[0]):
+    if before.op.min < low or before.op.max > high or not _is_whole(before.inputs[0]):
         return None
     return source
 
 
-def _is_whole(value: Output, deepest: int = 3) -> bool:
+def _is_whole(value: Output, deepest: int = 8) -> bool:
     node = value.node
+    known = value.tensor
+    if known is not None and known.byte_size <= _SCAN_LIMIT:
+        return bool((np.mod(known.array(), 1) == 0).all())
     if isinstance(node.op, Convert1):
         return node.inputs[0].element_type.is_integral
     if isinstance(node.op, Clamp1):
