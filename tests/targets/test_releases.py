@@ -33,6 +33,13 @@ def shifts() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return node_model("ReduceSum", {"x": x}, opset=11, attributes={"axes": [1], "keepdims": 0}), {"x": x}
 
 
+def shifted(amounts: Any, dtype: Any = np.uint32) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Large integers shifted down."""
+    x = generator(4).integers(2**29, 2**31, 6).astype(dtype)
+    constants = {"n": np.array(amounts, dtype)}
+    return node_model("BitShift", {"x": x}, opset=11, constants=constants, attributes={"direction": "RIGHT"}), {"x": x}
+
+
 def padded() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     x = generator(3).normal(size=(5, 4)).astype(np.float32)
     return node_model("CenterCropPad", {"x": x}, opset=18, constants={"shape": np.array([8, 3])}), {"x": x}
@@ -52,6 +59,11 @@ ROWS: list[tuple[str, Any]] = [
     ("stft-dynamic", lambda: stft(True)),
     ("padded", padded),
     ("returned-twice", returned_twice),
+    ("sum", shifts),
+    ("shifted", lambda: shifted([3])),
+    ("shifted-far", lambda: shifted([8, 9, 15, 16, 29, 30])),
+    ("shifted-little", lambda: shifted([0, 1, 2, 7, 8, 5])),
+    ("shifted-i64", lambda: shifted([5], np.uint64)),
 ]
 
 
@@ -72,7 +84,7 @@ def test_nothing_young_is_written_without_need() -> None:
 
 
 def test_what_a_release_cannot_say_is_named() -> None:
-    model, _ = shifts()
+    model, _ = shifted([3, 4, 5, 11, 12, 13])
     assert newest(converter.convert_model(model, target="cpu@2024.6")) == 15
     with pytest.raises(
         converter.ConversionError, match=r"cpu@2023\.3 has operations up to opset 13.*BitwiseRightShift-15"

@@ -3,8 +3,8 @@
 The IR has no operation that looks at bits of floats. On the way from one type to the other the bits
 stand in i32. A float's sign, exponent and fraction are told by comparing it and by scaling it with
 powers of two, both of which are exact; of 8 bits and fewer, how many floats are smaller says it all.
-Floats of 32 bits are put together the same way; others are looked up in a table of them all, because
-the CPU plug-in makes 0 of what is too small for a normal bfloat16.
+Floats of 32 bits are put together the same way; others are looked up in a table of them all, which has the
+numbers below the normal ones as well.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def bit_cast(ctx: Context, data: Output, *, to: int) -> Output:
         return ctx.constant(unpack(bits, wanted, known.shape), wanted)
     stated = ctx.stated(data).shape
     if stated.is_static and 0 in stated.static():
-        # Looking up nothing kills the plug-in, so that this holds for no elements alone; they have any bits.
+        # Looking up nothing is not safe everywhere, so that this holds for no elements alone; they have any bits.
         ctx.graphs.keep_extents()
         return in_type(ctx, data, wanted)
     if given.bits == 64:
         if given.is_real or wanted.is_real:
             raise ctx.unsupported(
                 f"the bits of {given} as {wanted}, where they are computed at run time: "
-                f"the CPU plug-in computes with 32 bits of them"
+                f"OpenVINO computes with 32 bits of them"
             )
         return in_type(ctx, data, wanted)
     return _of_words(ctx, _words(ctx, data), wanted)
