@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from converter.operators import onnx_op
+    from converter.passes.weight_compression import WeightCompression
 
 __all__ = [
     "Comparison",
@@ -27,6 +28,7 @@ __all__ = [
     "InvalidModelError",
     "UnsupportedModelError",
     "VerificationError",
+    "WeightCompression",
     "convert_model",
     "onnx_op",
     "save_model",
@@ -43,6 +45,7 @@ _MODULES = {
         *("UnsupportedModelError", "VerificationError"),
     ),
     "converter.operators": ("onnx_op",),
+    "converter.passes.weight_compression": ("WeightCompression",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

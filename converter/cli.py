@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from converter.equivalence import Report
+    from converter.passes.weight_compression import WeightCompression
     from ir_runtime import Port
 
 _INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -106,6 +107,22 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
     help="Store float weights as float16.",
 )
 @click.option(
+    "--compress",
+    type=click.Choice(["int8", "int4"]),
+    help="Store weights of products, look-ups and convolutions in 8 or 4 bits.",
+)
+@click.option(
+    "--group-size",
+    type=int,
+    metavar="N",
+    help="With --compress: weights of a channel that share a scale; -1 for all [int8: -1, int4: 128].",
+)
+@click.option(
+    "--symmetric/--asymmetric",
+    default=None,
+    help="With --compress: codes without or with a zero point [int8: asymmetric, int4: symmetric].",
+)
+@click.option(
     "--input",
     "input_text",
     default="",
@@ -138,6 +155,9 @@ def convert(
     model: Path,
     output_model: Path | None,
     compress_to_fp16: bool,
+    compress: str | None,
+    group_size: int | None,
+    symmetric: bool | None,
     input_text: str,
     outputs: tuple[str, ...],
     batch: int | None,
@@ -156,6 +176,7 @@ def convert(
       onnx2ir convert model.onnx
       onnx2ir convert model.onnx -o ir/model.xml --verify
       onnx2ir convert model.onnx --compress-to-fp16
+      onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
     from converter import conversion
@@ -164,6 +185,7 @@ def convert(
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
+    packing = _packing(compress, group_size, symmetric)
     target = output_model or model.with_suffix(".xml")
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
@@ -186,8 +208,8 @@ def convert(
         static=static,
         target=runtime,
     )
-    made, half = conversion.halved(converted.model) if compress_to_fp16 else (converted.model, None)
-    conversion.save_model(made, target)
+    stored = conversion.compressed(converted.model, packing, compress_to_fp16)
+    conversion.save_model(stored.model, target)
     report = None
     if check:
         from converter.equivalence import verify
@@ -197,23 +219,46 @@ def convert(
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **_summary(target)}
         result.update(target=runtime, rules=dict(converted.rules))
-        if half is not None:
-            result["float16"] = {"constants": half.count, "kept": dict(half.kept)}
+        if stored.weights is not None:
+            result["compressed"] = {"weights": dict(stored.weights.count), "kept": dict(stored.weights.kept)}
+        if stored.half is not None:
+            result["float16"] = {"constants": stored.half.count, "kept": dict(stored.half.kept)}
         if report is not None:
             result["verification"] = report.to_dict()
         click.echo(_json(result))
     else:
-        count = len(made.nodes())
+        count = len(stored.model.nodes())
         state.say(f"Wrote {target} ({count} layers) and {weights} ({_size(weights.stat().st_size)})")
-        if half is not None:
-            stayed = ", ".join(f"{times} that {reason}" for reason, times in half.kept.items())
-            state.say(f"{half.count} constants are float16" + (f", but not {stayed}" if stayed else ""))
+        if stored.weights is not None:
+            ways = ", ".join(f"{times} {way}" for way, times in stored.weights.count.items())
+            state.say(f"Compressed weights: {ways or 'none'}" + _but_not(stored.weights.kept))
+        if stored.half is not None:
+            state.say(f"{stored.half.count} constants are float16" + _but_not(stored.half.kept))
         if converted.rules:
             acted = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
             state.say(f"Rules for {runtime}: {acted}")
         if report is not None:
             _print_report(report)
     _exit_of(report)
+
+
+def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
+    from converter.errors import ConversionError
+    from converter.passes.weight_compression import WeightCompression
+
+    if compress is None:
+        if group_size is not None or symmetric is not None:
+            raise click.UsageError("--group-size, --symmetric and --asymmetric are of use with --compress only")
+        return None
+    try:
+        return WeightCompression.named(compress, group_size, symmetric)
+    except ConversionError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _but_not(kept: Mapping[str, int]) -> str:
+    stayed = ", ".join(f"{times} that {reason}" for reason, times in kept.items())
+    return f", but not {stayed}" if stayed else ""
 
 
 @main.command("verify")
@@ -429,7 +474,8 @@ def _print_report(report: Report) -> None:
 
     table = _table("output", "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in report.outputs:
-        verdict = "[green]equal[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
+        agreed = "within the weights' rounding" if row.tolerance.rounding else "equal"
+        verdict = f"[green]{agreed}[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
         table.add_row(
             escape(row.name),
             row.element_type,
@@ -443,7 +489,10 @@ def _print_report(report: Report) -> None:
     console = _out()
     console.print(table)
     for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
-        console.print(f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}")
+        rounding = f", rounding of weights {tolerance.rounding:.3g}" if tolerance.rounding else ""
+        console.print(
+            f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
+        )
     first = report.first_divergence
     if first is not None:
         where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"

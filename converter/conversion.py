@@ -11,6 +11,7 @@ from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import InputShapes, make_options
 from converter.passes.compression import Halved, halve
 from converter.passes.pipeline import passes
+from converter.passes.weight_compression import CompressedWeights, WeightCompression, compress_weights
 from converter.targets.registry import DEFAULT, Target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
@@ -101,19 +102,48 @@ def convert(
     return Conversion(made, rules)
 
 
-def save_model(model: Model, path: str | os.PathLike[str], *, compress_to_fp16: bool = False) -> None:
+def save_model(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    compress_to_fp16: bool = False,
+    compress: str | WeightCompression | None = None,
+) -> None:
     """Write ``model`` to ``path`` (``.xml``) and, beside it, the weights (``.bin``).
 
     With ``compress_to_fp16`` float32 and float64 weights are stored as float16, each followed by a
-    conversion back; nothing is rounded unless asked for. Both files appear complete or not at all.
+    conversion back; nothing is rounded unless asked for. With ``compress`` the weights of products, look-ups and
+    convolutions are stored in whole numbers: ``"int8"``, ``"int4"`` (not embeddings, convolutions and last layers,
+    which take 8 bits), or a :class:`WeightCompression` that says group size and symmetry; with both, that of the
+    other constants is float16. Both files appear complete or not at all.
 
-    Raises :class:`ir_runtime.ModelError` for what the format cannot hold, :class:`OSError` where the
-    disk refuses.
+    Raises :class:`converter.ConversionError` for an unknown kind of compression, :class:`ir_runtime.ModelError`
+    for what the format cannot hold, :class:`OSError` where the disk refuses.
     """
     # Converting alone needs no XML.
     from ir_runtime.xml_writer import write_model
 
-    write_model(halved(model)[0] if compress_to_fp16 else model, path)
+    chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
+    write_model(compressed(model, chosen, compress_to_fp16).model, path)
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A model as it is to be stored, and what became of its constants."""
+
+    model: Model
+    weights: CompressedWeights | None
+    half: Halved | None
+
+
+def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -> Compression:
+    """A copy of ``model`` whose weights are whole numbers, the other constants float16, as far as asked for."""
+    if weights is None and not to_fp16:
+        return Compression(model, None, None)
+    made = clone(model)
+    done = None if weights is None else compress_weights(made, weights)
+    half = halve(made, exact=done.constants if done else frozenset()) if to_fp16 else None
+    return Compression(made, done, half)
 
 
 def halved(model: Model) -> tuple[Model, Halved]:

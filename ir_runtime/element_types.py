@@ -196,6 +196,10 @@ def pack(array: Array, kind: ElementType) -> bytes:
         low_bits = _to_bits((blocks & ((1 << low) - 1)).ravel(), low, True).reshape(len(blocks), -1)
         high_bits = _to_bits((blocks >> low).ravel(), high, True).reshape(len(blocks), -1)
         return np.packbits(np.concatenate([low_bits, high_bits], axis=1), axis=1).tobytes()
+    if kind.bits == 4:
+        if len(codes) % 2:
+            codes = np.concatenate([codes, np.zeros(1, np.uint8)])
+        return (codes[0::2] | (codes[1::2] << 4)).tobytes()
     first_high = kind is u1
     bits = _to_bits(codes, kind.bits, first_high).ravel()
     return np.packbits(bits, bitorder="big" if first_high else "little").tobytes()
@@ -208,6 +212,8 @@ def _codes(array: Array, kind: ElementType) -> Array:
         return codes.astype(np.uint8)
     if kind is f4e2m1:
         return flat.astype(kind.dtype).view(np.uint8) & 15
+    if flat.dtype.itemsize == 1:  # among them ml_dtypes' own, which hold an element a byte
+        return flat.view(np.uint8) & np.uint8((1 << kind.bits) - 1)
     return (flat.astype(np.int16) & ((1 << kind.bits) - 1)).astype(np.uint8)
 
 
@@ -236,15 +242,18 @@ def unpack(data: Array, kind: ElementType, shape: tuple[int, ...]) -> Array:
         lows = bits[:, : low_bytes * 8].reshape(-1, per_block, low) @ weights_low
         highs = bits[:, low_bytes * 8 :].reshape(-1, per_block, high) @ weights_high
         return (lows | (highs << low)).reshape(-1)[:count].astype(np.uint8).reshape(shape)
-    bits = np.unpackbits(data, bitorder="big" if kind is u1 else "little")[: count * kind.bits]
-    weights = (1 << np.arange(kind.bits)).astype(np.uint8)
-    codes = bits.reshape(count, kind.bits) @ weights
+    if kind.bits == 4:
+        codes = np.stack([data & 15, data >> 4], axis=1).reshape(-1)[:count]
+    else:
+        bits = np.unpackbits(data, bitorder="big" if kind is u1 else "little")[: count * kind.bits]
+        weights = (1 << np.arange(kind.bits)).astype(np.uint8)
+        codes = bits.reshape(count, kind.bits) @ weights
     if kind is nf4:
         return _NF4_TABLE[codes].reshape(shape)
     if kind is f4e2m1:
         return codes.view(kind.dtype).reshape(shape)
-    if kind is i4:
-        return ((codes.astype(np.int8) ^ 8) - 8).astype(kind.dtype).reshape(shape)
+    if kind in (i4, u4):
+        return codes.view(kind.dtype).reshape(shape)
     return codes.astype(kind.dtype).reshape(shape)
 
 

@@ -19,7 +19,7 @@ class Tensor:
     or an array in memory, of any strides. Nothing is copied before it is asked for.
     """
 
-    __slots__ = ("_array", "_deferred", "_packed", "element_type", "shape")
+    __slots__ = ("_array", "_deferred", "_packed", "_parts", "element_type", "kin", "shape")
 
     def __init__(
         self,
@@ -29,12 +29,17 @@ class Tensor:
         packed: Array | None = None,
         array: Array | None = None,
         deferred: Callable[[], Array] | None = None,
+        parts: Callable[[], Iterator[Array]] | None = None,
+        kin: bytes = b"",
     ) -> None:
         self.element_type = element_type
         self.shape = shape
         self._packed = packed
         self._array = array
         self._deferred = deferred
+        self._parts = parts
+        self.kin = kin
+        """Tensors of other kin hold other data, as far as it matters to whoever looks for data held twice."""
 
     @classmethod
     def from_array(cls, array: Array, element_type: ElementType | None = None) -> Tensor:
@@ -54,6 +59,17 @@ class Tensor:
     def computed(cls, element_type: ElementType, shape: tuple[int, ...], compute: Callable[[], Array]) -> Tensor:
         """A tensor whose array is made each time it is needed, and kept by nobody."""
         return cls(element_type, shape, deferred=compute)
+
+    @classmethod
+    def computed_in_parts(
+        cls, element_type: ElementType, shape: tuple[int, ...], parts: Callable[[], Iterator[Array]], kin: bytes
+    ) -> Tensor:
+        """A tensor too large to be made at once: ``parts()`` makes its elements in order, a few at a time.
+
+        Elements of sub-byte types may come as bytes each. As each look at the data computes it anew, tensors
+        are only held against others of the same ``kin``.
+        """
+        return cls(element_type, shape, parts=parts, kin=kin)
 
     @property
     def size(self) -> int:
@@ -77,6 +93,8 @@ class Tensor:
         """The values, read-only; a view wherever the element type allows one."""
         if self._deferred is not None:
             made = self._deferred()
+        elif self._parts is not None:
+            made = self._joined(self._parts())
         elif self._array is not None:
             made = self._array
         else:
@@ -91,6 +109,9 @@ class Tensor:
         if self._packed is not None:
             yield from _slices(self._packed)
             return
+        if self._parts is not None:
+            yield from self._packed_parts(self._parts())
+            return
         array = self.array()
         if self.element_type.is_packed or self.element_type is element_types.string:
             yield self._pack()
@@ -101,6 +122,28 @@ class Tensor:
         rows = max(1, _CHUNK_BYTES // max(1, array.itemsize * (array.size // max(1, array.shape[0]))))
         for start in range(0, array.shape[0], rows):
             yield np.ascontiguousarray(array[start : start + rows]).tobytes()
+
+    def _joined(self, parts: Iterator[Array]) -> Array:
+        made = np.empty(self.size, self.element_type.dtype)
+        start = 0
+        for part in parts:
+            made[start : start + part.size] = part.reshape(-1).astype(made.dtype, copy=False)
+            start += part.size
+        return made.reshape(self.shape)
+
+    def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes]:
+        """The parts as bytes; what does not fill a byte waits for the next part."""
+        whole = 8 if self.element_type.is_packed else 1
+        rest = np.empty(0, np.uint8)
+        for part in parts:
+            flat = part.reshape(-1)
+            if rest.size:
+                flat = np.concatenate([rest, flat])
+            end = flat.size - flat.size % whole
+            rest = flat[end:]
+            yield element_types.pack(flat[:end], self.element_type)
+        if rest.size:
+            yield element_types.pack(rest, self.element_type)
 
     def __repr__(self) -> str:
         return f"Tensor({self.element_type}, {list(self.shape)})"

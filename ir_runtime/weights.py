@@ -19,8 +19,8 @@ class WeightsLayout:
         self._end = 0
         self._blobs: list[tuple[int, Tensor]] = []
         self._by_identity: dict[int, tuple[int, int]] = {}
-        # Contents are only hashed once a second blob of the same size turns up.
-        self._by_size: dict[int, list[tuple[Tensor, int]]] = {}
+        # Contents are only hashed once a second blob of the same size and kin turns up.
+        self._by_size: dict[tuple[int, bytes], list[tuple[Tensor, int]]] = {}
         self._by_digest: dict[bytes, int] = {}
 
     def place(self, tensor: Tensor) -> tuple[int, int]:
@@ -34,7 +34,7 @@ class WeightsLayout:
         size = tensor.byte_size
         if size == 0:
             return 0, 0
-        peers = self._by_size.setdefault(size, [])
+        peers = self._by_size.setdefault((size, tensor.kin), [])
         digest = None
         if peers:
             if len(peers) == 1:

@@ -11,15 +11,17 @@ from ir_runtime.element_types import Array
 
 @dataclass(frozen=True, order=True)
 class Tolerance:
-    """Values agree where ``|actual - expected| <= absolute + relative * scale``.
+    """Values agree where ``|actual - expected| <= absolute + rounding + relative * scale``.
 
     ``scale`` is the expected value's magnitude, but at least the share ``of_largest`` of the largest one in
     the tensor: what cancellation leaves near zero carries the rounding of the large values around it.
+    ``rounding`` is what the rounding of compressed weights costs this very tensor.
     """
 
     relative: float
     absolute: float
     of_largest: float = 1e-3
+    rounding: float = 0.0
 
 
 _BY_TYPE = {
@@ -134,7 +136,7 @@ def _floats(expected: Array, actual: Array, allowed: Tolerance) -> tuple[str, _F
     x, y = a[finite], b[finite]
     gap, size = np.abs(x - y), np.abs(x)
     scale = np.maximum(size, allowed.of_largest * size.max())
-    wrong = int((gap > allowed.absolute + allowed.relative * scale).sum())
+    wrong = int((gap > allowed.absolute + allowed.rounding + allowed.relative * scale).sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(gap == 0, 0.0, gap / size)
     lengths = float(np.linalg.norm(x) * np.linalg.norm(y))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Union
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from converter.equivalence.compare import ROUNDED_WEIGHTS, STEPS, Comparison, Tolerance, compare, tolerance_for
 from converter.equivalence.inputs import given_inputs, random_inputs
 from converter.equivalence.oracle import oracle
+from converter.equivalence.rounded_weights import has_rounded_weights, rounding_allowances
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.onnx_file.types import element_type_of
@@ -80,6 +81,9 @@ def verify(
     compares inner tensors, too; by default only where an output fails. For an IR that was converted
     with frozen inputs or outputs of choice, ``freeze`` and ``output`` are what they were then.
 
+    Where the IR says that its weights were compressed, each output may differ by what their rounding costs it
+    besides, up to half of its largest value: see :mod:`converter.equivalence.rounded_weights`.
+
     Raises :class:`converter.VerificationError` where a side cannot be run, and
     :class:`ir_runtime.ModelError` where the IR cannot be read.
     """
@@ -97,18 +101,23 @@ def verify(
     expected = evaluate({**feeds, **_typed(onnx_model, freeze or {})})
     if output is not None:
         expected = {tensor: expected[tensor] for tensor in wanted}
+    rounded = rtol is None and atol is None and has_rounded_weights(model)
     tolerance = _tolerance(model, rtol, atol)
-    known = {alias for port in compiled.outputs for alias in (port.name, *port.names)}
-    missing = [output for output in expected if output not in known]
+    allowances = rounding_allowances(model, feeds) if rounded else {}
+    names = {alias: port.name for port in compiled.outputs for alias in (port.name, *port.names)}
+    missing = [output for output in expected if output not in names]
     if missing:
         raise VerificationError(f"the IR has no outputs {missing}; it has {compiled.output_names}")
-    outputs = tuple(compare(output, value, result[output], tolerance(value)) for output, value in expected.items())
+    outputs = tuple(
+        compare(output, value, result[output], replace(tolerance(value), rounding=allowances.get(names[output], 0.0)))
+        for output, value in expected.items()
+    )
     passed = all(comparison.passed for comparison in outputs)
     details: tuple[LayerDifference, ...] = ()
     problem = ""
     if layers or (layers is None and not passed):
         try:
-            details = _compare_layers(onnx_model, model, feeds, _typed(onnx_model, freeze or {}), tolerance)
+            details = _compare_layers(onnx_model, model, feeds, _typed(onnx_model, freeze or {}), tolerance, rounded)
         except (VerificationError, ModelError) as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
             problem = str(error)
@@ -144,6 +153,7 @@ def _compare_layers(
     feeds: Mapping[str, Array],
     frozen: Mapping[str, Array],
     tolerance: Callable[[Array], Tolerance],
+    rounded: bool,
 ) -> tuple[LayerDifference, ...]:
     """Every tensor that both sides know by name, in the order of the IR.
 
@@ -162,12 +172,19 @@ def _compare_layers(
         probes.append(probe)
     _, evaluate = oracle(onnx_model, [name for _, name in named])
     expected = evaluate({**feeds, **frozen})
-    values = compile_model(_observed(model, probes))(feeds)
+    observed = _observed(model, probes)
+    values = compile_model(observed)(feeds)
+    allowances = rounding_allowances(observed, feeds) if rounded else {}
     return tuple(
         LayerDifference(
             output.node.name,
             output.node.op.type,
-            compare(name, expected[name], values[name], tolerance(expected[name])),
+            compare(
+                name,
+                expected[name],
+                values[name],
+                replace(tolerance(expected[name]), rounding=allowances.get(name, 0.0)),
+            ),
         )
         for output, name in named
         if name in expected

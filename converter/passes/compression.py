@@ -7,6 +7,7 @@ the constant's name and carries the ``decompression`` mark, so that plug-ins kee
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +26,8 @@ from ir_runtime.tensor import Tensor
 
 from .pipeline import model_pass
 
-_MARK = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
+DECOMPRESSION = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
+"""The mark of a conversion back to the type that a constant had before it was compressed."""
 _ELEMENTWISE = (Binary, Unary, Convert1, Clamp1)
 _LARGEST = 65504.0
 _SMALLEST = 2.0**-14
@@ -50,22 +52,25 @@ def compress_weights_to_fp16(model: Model) -> int:
     return halve(model).count
 
 
-def halve(model: Model) -> Halved:
+def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     """Store the float weights of ``model`` and its bodies as float16, in place.
 
     What stays: scalars, which gain nothing; tensors of which a value would become infinite, or three quarters
-    lie below the normal float16 numbers; and the few numbers that shapes and indices are worked out from.
+    lie below the normal float16 numbers; the few numbers that shapes and indices are worked out from; and the
+    constants ``exact``.
     """
     result = Halved()
     for part in model.all_models():
         unique = UniqueNames(part)
-        exact = _shaping(part)
+        shaping = _shaping(part)
         replaced: dict[Output, Output] = {}
         for node in part.nodes():
             tensor = node.op.data
             if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64) or tensor.size < 2:
                 continue
-            reason = "decide shapes or indices" if node in exact else _unfit(tensor.array())
+            if node in exact:
+                continue
+            reason = "decide shapes or indices" if node in shaping else _unfit(tensor.array())
             if reason:
                 result.kept[reason] += 1
             else:
@@ -116,7 +121,7 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
         Const1(value=Tensor.computed(element_types.f16, tensor.shape, halves)), (), unique(f"{node.name}_compressed")
     )
     back = make_node(Convert1(destination_type=tensor.element_type), small.outputs, node.name)
-    back.runtime_info = (*node.runtime_info, _MARK)
+    back.runtime_info = (*node.runtime_info, DECOMPRESSION)
     back.origin = small.origin = node.origin
     back.outputs[0].names = list(node.outputs[0].names)
     back.outputs[0].runtime_info = node.outputs[0].runtime_info

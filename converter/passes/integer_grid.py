@@ -1,0 +1,126 @@
+"""Real weights on a grid of whole numbers: ``(code - zero_point) * scale``, for each channel or group.
+
+The grid reaches from the least to the greatest weight, zero among them, and both lie on it:
+
+    asymmetric   codes 0 .. 15    scale = (greatest - least) / 15
+    symmetric    codes -8 .. 7    scale = the farthest from zero / -8, or / 8 where it is negative
+
+A symmetric grid that would end short of the other side by more than half a step is wider. Scales are float16,
+rounded away from zero *before* the codes are worked out, so that no weight is ever further than half a step
+from where it was; float32 where float16 would make the grid coarser by more than one part in 64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ir_runtime import element_types
+from ir_runtime.element_types import Array, ElementType
+from ir_runtime.tensor import Tensor
+
+_BLOCK = 1 << 18
+"""Weights that are worked on at a time: few enough for a processor's cache."""
+_COARSER = 1 + 1 / 64
+
+Index = tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class OnGrid:
+    """Weights as codes of 4 or 8 bits; the scales and zero points have an extent of 1 where they are shared."""
+
+    codes: Tensor
+    scale: Tensor
+    zero_point: Tensor | None
+
+
+def element_type_of_codes(bits: int, symmetric: bool) -> ElementType:
+    return element_types.element_type(f"{'i' if symmetric else 'u'}{bits}")
+
+
+def put_on_grid(
+    source: Tensor, shape: tuple[int, ...], reduced: tuple[int, ...], bits: int, symmetric: bool
+) -> OnGrid | None:
+    """The weights of ``source``, seen as ``shape``, on grids that are shared along the axes ``reduced``.
+
+    Reads the weights once, for their ranges; the codes are computed when they are written. None where weights
+    are not finite.
+    """
+    kind = element_type_of_codes(bits, symmetric)
+    low, high = _ranges(source.array().reshape(shape), reduced)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    scale = _stored(_symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1))
+    zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*kind.limits)
+    kin = hashlib.blake2b(scale.tobytes(), digest_size=16)
+    kin.update(b"" if zero is None else zero.tobytes())
+
+    def codes() -> Iterator[Array]:
+        steps, least, greatest = scale.astype(np.float32), *(np.float32(limit) for limit in kind.limits)
+        values = source.array().reshape(shape)
+        narrow = np.int8 if symmetric else np.uint8
+        for index in _blocks(shape):
+            shared = _shared(index, reduced)
+            with np.errstate(over="ignore"):  # what float16's largest numbers come to is clipped
+                part = np.divide(values[index], steps[shared], dtype=np.float32)
+            np.rint(part, out=part)
+            if zero is not None:
+                part += zero[shared]
+            np.minimum(np.maximum(part, least, out=part), greatest, out=part)
+            yield part.astype(narrow)
+
+    return OnGrid(
+        Tensor.computed_in_parts(kind, shape, codes, kin.digest()),
+        Tensor.from_array(scale),
+        None if zero is None else Tensor.from_array(zero.astype(np.uint8).astype(kind.dtype), kind),
+    )
+
+
+def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array]:
+    """The least and the greatest weight, or zero, of each grid."""
+    shape = tuple(1 if axis in reduced else extent for axis, extent in enumerate(values.shape))
+    low, high = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    for index in _blocks(values.shape):
+        part = values[index].astype(np.float32, copy=False)
+        shared = _shared(index, reduced)
+        np.minimum(low[shared], part.min(axis=reduced, keepdims=True), out=low[shared])
+        np.maximum(high[shared], part.max(axis=reduced, keepdims=True), out=high[shared])
+    return low, high
+
+
+def _symmetric_scale(low: Array, high: Array, bits: int) -> Array:
+    half = np.float32(1 << (bits - 1))
+    reach = np.maximum(np.maximum(-low, high) / half, np.minimum(-low, high) / (half - np.float32(0.5)))
+    return np.where(-low >= high, reach, -reach)
+
+
+def _stored(scale: Array) -> Array:
+    """As float16, rounded away from zero, or in float32 where that is too coarse; 1 where all weights are zero."""
+    scale = np.where(scale == 0, np.float32(1), scale)
+    with np.errstate(over="ignore"):
+        half = scale.astype(np.float16)
+        half = np.where(np.abs(half) < np.abs(scale), np.nextafter(half, np.copysign(np.float16(np.inf), half)), half)
+    grown = np.abs(half.astype(np.float32)) <= np.abs(scale) * np.float32(_COARSER)
+    return half if grown.all() else scale
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[Index]:
+    """Indices of parts of at most about :data:`_BLOCK` elements, which follow each other in C order."""
+    inner, axis = 1, len(shape) - 1
+    while axis > 0 and inner * shape[axis] <= _BLOCK:
+        inner *= shape[axis]
+        axis -= 1
+    rows = max(1, _BLOCK // inner)
+    behind = (slice(None),) * (len(shape) - axis - 1)
+    for outer in np.ndindex(*shape[:axis]):
+        before = tuple(slice(i, i + 1) for i in outer)
+        for start in range(0, shape[axis], rows):
+            yield (*before, slice(start, min(start + rows, shape[axis])), *behind)
+
+
+def _shared(index: Index, reduced: tuple[int, ...]) -> Index:
+    return tuple(slice(None) if axis in reduced else part for axis, part in enumerate(index))

@@ -1,0 +1,351 @@
+"""Weights of products, look-ups and convolutions stored in 8 or 4 bits, without any data to calibrate with.
+
+Before and after, in the layers that OpenVINO's plug-ins keep small and multiply with as they are:
+
+    Const f32 [n, k] -> MatMul        Const u8 [n, k] -> Convert -> Subtract -> Multiply -> MatMul
+                                      Const u8 [n, 1] -> Convert ---^           ^
+                                      Const f16 [n, 1] -> Convert --------------'
+
+without the Subtract where the codes are symmetric, and with groups as ``[n, k / 128, 128]``, followed by a Reshape.
+The constant keeps its name, and the last layer has its tensor names. The conversion of the scales carries the
+``decompression`` mark; that of the codes must not, because the plug-in would unfold the weights. That weights were
+rounded, unlike those that a model has in whole numbers, stands in the model's ``rt_info``.
+
+Which weights, and how, follows nncf's ``compress_weights``:
+
+* constants of MatMul (either side), Gather and the convolutions; recurrent layers keep theirs;
+* 8 bits: asymmetric, a scale for each output channel (each row of what Gather looks up);
+* 4 bits: symmetric, a scale for each 128 weights of a channel. Look-ups, convolutions, and products that no
+  layer with weights comes after take 8 bits, asymmetric, instead;
+* where the depth is not a multiple of the group, the largest smaller power of two that divides it is taken, down
+  to 32; where there is none, 8 bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from converter.errors import ConversionError
+from ir_runtime import element_types
+from ir_runtime.graph import Model, Node, Output, RuntimeInfo
+from ir_runtime.operation import Operation
+from ir_runtime.operations.convolution import (
+    Convolution1,
+    ConvolutionBackpropData1,
+    GroupConvolution1,
+    GroupConvolutionBackpropData1,
+)
+from ir_runtime.operations.elementwise import Convert1, Multiply1, Subtract1
+from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.indexing import Gather1, Gather7
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.movement import Reshape1, Transpose1
+from ir_runtime.rewrite import UniqueNames, Uses, replace_all_uses, uses_of
+from ir_runtime.shape_inference import make_node
+from ir_runtime.tensor import Tensor
+
+from .compression import DECOMPRESSION
+from .integer_grid import OnGrid, element_type_of_codes, put_on_grid
+
+WEIGHT_COMPRESSION = "weight_compression"
+"""The tag in a model's ``rt_info`` that says that its weights were compressed; nncf's is called so, too."""
+_LEAST_SAVED = 1024
+"""Bytes below which the layers that it takes are not worth it."""
+_LEAST_GROUP = 32
+_LARGEST = 60000.0
+"""Of larger weights float16, where it is the weights' own type, may not hold the ends of a grid."""
+_GROUP = 128
+
+# The axes of weights that make an output channel.
+_CHANNELS: dict[type[Operation], tuple[int, ...]] = {
+    Convolution1: (0,),
+    GroupConvolution1: (0, 1),
+    ConvolutionBackpropData1: (1,),
+    GroupConvolutionBackpropData1: (0, 2),
+}
+
+
+@dataclass(frozen=True)
+class WeightCompression:
+    """How weights are compressed: ``bits`` a weight, with a scale for each ``group_size`` weights of a channel.
+
+    A ``group_size`` of -1 is one scale a channel. None is the custom of the field: one scale a channel and a zero
+    point with 8 bits, groups of 128 weights and no zero point with 4. Raises :class:`ConversionError` for
+    what there is not.
+    """
+
+    bits: int = 8
+    group_size: int | None = None
+    symmetric: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.bits not in (4, 8):
+            raise ConversionError(f"weights are compressed to 4 or 8 bits, but {self.bits} were asked for")
+        if self.group_size is not None and self.group_size != -1 and self.group_size < 2:
+            raise ConversionError(
+                f"a group has 2 weights or more, or -1 stands for a whole channel, but the group size is"
+                f" {self.group_size}"
+            )
+
+    @classmethod
+    def named(cls, name: str, group_size: int | None = None, symmetric: bool | None = None) -> WeightCompression:
+        """That of an element type as the command line calls it: ``int8`` or ``int4``."""
+        if name not in COMPRESSIONS:
+            raise ConversionError(f"weights are compressed to {' or '.join(COMPRESSIONS)}, but not to {name!r}")
+        return cls(int(name.removeprefix("int")), group_size, symmetric)
+
+    @property
+    def group(self) -> int:
+        """The weights that share a scale; -1 for a whole channel."""
+        return (_GROUP if self.bits == 4 else -1) if self.group_size is None else self.group_size
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.bits == 4 if self.symmetric is None else self.symmetric
+
+
+COMPRESSIONS = ("int8", "int4")
+
+
+@dataclass
+class CompressedWeights:
+    """What became of a model's weights."""
+
+    count: Counter[str] = field(default_factory=Counter)
+    """How many are stored in which way: ``u8 by channel``, ``i4 in groups of 128``."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """How many stayed as they were, by the reason."""
+    constants: set[Node] = field(default_factory=set)
+    """What the weights are stored in, of the types that it needs."""
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A layer that takes a constant for its weights; ``reduced`` are the axes of the constant within a channel."""
+
+    node: Node
+    reduced: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A constant, the value that stands for it (itself, or a conversion of it), and who reads that."""
+
+    constant: Node
+    value: Output
+    uses: tuple[_Use, ...]
+
+    @property
+    def tensor(self) -> Tensor:
+        assert self.constant.op.data is not None
+        return self.constant.op.data
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How one constant is stored: the type of its codes, and how many weights of a channel share a scale."""
+
+    bits: int
+    symmetric: bool
+    group: int
+
+    def __str__(self) -> str:
+        kind = element_type_of_codes(self.bits, self.symmetric)
+        return f"{kind} {'by channel' if self.group == -1 else f'in groups of {self.group}'}"
+
+
+def compress_weights(model: Model, options: WeightCompression) -> CompressedWeights:
+    """Store the weights of ``model`` and its bodies in 8 or 4 bits, in place; the codes are computed when written.
+
+    What stays: constants that other layers read as well, that are too small to gain from it, or that are not finite.
+    """
+    result = CompressedWeights()
+    for part in model.all_models():
+        uses = uses_of(part)
+        found = [weights for node in part.nodes() if (weights := _weights(node, uses)) is not None]
+        last = _last_products(part, {use.node for weights in found for use in weights.uses})
+        unique = UniqueNames(part)
+        replaced: dict[Output, Output] = {}
+        for weights in found:
+            way = _way(weights, options, last)
+            made = _compressed(weights, way, uses, unique)
+            if isinstance(made, str):
+                result.kept[made] += 1
+                continue
+            replaced[weights.value] = made[-1].outputs[0]
+            result.count[str(way)] += 1
+            result.constants.update(layer for layer in made if layer.op.data is not None)
+        replace_all_uses(part, replaced)
+    if result.count:
+        model.runtime_info = (*model.runtime_info, _said(options))
+    return result
+
+
+def _said(options: WeightCompression) -> RuntimeInfo:
+    """What was asked for, in the words of nncf."""
+    said = {
+        "group_size": options.group,
+        "mode": f"int{options.bits}_{'sym' if options.is_symmetric else 'asym'}",
+    }
+    return RuntimeInfo(WEIGHT_COMPRESSION, (), tuple(RuntimeInfo(k, (("value", str(v)),)) for k, v in said.items()))
+
+
+def _weights(node: Node, uses: Uses) -> _Weights | None:
+    """A real constant of two or more dimensions that some layer has for its weights."""
+    tensor = node.op.data
+    if tensor is None or tensor.element_type not in (element_types.f32, element_types.f16) or len(tensor.shape) < 2:
+        return None
+    value = node.outputs[0]
+    readers = uses[value]
+    if len(readers) == 1 and isinstance(readers[0].op, Convert1) and DECOMPRESSION in readers[0].runtime_info:
+        value = readers[0].outputs[0]
+    found = tuple(_uses_as_weights(value, tuple(range(len(tensor.shape))), uses))
+    return _Weights(node, value, found) if found else None
+
+
+def _uses_as_weights(value: Output, axes: tuple[int, ...], uses: Uses) -> Iterable[_Use]:
+    """The layers that ``value`` is the weights of; its dimensions are those of the constant in the order ``axes``."""
+    for reader in uses[value]:
+        if isinstance(reader.op, Transpose1) and reader.inputs[1].tensor is not None:
+            order = reader.inputs[1].tensor.array().tolist() or range(len(axes))[::-1]
+            yield from _uses_as_weights(reader.outputs[0], tuple(axes[axis] for axis in order), uses)
+            continue
+        reduced = _reduced(reader, value)
+        if reduced is not None:
+            yield _Use(reader, tuple(sorted(axes[axis] for axis in reduced)))
+
+
+def _reduced(reader: Node, value: Output) -> tuple[int, ...] | None:
+    """The axes of the weights ``value`` that a layer sums over, or looks up at once; None where it has no weights."""
+    op, rank = reader.op, len(value.shape)
+    if isinstance(op, MatMul1):
+        if reader.inputs[0] is value:
+            return (rank - 2 if op.transpose_a else rank - 1,)
+        return (rank - 1 if op.transpose_b else rank - 2,)
+    if isinstance(op, (Gather1, Gather7)):
+        axis = reader.inputs[2].tensor
+        if reader.inputs[0] is not value or axis is None or (isinstance(op, Gather7) and op.batch_dims):
+            return None
+        kept = int(axis.array().reshape(-1)[0]) % rank
+        return tuple(other for other in range(rank) if other != kept)
+    channels = _CHANNELS.get(type(op))
+    if channels is None or reader.inputs[1] is not value:
+        return None
+    return tuple(axis for axis in range(rank) if axis not in channels)
+
+
+def _last_products(model: Model, weighted: set[Node]) -> set[Node]:
+    """The products with weights that no other layer with weights comes after."""
+    followed: set[Node] = set()
+    last: set[Node] = set()
+    for node in reversed(model.nodes()):
+        if node in weighted and node not in followed and isinstance(node.op, MatMul1):
+            last.add(node)
+        if node in weighted or node in followed or node.op.subgraphs:
+            followed.update(source.node for source in node.inputs)
+    return last
+
+
+def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way:
+    """How a constant is stored, by the layers that read it and by its depth."""
+    backup = _Way(8, options.is_symmetric if options.bits == 8 else False, -1)
+    reduced = weights.uses[0].reduced
+    if not all(isinstance(use.node.op, MatMul1) and use.reduced == reduced for use in weights.uses):
+        return backup
+    if options.bits == 4 and any(use.node in last for use in weights.uses):
+        return backup
+    if options.group == -1:
+        return _Way(options.bits, options.is_symmetric, -1)
+    depth, group = weights.tensor.shape[reduced[0]], options.group
+    if depth % group:
+        group = 1 << (group.bit_length() - 1)
+        while depth % group:
+            group //= 2
+        if group < _LEAST_GROUP:
+            return backup
+    return _Way(options.bits, options.is_symmetric, group)
+
+
+def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -> list[Node] | str:
+    """The layers that stand for the weights from now on, or why they stay."""
+    tensor, node = weights.tensor, weights.constant
+    if not _read_as_weights(weights, uses):
+        return "are read by other layers as well"
+    reduced = next((use.reduced for use in weights.uses if isinstance(use.node.op, MatMul1)), weights.uses[0].reduced)
+    shape = tensor.shape
+    if way.group != -1:
+        axis = reduced[0]
+        shape = (*shape[:axis], shape[axis] // way.group, way.group, *shape[axis + 1 :])
+        reduced = (axis + 1,)
+    scales = int(np.prod([extent for axis, extent in enumerate(shape) if axis not in reduced], dtype=np.int64))
+    if tensor.byte_size - tensor.size * way.bits // 8 - 3 * scales < _LEAST_SAVED:
+        return "are too small"
+    grid = put_on_grid(tensor, shape, reduced, way.bits, way.symmetric)
+    if grid is None:
+        return "are not finite"
+    if tensor.element_type is element_types.f16 and weights.value is node.outputs[0]:
+        scale = grid.scale.array()
+        if grid.scale.element_type is not element_types.f16 or np.abs(scale).max() * (1 << way.bits) > _LARGEST:
+            return "have steps that float16 does not hold"
+    return _layers(weights, grid, unique)
+
+
+def _read_as_weights(weights: _Weights, uses: Uses) -> bool:
+    """Whether nothing reads the constant but layers that have it for weights; its shape may be read."""
+    allowed = {use.node for use in weights.uses}
+    pending = [weights.value]
+    while pending:
+        value = pending.pop()
+        for reader in uses[value]:
+            if isinstance(reader.op, Transpose1) and reader.inputs[0] is value:
+                pending.append(reader.outputs[0])
+            elif isinstance(reader.op, (ShapeOf1, ShapeOf3)):
+                continue
+            elif reader not in allowed or reader.inputs.count(value) != 1:
+                return False
+    return True
+
+
+def _layers(weights: _Weights, grid: OnGrid, unique: UniqueNames) -> list[Node]:
+    """The layers from codes to weights; the last one has the names of the weights."""
+    node, value = weights.constant, weights.value
+    made: list[Node] = []
+
+    def emit(op: Operation, inputs: Iterable[Output], name: str) -> Output:
+        layer = make_node(op, list(inputs), name)
+        layer.origin = node.origin
+        made.append(layer)
+        return layer.outputs[0]
+
+    def wide(tensor: Tensor, name: str) -> Output:
+        """A constant in the weights' type."""
+        constant = emit(Const1(value=tensor), (), name)
+        if tensor.element_type is value.element_type:
+            return constant
+        converted = emit(Convert1(destination_type=value.element_type), [constant], unique(f"{name}/convert"))
+        if tensor.element_type.is_real:
+            made[-1].runtime_info = (DECOMPRESSION,)
+        return converted
+
+    result = wide(grid.codes, node.name)
+    if grid.zero_point is not None:
+        zero = wide(grid.zero_point, unique(f"{node.name}/zero_point"))
+        result = emit(Subtract1(), [result, zero], unique(f"{node.name}/zero_point/subtract"))
+    scale = wide(grid.scale, unique(f"{node.name}/scale"))
+    result = emit(Multiply1(), [result, scale], unique(f"{node.name}/scale/multiply"))
+    if grid.codes.shape != weights.tensor.shape:
+        shape = emit(
+            Const1(value=Tensor.from_array(np.array(weights.tensor.shape))), (), unique(f"{node.name}/reshape/shape")
+        )
+        result = emit(Reshape1(special_zero=False), [result, shape], unique(f"{node.name}/reshape"))
+    if value is not node.outputs[0]:
+        made[-1].name = value.node.name
+    made[0].runtime_info = node.runtime_info
+    result.names = list(value.names)
+    result.runtime_info = value.runtime_info
+    return made
