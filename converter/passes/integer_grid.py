@@ -99,8 +99,8 @@ def _symmetric_scale(low: Array, high: Array, bits: int) -> Array:
 
 
 def _stored(scale: Array) -> Array:
-    """As float16, rounded away from zero, or in float32 where that is too coarse; 1 where all weights are zero."""
-    scale = np.where(scale == 0, np.float32(1), scale)
+    """As float16, rounded away from zero, or in float32 where that is too coarse; next to nothing for zeros alone."""
+    scale = np.where(scale == 0, np.finfo(np.float32).eps, scale)
     with np.errstate(over="ignore"):
         half = scale.astype(np.float16)
         half = np.where(np.abs(half) < np.abs(scale), np.nextafter(half, np.copysign(np.float16(np.inf), half)), half)

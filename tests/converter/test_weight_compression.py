@@ -1,0 +1,501 @@
+"""Weights in 8 and 4 bits: on which grid, in which layers, which of them, and what runs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter import WeightCompression
+from converter.conversion import compressed, halved
+from ir_runtime import Model
+from tests.engines import core, node_model, run_compiled, run_numpy, run_onnxruntime
+from tests.random_data import generator
+
+from .test_cli import onnx2ir
+
+INT8, INT4 = WeightCompression(8), WeightCompression(4)
+WAYS = [WeightCompression(bits, group, sym) for bits, group, sym in itertools.product((8, 4), (-1, 32), (True, False))]
+TYPES = {(8, False): "u8", (8, True): "i8", (4, False): "u4", (4, True): "i4"}
+
+
+def way_of(one: WeightCompression) -> str:
+    return f"{TYPES[one.bits, bool(one.symmetric)]} {'by channel' if one.group_size == -1 else one.group_size}"
+
+
+def chain(*layers: tuple[str, np.ndarray], dtype: Any = np.float32, outputs: int = 1) -> onnx.ModelProto:
+    """Products one after the other, ``x`` times ``w0`` times ``w1`` ...: ("MatMul" or a Gemm's transB, weights)."""
+    nodes, x = [], "x"
+    for index, (kind, _) in enumerate(layers):
+        attributes = {} if kind == "MatMul" else {"transB": 1}
+        nodes.append(helper.make_node(kind, [x, f"w{index}"], [f"y{index}"], **attributes))
+        x = f"y{index}"
+    depth = layers[0][1].shape[-2 if layers[0][0] == "MatMul" else -1]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", kind, ["n", depth])],
+        [onnx.ValueInfoProto(name=f"y{len(layers) - 1 - i}") for i in range(outputs)],
+        [numpy_helper.from_array(values.astype(dtype), f"w{i}") for i, (_, values) in enumerate(layers)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def weights(seed: int, *shape: int) -> np.ndarray:
+    """Rows of very different sizes, among them zeros, ones of one sign, and two that are equally far from zero."""
+    made = generator(seed).standard_normal(shape).astype(np.float32)
+    rows = made.reshape(-1, shape[-1])
+    rows *= 10.0 ** generator(seed + 1).uniform(-3, 1, (len(rows), 1)).astype(np.float32)
+    rows[1] = 0
+    rows[2] = np.abs(rows[2])
+    rows[3, :2] = np.abs(rows[3]).max() * np.array([1, -1])
+    return made
+
+
+def stored(model: Model) -> tuple[bytes, bytes]:
+    """As it stands on disk, where reading and writing change nothing."""
+    written = ir_runtime.model_to_bytes(model)
+    assert ir_runtime.model_to_bytes(ir_runtime.read_model(*written)) == written
+    return written
+
+
+def constants(model: Model) -> dict[str, ir_runtime.Tensor]:
+    return {node.name: node.op.data for part in model.all_models() for node in part.nodes() if node.op.data is not None}
+
+
+def by_hand(model: Model, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """What the codes, zero points and scales of a constant stand for, and how long a step is for each weight."""
+    found = constants(model)
+    codes, scale = found[name].array().astype(np.float64), found[f"{name}/scale"].array().astype(np.float64)
+    zero = found[f"{name}/zero_point"].array().astype(np.float64) if f"{name}/zero_point" in found else 0.0
+    return ((codes - zero) * scale).reshape(shape), np.broadcast_to(np.abs(scale), codes.shape).reshape(shape)
+
+
+def executed(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> tuple[np.ndarray, list[tuple[str, str]]]:
+    """OpenVINO's answer, and the layers that it ran with the type of their weights."""
+    # 4-bit weights make the plug-in round the data to 8 bits otherwise.
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+    compiled = core().compile_model(core().read_model(*ir), "CPU", exact)
+    ran = []
+    for layer in compiled.get_runtime_model().get_ops():
+        kind = layer.get_rt_info()["layerType"].astype(str)
+        if kind in ("FullyConnected", "Gather"):
+            data = layer.input(1 if kind == "FullyConnected" else 0).get_source_output()
+            ran.append((kind, data.get_element_type().get_type_name()))
+    return run_compiled(compiled, feeds)[0], ran
+
+
+@pytest.mark.parametrize("options", WAYS, ids=way_of)
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm"])
+@pytest.mark.parametrize(("depth", "columns"), [(64, 48), (96, 33)])
+def test_products(kind: str, depth: int, columns: int, options: WeightCompression) -> None:
+    """Columns or rows of weights, even and odd numbers of them; the last product takes 8 bits anyway."""
+    first = weights(1, columns, depth)
+    last = weights(5, columns, 64)
+    model = chain((kind, first if kind == "Gemm" else first.T), ("MatMul", last))
+    made = compressed(converter.convert_model(model), options, False)
+    assert made.weights is not None
+    wanted = TYPES[options.bits, bool(options.symmetric)]
+    group = "by channel" if options.group_size == -1 else "in groups of 32"
+    assert f"{wanted} {group}" in made.weights.count
+    ir = stored(made.model)
+
+    values, step = by_hand(made.model, "w0", first.shape if kind == "Gemm" else first.T.shape)
+    original = first if kind == "Gemm" else first.T
+    assert (np.abs(values - original) <= 0.5001 * step).all()
+    spread = np.ptp(np.concatenate([first, np.zeros((columns, 1))], axis=1), axis=1)
+    reach = np.maximum(spread, 2 * np.abs(first).max(axis=1)) if options.symmetric else spread
+    longest = reach / (2**options.bits - 1 - bool(options.symmetric)) * (1 + 1 / 32)
+    rows = step.max(axis=1 if kind == "Gemm" else 0)
+    assert (rows[reach > 0] <= longest[reach > 0]).all()
+
+    second, _ = by_hand(made.model, "w1", last.shape)
+    x = generator(9).standard_normal((5, depth)).astype(np.float32)
+    expected = x.astype(np.float64) @ (values.T if kind == "Gemm" else values) @ second
+    answers = {"numpy": run_numpy(ir, {"x": x})[0]}
+    answers["openvino"], ran = executed(ir, {"x": x})
+    for engine, answer in answers.items():
+        np.testing.assert_allclose(answer, expected, atol=1e-5 * np.abs(expected).max(), err_msg=engine)
+    assert ("FullyConnected", wanted) in ran
+    assert len(ran) == 2 and all(kind in ("u8", "i8", "u4", "i4") for _, kind in ran)
+
+
+@pytest.mark.parametrize("options", WAYS, ids=way_of)
+def test_weights_that_are_on_a_grid_stay_exact(options: WeightCompression) -> None:
+    """Matrices of zeros and ones, and whole numbers from end to end, are what they were."""
+    low, high = (-(2 ** (options.bits - 1)), 2 ** (options.bits - 1) - 1) if options.symmetric else (-3, 12)
+    numbers = generator(2).integers(low, high + 1, (64, 64)).astype(np.float32)
+    numbers[:, ::32] = low
+    numbers[:, 1::32] = high
+    model = chain(("Gemm", np.eye(64)), ("Gemm", numbers), ("Gemm", numbers))
+    made = compressed(converter.convert_model(model), options, False).model
+    values, _ = by_hand(made, "w1", numbers.shape)
+    np.testing.assert_allclose(values, numbers, rtol=2e-3)
+    np.testing.assert_allclose(by_hand(made, "w0", (64, 64))[0], np.eye(64), rtol=2e-3)
+
+
+def attention_like(side: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], np.ndarray]:
+    """A batch of matrices, or a matrix on the left."""
+    values = weights(11, 3, 64, 32) if side else weights(12, 48, 64)
+    x = generator(13).standard_normal((3, 5, 64) if side else (64, 7)).astype(np.float32)
+    model = node_model("MatMul", {"x": x}, opset=17, constants={"w": values}, order=["x", "w"] if side else ["w", "x"])
+    return model, {"x": x}, values
+
+
+def gathered() -> tuple[onnx.ModelProto, dict[str, np.ndarray], np.ndarray]:
+    values, ids = weights(14, 100, 32), np.array([[3, 0, 99], [1, 2, 3]])
+    return node_model("Gather", {"x": ids}, opset=17, constants={"w": values}, order=["w", "x"]), {"x": ids}, values
+
+
+def convolved(kind: str, shape: tuple[int, ...], **attributes: Any) -> Any:
+    def make() -> tuple[onnx.ModelProto, dict[str, np.ndarray], np.ndarray]:
+        values = weights(15, *shape)
+        channels = 16 if kind == "Conv" else shape[0]
+        x = generator(16).standard_normal((1, channels, 9, 9)).astype(np.float32)
+        return node_model(kind, {"x": x}, opset=17, attributes=attributes, constants={"w": values}), {"x": x}, values
+
+    return make
+
+
+LAYERS = {
+    "batch": lambda: attention_like(1),
+    "left": lambda: attention_like(0),
+    "gather": gathered,
+    "convolution": convolved("Conv", (24, 16, 3, 3)),
+    "group convolution": convolved("Conv", (32, 4, 3, 3), group=4),
+    "transposed": convolved("ConvTranspose", (16, 12, 3, 3)),
+    "transposed groups": convolved("ConvTranspose", (16, 6, 3, 3), group=4),
+}
+
+
+@pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers(layer: str, options: WeightCompression) -> None:
+    """All of them take 8 bits, by channel: the products come last."""
+    model, feeds, values = LAYERS[layer]()
+    plain = converter.convert_model(model)
+    made = compressed(plain, options, False)
+    assert made.weights is not None and dict(made.weights.count) == {"u8 by channel": 1}
+    name = next(name.removesuffix("/scale") for name in constants(made.model) if name.endswith("/scale"))
+    rounded, step = by_hand(made.model, name, values.shape)
+    assert (np.abs(rounded - values) <= 0.5001 * step).all()
+
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    other.graph.initializer[0].CopyFrom(numpy_helper.from_array(rounded.astype(np.float32), "w"))
+    expected = run_onnxruntime(other, feeds)[0]
+    ir = stored(made.model)
+    answer, ran = executed(ir, feeds)
+    largest = np.abs(expected).max()
+    np.testing.assert_allclose(run_numpy(ir, feeds)[0], expected, atol=1e-5 * largest)
+    np.testing.assert_allclose(answer, expected, atol=1e-5 * largest)
+    assert ran == ([("Gather", "u8")] if layer == "gather" else [])
+
+
+def test_each_channel_has_a_scale() -> None:
+    """Of the axes of the weights those that the layer sums over are shared, and no others."""
+    found = {}
+    for layer, make in LAYERS.items():
+        made = compressed(converter.convert_model(make()[0]), INT8, False).model
+        found[layer] = next(data.shape for name, data in constants(made).items() if name.endswith("/scale"))
+    assert found == {
+        "batch": (3, 1, 32),
+        "left": (48, 1),
+        "gather": (100, 1),
+        "convolution": (24, 1, 1, 1),
+        "group convolution": (4, 8, 1, 1, 1),
+        "transposed": (1, 12, 1, 1),
+        "transposed groups": (4, 1, 6, 1, 1),
+    }
+
+
+@pytest.mark.parametrize("options", [*WAYS, INT8, INT4])
+def test_a_tied_matrix_is_stored_once(options: WeightCompression) -> None:
+    """An embedding that scores the result, too, through a Transpose."""
+    matrix = weights(21, 300, 64)
+    nodes = [
+        helper.make_node("Gather", ["matrix", "ids"], ["x"]),
+        helper.make_node("Transpose", ["matrix"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "turned"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 5])],
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(matrix, "matrix")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made = compressed(converter.convert_model(model), options, False)
+    assert made.weights is not None and made.weights.count.total() == 1
+    assert next(iter(made.weights.count)) in ("u8 by channel", "i8 by channel")
+    ir = stored(made.model)
+    assert len(ir[1]) < 1.2 * matrix.size
+    rounded, _ = by_hand(made.model, "matrix", matrix.shape)
+    ids = np.array([[0, 3, 299, 1, 7]])
+    expected = rounded[ids] @ rounded.T
+    answer, ran = executed(ir, {"ids": ids})
+    np.testing.assert_allclose(run_numpy(ir, {"ids": ids})[0], expected, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(answer, expected, atol=1e-5 * np.abs(expected).max())
+    assert [kind for _, kind in ran] == [next(iter(made.weights.count))[:2]] * 2
+
+
+@pytest.mark.parametrize("options", WAYS, ids=way_of)
+@pytest.mark.parametrize("source", ["float16", "halved"])
+def test_float16(source: str, options: WeightCompression) -> None:
+    """Weights of a model in float16, and those that were halved before."""
+    first, last = weights(31, 64, 64).astype(np.float16), weights(32, 64, 64).astype(np.float16)
+    plain = converter.convert_model(
+        chain(("Gemm", first), ("Gemm", last), dtype=np.float16 if source == "float16" else np.float32)
+    )
+    made = compressed(halved(plain)[0] if source == "halved" else plain, options, False)
+    assert made.weights is not None and made.weights.count.total() == 2 and not made.weights.kept
+    name = "w0" if source == "float16" else "w0_compressed"
+    values, step = by_hand(made.model, name, first.shape)
+    assert (np.abs(values - first.astype(np.float64)) <= 0.5001 * step).all()
+    ir = stored(made.model)
+    x = generator(33).standard_normal((3, 64)).astype(np.float16 if source == "float16" else np.float32)
+    second, _ = by_hand(made.model, name.replace("0", "1", 1), last.shape)
+    expected = x.astype(np.float64) @ values.T @ second.T
+    answer, ran = executed(ir, {"x": x})
+    near = 2e-2 if source == "float16" else 1e-5
+    np.testing.assert_allclose(run_numpy(ir, {"x": x})[0], expected, atol=near * np.abs(expected).max())
+    np.testing.assert_allclose(answer, expected, atol=near * np.abs(expected).max())
+    assert ("FullyConnected", TYPES[options.bits, bool(options.symmetric)]) in ran
+
+
+def test_the_rest_is_halved() -> None:
+    """Biases; and no scale, which would no longer be that of the codes."""
+    first = weights(35, 64, 64) * np.float32(1e-6)
+    model = chain(("Gemm", first), ("Gemm", weights(36, 64, 64)))
+    model.graph.initializer.append(numpy_helper.from_array(weights(37, 4, 64)[0], "bias"))
+    model.graph.node[1].input.append("bias")
+    made = compressed(converter.convert_model(model), INT8, True)
+    assert made.half is not None and made.half.count == 1
+    types = {name: data.element_type.name for name, data in constants(made.model).items()}
+    assert (types["w0/scale"], types["w1/scale"], types["bias_compressed"]) == ("f32", "f16", "f16")
+    values, step = by_hand(made.model, "w0", first.shape)
+    assert (np.abs(values - first) <= 0.5001 * step).all() and step.max() < 1e-6
+    stored(made.model)
+
+
+def branches() -> onnx.ModelProto:
+    """A product in either branch of an If."""
+
+    def branch(name: str, seed: int) -> onnx.GraphProto:
+        node = helper.make_node("MatMul", ["x", f"{name}_w"], [name])
+        values = numpy_helper.from_array(weights(seed, 64, 48), f"{name}_w")
+        return helper.make_graph([node], name, [], [helper.make_tensor_value_info(name, 1, [2, 48])], [values])
+
+    chosen = helper.make_node("If", ["c"], ["y"], then_branch=branch("a", 41), else_branch=branch("b", 42))
+    graph = helper.make_graph(
+        [chosen],
+        "g",
+        [helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_tensor_value_info("x", 1, [2, 64])],
+        [helper.make_tensor_value_info("y", 1, [2, 48])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_bodies() -> None:
+    made = compressed(converter.convert_model(branches()), INT8, False)
+    assert made.weights is not None and dict(made.weights.count) == {"u8 by channel": 2}
+    ir = stored(made.model)
+    x = generator(43).standard_normal((2, 64)).astype(np.float32)
+    for chosen, name in ((True, "a_w"), (False, "b_w")):
+        rounded, _ = by_hand(made.model, name, (64, 48))
+        for answer in (run_numpy(ir, {"c": chosen, "x": x})[0], executed(ir, {"c": np.array(chosen), "x": x})[0]):
+            np.testing.assert_allclose(answer, x @ rounded, atol=1e-5 * np.abs(x @ rounded).max())
+
+
+@pytest.mark.parametrize(
+    ("depth", "group", "way"),
+    [
+        (256, None, "i4 in groups of 128"),
+        (192, None, "i4 in groups of 64"),
+        (96, None, "i4 in groups of 32"),
+        (96, 64, "i4 in groups of 32"),
+        (96, 48, "i4 in groups of 48"),
+        (320, 100, "i4 in groups of 64"),
+        (100, None, "u8 by channel"),
+        (100, -1, "i4 by channel"),
+    ],
+)
+def test_groups_that_do_not_divide_the_depth(depth: int, group: int | None, way: str) -> None:
+    model = chain(("Gemm", weights(51, 64, depth)), ("Gemm", weights(52, 128, 64)))
+    made = compressed(converter.convert_model(model), WeightCompression(4, group), False)
+    assert made.weights is not None
+    assert way in made.weights.count and made.weights.count["u8 by channel"] == 1 + (way == "u8 by channel")
+    stored(made.model)
+
+
+def test_last_products_take_8_bits() -> None:
+    """Those after which no weights come: not one whose result is merely returned as well."""
+    layers = [("Gemm", weights(seed, 64, 64)) for seed in (61, 62, 63)]
+    made = compressed(converter.convert_model(chain(*layers, outputs=3)), WeightCompression(4, 32), False).model
+    types = {name: data.element_type.name for name, data in constants(made).items()}
+    assert [types[name] for name in ("w0", "w1", "w2")] == ["i4", "i4", "u8"]
+
+
+def spoilt(value: float) -> onnx.ModelProto:
+    values = weights(71, 64, 64)
+    values[5, 5] = value
+    return chain(("MatMul", values))
+
+
+def read_twice() -> onnx.ModelProto:
+    model = chain(("MatMul", weights(72, 64, 64)))
+    model.graph.node.append(helper.make_node("Add", ["y0", "w0"], ["z"]))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 64
+    model.graph.output[0].name = "z"
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: spoilt(np.nan), "are not finite"),
+        (lambda: spoilt(-np.inf), "are not finite"),
+        (read_twice, "are read by other layers as well"),
+        (lambda: chain(("MatMul", weights(73, 16, 16))), "are too small"),
+    ],
+)
+@pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
+def test_what_stays(make: Any, reason: str, options: WeightCompression) -> None:
+    plain = converter.convert_model(make())
+    made = compressed(plain, options, False)
+    assert made.weights is not None
+    assert (dict(made.weights.count), dict(made.weights.kept)) == ({}, {reason: 1})
+    assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
+
+
+def quantized() -> onnx.ModelProto:
+    """Weights that the model has in whole numbers already."""
+    model = chain(("MatMul", weights(74, 64, 64)))
+    whole = generator(75).integers(-128, 128, (64, 64)).astype(np.int8)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(whole, "q"))
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "s"))
+    model.graph.node.insert(0, helper.make_node("DequantizeLinear", ["q", "s"], ["w0"]))
+    return model
+
+
+def recurrent() -> onnx.ModelProto:
+    shapes = {"w": (1, 128, 64), "r": (1, 128, 32)}
+    given = {name: weights(76, *shape) for name, shape in shapes.items()}
+    x = {"x": np.zeros((4, 1, 64), np.float32)}
+    return node_model("LSTM", x, opset=14, outputs=3, attributes={"hidden_size": 32}, constants=given)
+
+
+@pytest.mark.parametrize("make", [quantized, recurrent])
+@pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
+def test_what_is_not_looked_at(make: Any, options: WeightCompression) -> None:
+    plain = converter.convert_model(make())
+    made = compressed(plain, options, False)
+    assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
+
+
+@pytest.mark.parametrize("options", WAYS, ids=way_of)
+def test_reshaping_and_saving_again_change_nothing(options: WeightCompression, tmp_path: Path) -> None:
+    model = chain(("MatMul", weights(81, 64, 96)), ("Gemm", weights(82, 64, 96)))
+    plain = converter.convert_model(model)
+    path = tmp_path / "m.xml"
+    converter.save_model(plain, path, compress=options)
+    again = ir_runtime.read_model(path)
+    again.reshape({"x": [4, 64]})
+    converter.save_model(again, tmp_path / "again.xml")
+    assert (tmp_path / "again.bin").read_bytes() == path.with_suffix(".bin").read_bytes()
+    repeated = compressed(again, options, False)
+    assert repeated.weights is not None and not repeated.weights.count
+    theirs = core().read_model(path)
+    theirs.reshape([4, 64])
+    openvino.save_model(theirs, tmp_path / "theirs.xml", compress_to_fp16=False)
+    x = generator(83).standard_normal((4, 64)).astype(np.float32)
+    expected = run_numpy((path.read_bytes(), path.with_suffix(".bin").read_bytes()), {"x": x})[0]
+    for name in ("again", "theirs"):
+        ir = ((tmp_path / f"{name}.xml").read_bytes(), (tmp_path / f"{name}.bin").read_bytes())
+        np.testing.assert_allclose(run_numpy(ir, {"x": x})[0], expected, rtol=1e-6)
+        np.testing.assert_allclose(executed(ir, {"x": x})[0], expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_large_weights_are_worked_on_in_parts(tmp_path: Path) -> None:
+    """More than one part, of an odd number of weights each, gives what all at once would."""
+    values = weights(84, 3, 701, 999)
+    model = chain(("MatMul", values), ("MatMul", weights(85, 999, 65)))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    made = compressed(converter.convert_model(model), WeightCompression(4, -1), False).model
+    by_parts = ir_runtime.read_model(*ir_runtime.model_to_bytes(made))
+    codes = constants(by_parts)["w0"].array().astype(np.int8)
+    scale = constants(by_parts)["w0/scale"].array().astype(np.float32)
+    np.testing.assert_array_equal(codes, np.clip(np.rint(values / scale), -8, 7).astype(np.int8))
+
+
+@pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
+@pytest.mark.parametrize("layers", [1, 4])
+def test_verification_tells_rounding_from_faults(layers: int, options: WeightCompression) -> None:
+    """What rounding costs passes, and is said; weights in another order, and one column that is wrong, do not."""
+    random = generator(91)
+    sizes = [random.standard_normal((256, 256)).astype(np.float32) for _ in range(layers + 1)]
+    model = chain(*(("MatMul", values) for values in sizes))
+    ir = compressed(converter.convert_model(model), options, False).model
+    feeds = {"x": random.standard_normal((8, 256)).astype(np.float32)}
+    report = converter.verify(model, ir, inputs=feeds)
+    assert report.passed
+    result = report.outputs[0]
+    assert 0 < result.max_absolute <= result.tolerance.rounding + 1e-2 * np.abs(run_onnxruntime(model, feeds)[0]).max()
+    turned = chain(*(("MatMul", values[:, ::-1] if i == 0 else values) for i, values in enumerate(sizes)))
+    assert not converter.verify(turned, ir, inputs=feeds).passed
+    negative = sizes[-1].copy()
+    negative[:, 7] *= -1
+    assert not converter.verify(chain(*(("MatMul", w) for w in (*sizes[:-1], negative))), ir, inputs=feeds).passed
+    nothing = chain(*(("MatMul", values) for values in (*sizes[:-1], 0 * sizes[-1])))
+    assert not converter.verify(nothing, ir, inputs=feeds).passed
+
+
+@pytest.mark.parametrize("arguments", [["--compress", "int4"], ["--compress", "int8", "--symmetric"]])
+def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
+    model = chain(*(("MatMul", generator(seed).standard_normal((256, 256))) for seed in (1, 2)))
+    onnx.save(model, tmp_path / "m.onnx")
+    done = onnx2ir("convert", tmp_path / "m.onnx", *arguments, "--verify")
+    assert done.returncode == 0, done.stderr + done.stdout
+    ways = {"i4 in groups of 128": 1, "u8 by channel": 1} if "int4" in arguments else {"i8 by channel": 2}
+    said = ", ".join(f"{times} {way}" for way, times in ways.items())
+    assert f"Compressed weights: {said}\n" in done.stderr
+    assert "rounding of weights" in done.stdout and "PASSED" in done.stdout
+    done = onnx2ir("convert", tmp_path / "m.onnx", *arguments, "--compress-to-fp16", "--json")
+    result = json.loads(done.stdout)
+    assert result["compressed"] == {"weights": ways, "kept": {}}
+    assert result["float16"] == {"constants": 0, "kept": {}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--compress", "int3"], "int3"),
+        (["--compress", "int4", "--group-size", "0"], "but the group size is 0"),
+        (["--group-size", "64"], "are of use with --compress only"),
+        (["--asymmetric"], "are of use with --compress only"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, tmp_path: Path) -> None:
+    onnx.save(chain(("MatMul", weights(1, 64, 64))), tmp_path / "m.onnx")
+    done = onnx2ir("convert", tmp_path / "m.onnx", *arguments)
+    assert done.returncode == 2 and message in " ".join(done.stderr.split())
+
+
+def test_wrong_options() -> None:
+    model = converter.convert_model(chain(("MatMul", weights(1, 64, 64))))
+    with pytest.raises(converter.ConversionError, match="int8 or int4, but not to 'int5'"):
+        converter.save_model(model, "never.xml", compress="int5")
+    with pytest.raises(converter.ConversionError, match="4 or 8 bits, but 5"):
+        WeightCompression(5)
