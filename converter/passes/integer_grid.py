@@ -25,6 +25,8 @@ from ir_runtime.tensor import Tensor
 _BLOCK = 1 << 18
 """Weights that are worked on at a time: few enough for a processor's cache."""
 _COARSER = 1 + 1 / 64
+_LARGEST = 65504.0
+"""What is larger is no weight but a mask, whose lowest value must not become infinite."""
 
 Index = tuple[slice, ...]
 
@@ -44,16 +46,18 @@ def element_type_of_codes(bits: int, symmetric: bool) -> ElementType:
 
 def put_on_grid(
     source: Tensor, shape: tuple[int, ...], reduced: tuple[int, ...], bits: int, symmetric: bool
-) -> OnGrid | None:
+) -> OnGrid | str:
     """The weights of ``source``, seen as ``shape``, on grids that are shared along the axes ``reduced``.
 
-    Reads the weights once, for their ranges; the codes are computed when they are written. None where weights
-    are not finite.
+    Reads the weights once, for their ranges; the codes are computed when they are written. Where there is no such
+    grid, the reason.
     """
     kind = element_type_of_codes(bits, symmetric)
     low, high = _ranges(source.array().reshape(shape), reduced)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        return None
+        return "are not finite"
+    if max(-low.min(initial=0), high.max(initial=0)) > _LARGEST:
+        return f"have values beyond {_LARGEST:.0f}"
     scale = _stored(_symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1))
     zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*kind.limits)
     kin = hashlib.blake2b(scale.tobytes(), digest_size=16)

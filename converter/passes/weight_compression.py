@@ -60,6 +60,7 @@ _LEAST_GROUP = 32
 _LARGEST = 60000.0
 """Of larger weights float16, where it is the weights' own type, may not hold the ends of a grid."""
 _GROUP = 128
+_REAL = (element_types.f32, element_types.f16)
 
 # The axes of weights that make an output channel.
 _CHANNELS: dict[type[Operation], tuple[int, ...]] = {
@@ -162,7 +163,8 @@ class _Way:
 def compress_weights(model: Model, options: WeightCompression) -> CompressedWeights:
     """Store the weights of ``model`` and its bodies in 8 or 4 bits, in place; the codes are computed when written.
 
-    What stays: constants that other layers read as well, that are too small to gain from it, or that are not finite.
+    What stays: constants that other layers read as well, that are too small to gain from it, that are not finite or
+    beyond float16.
     """
     result = CompressedWeights()
     for part in model.all_models():
@@ -182,7 +184,8 @@ def compress_weights(model: Model, options: WeightCompression) -> CompressedWeig
             result.constants.update(layer for layer in made if layer.op.data is not None)
         replace_all_uses(part, replaced)
     if result.count:
-        model.runtime_info = (*model.runtime_info, _said(options))
+        before = (info for info in model.runtime_info if info.tag != WEIGHT_COMPRESSION)
+        model.runtime_info = (*before, _said(options))
     return result
 
 
@@ -198,11 +201,11 @@ def _said(options: WeightCompression) -> RuntimeInfo:
 def _weights(node: Node, uses: Uses) -> _Weights | None:
     """A real constant of two or more dimensions that some layer has for its weights."""
     tensor = node.op.data
-    if tensor is None or tensor.element_type not in (element_types.f32, element_types.f16) or len(tensor.shape) < 2:
+    if tensor is None or tensor.element_type not in _REAL or len(tensor.shape) < 2:
         return None
     value = node.outputs[0]
     readers = uses[value]
-    if len(readers) == 1 and isinstance(readers[0].op, Convert1) and DECOMPRESSION in readers[0].runtime_info:
+    if len(readers) == 1 and isinstance(readers[0].op, Convert1) and readers[0].outputs[0].element_type in _REAL:
         value = readers[0].outputs[0]
     found = tuple(_uses_as_weights(value, tuple(range(len(tensor.shape))), uses))
     return _Weights(node, value, found) if found else None
@@ -273,7 +276,7 @@ def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way
 
 def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -> list[Node] | str:
     """The layers that stand for the weights from now on, or why they stay."""
-    tensor, node = weights.tensor, weights.constant
+    tensor = weights.tensor
     if not _read_as_weights(weights, uses):
         return "are read by other layers as well"
     reduced = next((use.reduced for use in weights.uses if isinstance(use.node.op, MatMul1)), weights.uses[0].reduced)
@@ -286,9 +289,9 @@ def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -
     if tensor.byte_size - tensor.size * way.bits // 8 - 3 * scales < _LEAST_SAVED:
         return "are too small"
     grid = put_on_grid(tensor, shape, reduced, way.bits, way.symmetric)
-    if grid is None:
-        return "are not finite"
-    if tensor.element_type is element_types.f16 and weights.value is node.outputs[0]:
+    if isinstance(grid, str):
+        return grid
+    if weights.value.element_type is element_types.f16:
         scale = grid.scale.array()
         if grid.scale.element_type is not element_types.f16 or np.abs(scale).max() * (1 << way.bits) > _LARGEST:
             return "have steps that float16 does not hold"
