@@ -23,7 +23,9 @@ from ir_runtime.tensor import Tensor
 
 _TIMES = 4
 _DEVIATIONS = 6.0
-"""So many standard deviations of the rounding's effect are allowed: rounding alone stays below."""
+"""So many standard deviations of the rounding's effect are allowed, or so many times its largest effect, which
+counts where a few values are much larger than the others: rounding alone stays below."""
+_TIMES_LARGEST = 1.5
 _SHARE = 0.5
 """Of the largest value; where rounding costs more there is nothing left to compare."""
 
@@ -36,20 +38,22 @@ def has_rounded_weights(model: Model) -> bool:
 def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, float]:
     """How far each real output of ``model`` may lie from the expected one for its weights' rounding alone."""
     plain = _run(model, feeds)
-    sums = dict.fromkeys(plain, 0.0)
+    gaps: dict[str, list[Array]] = {name: [] for name in plain}
     for seed in range(_TIMES):
         for name, value in _run(_moved(model, seed), feeds).items():
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue
             with np.errstate(invalid="ignore"):
-                gap = np.nan_to_num(value - plain[name], nan=0.0, posinf=0.0, neginf=0.0)
-            sums[name] += float(np.mean(np.square(gap))) if gap.size else 0.0
-    return {name: _allowance(plain[name], total / _TIMES) for name, total in sums.items()}
+                gaps[name].append(np.nan_to_num(np.abs(value - plain[name]), nan=0.0, posinf=0.0))
+    return {name: _allowance(plain[name], found) for name, found in gaps.items()}
 
 
-def _allowance(value: Array, square: float) -> float:
-    largest = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
-    return min(_DEVIATIONS * square**0.5, _SHARE * largest)
+def _allowance(value: Array, gaps: list[Array]) -> float:
+    found = np.array(gaps)
+    if not found.size:
+        return 0.0
+    wanted = max(_DEVIATIONS * float(np.sqrt(np.mean(np.square(found)))), _TIMES_LARGEST * float(found.max()))
+    return min(wanted, _SHARE * float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
 
 
 def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
