@@ -465,7 +465,7 @@ def test_large_weights_are_worked_on_in_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
 @pytest.mark.parametrize("layers", [1, 4])
 def test_verification_tells_rounding_from_faults(layers: int, options: WeightCompression) -> None:
-    """What rounding costs passes, and is said; weights in another order, and one column that is wrong, do not."""
+    """What rounding costs passes, and is said; weights in another order, and one wrong column of 256, do not."""
     random = generator(91)
     sizes = [random.standard_normal((256, 256)).astype(np.float32) for _ in range(layers + 1)]
     model = chain(*(("MatMul", values) for values in sizes))
@@ -480,6 +480,10 @@ def test_verification_tells_rounding_from_faults(layers: int, options: WeightCom
     negative = sizes[-1].copy()
     negative[:, 7] *= -1
     assert not converter.verify(chain(*(("MatMul", w) for w in (*sizes[:-1], negative))), ir, inputs=feeds).passed
+    if options is INT8:
+        stretched = sizes[-1].copy()
+        stretched[:, 7] *= 1.2
+        assert not converter.verify(chain(*(("MatMul", w) for w in (*sizes[:-1], stretched))), ir, inputs=feeds).passed
     nothing = chain(*(("MatMul", values) for values in (*sizes[:-1], 0 * sizes[-1])))
     assert not converter.verify(nothing, ir, inputs=feeds).passed
 
