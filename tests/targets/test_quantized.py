@@ -176,20 +176,25 @@ def test_whole_numbers_that_a_model_returns_stay_exact() -> None:
 
 @pytest.mark.parametrize("op_type", ["MatMulInteger", "ConvInteger"])
 @pytest.mark.parametrize("depth", [16, 4096])
-def test_dynamically_quantised_products_are_float_products(op_type: str, depth: int) -> None:
+@pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
+def test_dynamically_quantised_products_are_float_products(op_type: str, depth: int, biased: bool) -> None:
     g, r = Graph(), generator(10)
     x_shape, w_shape = ((3, depth), (depth, 8)) if op_type == "MatMulInteger" else ((1, depth, 3, 3), (8, depth, 1, 1))
     g.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]))
     total = g.node(op_type, "q", g.constant(bytes_of(r, w_shape), np.int8), "z", g.constant(3, np.int8))
-    y = g.node("Mul", g.node("Cast", total, to=1), g.node("Mul", "s", g.constant(0.01)))
+    scale = g.node("Mul", "s", g.constant(0.01))
+    if biased:
+        bias = r.normal(size=(8,) if op_type == "MatMulInteger" else (8, 1, 1)).astype(np.float32)
+        total = g.node("Add", total, g.node("Cast", g.node("Floor", g.node("Div", g.constant(bias), scale)), to=6))
+    y = g.node("Mul", g.node("Cast", total, to=1), scale)
     model = g.model({"x": list(x_shape)}, [y])
     made = converter.convert_model(model)
     counted = layers(made)
     assert counted["MatMul"] + counted["Convolution"] == 1
     assert counted["BitwiseAnd"] == counted["BitwiseLeftShift"] == 0
-    # Between quantisation and scale everything stays a float: conversions are slow in the plug-in.
+    # Between quantisation and scale all but the bias stays a float: conversions are slow in the plug-in.
     converted_to = [node.op.destination_type.name for node in made.nodes() if isinstance(node.op, Convert1)]
-    assert not {"i32", "u8"} & set(converted_to)
+    assert [name for name in converted_to if name != "f32"] == (["i32"] if biased else [])
     feeds = {"x": r.normal(size=x_shape).astype(np.float32)}
     expected = run_onnxruntime(model, feeds)[0]
     for engine in ENGINES:

@@ -61,14 +61,19 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     def integers(x: Output, y: Output) -> Output:
         return layers.in_type(builder, floats(x, y), kind) if narrow else builder.emit(node.op, x, y)
 
-    if narrow and _becomes_float(uses[node.outputs[0]]):
+    if narrow and _becomes_float(node.outputs[0], uses):
         return layers.in_type(builder, floats(a, b), kind)
     return exact_product(builder, Factor.of(a), Factor.of(b), _depth(node), integers)
 
 
-def _becomes_float(readers: list[Node]) -> bool:
+def _becomes_float(value: Output, uses: Uses) -> bool:
+    """Whether nothing reads the integers but conversions to floats, of sums with a bias perhaps."""
+    readers = uses[value]
     return bool(readers) and all(
-        isinstance(reader.op, elementwise.Convert1) and reader.op.destination_type.is_real for reader in readers
+        _becomes_float(reader.outputs[0], uses)
+        if isinstance(reader.op, elementwise.Add1)
+        else isinstance(reader.op, elementwise.Convert1) and reader.op.destination_type.is_real
+        for reader in readers
     )
 
 

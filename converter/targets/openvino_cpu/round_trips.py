@@ -5,12 +5,14 @@ Between the quantisation of a value and the float product that it goes into, the
 
     Clamp(Round(x), 0, 255) -> Convert(u8) -> Convert(f32)      becomes      Clamp(Round(x), 0, 255)
     MatMul(whole numbers) -> Convert(i32) -> Convert(f32)       becomes      MatMul(whole numbers)
+    MatMul(..) -> Convert(i32) -> Add(bias) -> Convert(f32)     becomes      MatMul(..) -> Add(Convert(bias, f32))
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from converter.lowering import layers
 from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
 from ir_runtime import element_types
@@ -34,22 +36,46 @@ def round_trips(model: Model) -> int:
 
 
 def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
+    if node.outputs[0].element_type is not element_types.f32:
+        return None
     there = node.inputs[0].node
-    if node.outputs[0].element_type is not element_types.f32 or not isinstance(there.op, Convert1):
+    if isinstance(there.op, Add1):
+        products = [_product(source) for source in there.inputs]
+        if not any(products):
+            return None
+        a, b = (
+            product or layers.in_type(builder, source, element_types.f32)
+            for product, source in zip(products, there.inputs)
+        )
+        return builder.emit(there.op, a, b)
+    return _product(node.inputs[0]) or _clamped(node.inputs[0])
+
+
+def _product(value: Output) -> Output | None:
+    """The product of whole floats that a value is the integers of."""
+    source = _before_conversion(value)
+    # As wide as the sums of integers that it stands for.
+    if source is None or value.element_type.bits < 32 or not isinstance(source.node.op, _PRODUCTS):
         return None
-    kind, source = there.op.destination_type, there.inputs[0]
-    if not kind.is_integral or source.element_type is not element_types.f32:
+    return source if all(_is_whole(factor) for factor in source.node.inputs) else None
+
+
+def _clamped(value: Output) -> Output | None:
+    """The whole floats that a value is the integers of, none of them beyond its type."""
+    source = _before_conversion(value)
+    if source is None or not isinstance(source.node.op, Clamp1):
         return None
-    before = source.node
-    if isinstance(before.op, _PRODUCTS):
-        # They are as wide as the sums of integers that they stand for.
-        return source if kind.bits >= 32 and all(_is_whole(factor) for factor in before.inputs) else None
-    if not isinstance(before.op, Clamp1):
+    low, high = value.element_type.limits
+    clamp = source.node.op
+    return source if low <= clamp.min and clamp.max <= high and _is_whole(source.node.inputs[0]) else None
+
+
+def _before_conversion(value: Output) -> Output | None:
+    """The floats that became integers."""
+    node = value.node
+    if not isinstance(node.op, Convert1) or not value.element_type.is_integral:
         return None
-    low, high = kind.limits
-    if before.op.min < low or before.op.max > high or not _is_whole(before.inputs[0]):
-        return None
-    return source
+    return node.inputs[0] if node.inputs[0].element_type is element_types.f32 else None
 
 
 def _is_whole(value: Output, deepest: int = 8) -> bool:
