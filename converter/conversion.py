@@ -144,9 +144,3 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     done = None if weights is None else compress_weights(made, weights)
     half = halve(made, exact=done.constants if done else frozenset()) if to_fp16 else None
     return Compression(made, done, half)
-
-
-def halved(model: Model) -> tuple[Model, Halved]:
-    """A copy of ``model`` whose weights are float16, and what became of them."""
-    made = clone(model)
-    return made, halve(made)

@@ -24,8 +24,6 @@ from ir_runtime.rewrite import UniqueNames, replace_all_uses
 from ir_runtime.shape_inference import infer_types, make_node
 from ir_runtime.tensor import Tensor
 
-from .pipeline import model_pass
-
 DECOMPRESSION = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
 """The mark of a conversion back to the type that a constant had before it was compressed."""
 _ELEMENTWISE = (Binary, Unary, Convert1, Clamp1)
@@ -44,12 +42,6 @@ class Halved:
     """How many are stored as float16."""
     kept: Counter[str] = field(default_factory=Counter)
     """How many stayed as they were, by the reason."""
-
-
-@model_pass("compress_to_fp16", on_request=True)
-def compress_weights_to_fp16(model: Model) -> int:
-    """Store the float weights of ``model`` and its bodies as float16, in place."""
-    return halve(model).count
 
 
 def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:

@@ -25,8 +25,6 @@ class Pass:
     name: str
     run: Run
     after: tuple[str, ...]
-    on_request: bool
-    """Whether it runs only where it is asked for by name."""
 
 
 class Pipeline:
@@ -37,13 +35,13 @@ class Pipeline:
         self._loaded = False
         self.registered: dict[str, Pass] = {}
 
-    def register(self, name: str, *, after: Iterable[str] = (), on_request: bool = False) -> Callable[[Run], Run]:
+    def register(self, name: str, *, after: Iterable[str] = ()) -> Callable[[Run], Run]:
         """Decorator: registers a pass. Its docstring says what it is for, what it matches, and what it makes of it."""
 
         def register(run: Run) -> Run:
             if name in self.registered:
                 raise ConversionError(f"a pass called '{name}' is registered twice")
-            self.registered[name] = Pass(name, run, tuple(after), on_request)
+            self.registered[name] = Pass(name, run, tuple(after))
             return run
 
         return register
@@ -59,26 +57,12 @@ class Pipeline:
         sorter = graphlib.TopologicalSorter({name: sorted(found[name].after) for name in sorted(found)})
         return [found[name] for name in sorter.static_order()]
 
-    def run(self, model: Model, requested: Iterable[str] = ()) -> dict[str, int]:
-        """Change ``model`` by every pass that is not on request, or is among ``requested``.
-
-        Returns how often each acted, of those that did; raises :class:`ConversionError` for an unknown name.
-        """
-        passes = self.all()
-        wanted = set(requested)
-        unknown = wanted - self.registered.keys()
-        if unknown:
-            raise ConversionError(f"there is no pass called '{min(unknown)}'; there are {[one.name for one in passes]}")
-        counts = {one.name: one.run(model) for one in passes if not one.on_request or one.name in wanted}
+    def run(self, model: Model) -> dict[str, int]:
+        """Change ``model`` by every pass; how often each acted, of those that did."""
+        counts = {one.name: one.run(model) for one in self.all()}
         return {name: count for name, count in counts.items() if count}
 
 
 passes = Pipeline("converter.passes")
 """What every model goes through between translation and target."""
 model_pass = passes.register
-
-
-def run_pass(name: str, model: Model) -> int:
-    """Change ``model`` by one pass alone; how often it acted."""
-    passes.all()
-    return passes.registered[name].run(model)

@@ -11,7 +11,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.conversion import halved
+from converter.conversion import compressed
 from ir_runtime import Model
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
 
@@ -33,7 +33,7 @@ def test_small_numbers_stay_where_openvino_keeps_them(share: float, value: float
     weights = np.ones(100, np.float32)
     weights[: int(100 * share)] = value
     model = node_model("Add", {"x": np.ones(100, np.float32)}, opset=17, constants={"w": weights})
-    ours = constants(halved(converter.convert_model(model))[0])["w"]
+    ours = constants(compressed(converter.convert_model(model), None, True).model)["w"]
     openvino.save_model(core().read_model(model.SerializeToString()), tmp_path / "m.xml", compress_to_fp16=True)
     theirs = next(op for op in core().read_model(tmp_path / "m.xml").get_ops() if op.get_type_name() == "Constant")
     assert ours == theirs.get_element_type().get_type_name()
@@ -44,7 +44,9 @@ def test_a_number_that_would_become_infinite_keeps_its_tensor(value: float) -> N
     """OpenVINO writes 65504 instead, which is another model."""
     weights = np.array([1, value, 2], np.float32)
     model = node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights})
-    made, result = halved(converter.convert_model(model))
+    stored = compressed(converter.convert_model(model), None, True)
+    made, result = stored.model, stored.half
+    assert result is not None
     assert constants(made) == {"w": "f32"}
     assert dict(result.kept) == {"have values beyond 65504": 1}
 
@@ -63,7 +65,9 @@ def test_numbers_that_decide_shapes_stay() -> None:
     model = node_model(
         "Resize", {"x": x}, opset=13, attributes=attributes, constants={"s": scales}, order=["x", "", "s"]
     )
-    made, result = halved(converter.convert_model(model))
+    stored = compressed(converter.convert_model(model), None, True)
+    made, result = stored.model, stored.half
+    assert result is not None
     assert result.kept.total() == 1
     expected = run_onnxruntime(model, {"x": x})[0]
     for run in (run_numpy, run_openvino):

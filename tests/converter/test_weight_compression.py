@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from converter import WeightCompression
-from converter.conversion import compressed, halved
+from converter.conversion import compressed
 from ir_runtime import Model
 from tests.engines import core, node_model, run_compiled, run_numpy, run_onnxruntime
 from tests.random_data import generator
@@ -273,7 +273,7 @@ def test_float16(source: str, options: WeightCompression) -> None:
     else:
         kind = np.float16 if source == "float16" else np.float32
         plain = converter.convert_model(chain(("Gemm", first), ("Gemm", last), dtype=kind))
-    made = compressed(halved(plain)[0] if source == "halved" else plain, options, False)
+    made = compressed(compressed(plain, None, True).model if source == "halved" else plain, options, False)
     assert made.weights is not None
     assert made.weights.count.total() == 2
     assert not made.weights.kept
