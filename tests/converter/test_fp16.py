@@ -54,7 +54,7 @@ def test_a_number_that_would_become_infinite_keeps_its_tensor(value: float) -> N
 def test_infinities_are_halved() -> None:
     weights = np.array([1, -np.inf, 2], np.float32)
     model = node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights})
-    assert constants(halved(converter.convert_model(model))[0]) == {"w": "f16"}
+    assert constants(compressed(converter.convert_model(model), None, True).model) == {"w": "f16"}
 
 
 def test_numbers_that_decide_shapes_stay() -> None:
@@ -87,8 +87,8 @@ def test_verification_allows_for_what_rounded_weights_cost(tmp_path: Path) -> No
     generator = np.random.default_rng(2)
     weights = generator.standard_normal((512, 64)).astype(np.float32)
     model = node_model("MatMul", {"x": np.ones((8, 512), np.float32)}, opset=17, constants={"w": weights})
-    made = converter.convert_model(model)
+    half = compressed(converter.convert_model(model), None, True).model
     feeds = {"x": generator.standard_normal((8, 512)).astype(np.float32)}
-    assert converter.verify(model.SerializeToString(), halved(made)[0], inputs=feeds).passed
+    assert converter.verify(model.SerializeToString(), half, inputs=feeds).passed
     wrong = node_model("MatMul", {"x": feeds["x"]}, opset=17, constants={"w": weights[:, ::-1].copy()})
-    assert not converter.verify(wrong.SerializeToString(), halved(made)[0], inputs=feeds).passed
+    assert not converter.verify(wrong.SerializeToString(), half, inputs=feeds).passed
