@@ -93,12 +93,14 @@ def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
     # An extent that is not known may be 1, which a constant of several values widens.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
     widening = [one for one in after if not isinstance(one.op, _OF_CHANNELS)]
-    if any(_varies(one, place) for one in widening for place in unknown):
+    # Into a product only a number for each channel is fused: constants that vary along several dimensions are not.
+    alone = isinstance(node.op, MatMul1)
+    if any(_varies(one, place, alone) for one in widening for place in unknown):
         return True
     if isinstance(node.op, Reduction):
         return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(one) for one in after))
     channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
-    return channels is not None and any(_varies(one, channels) for one in after)
+    return channels is not None and any(_varies(one, channels, alone) for one in after)
 
 
 def _fused(reader: Node, uses: Uses) -> Iterator[Node]:
@@ -116,15 +118,19 @@ def _computed_inputs(node: Node) -> int:
     return sum(source.type.constant is None for source in node.inputs)
 
 
-def _varies(node: Node, from_right: int | None = None) -> bool:
-    """Whether a constant has several values, along the dimension that is so many from the right if that is given."""
+def _varies(node: Node, from_right: int | None = None, alone: bool = False) -> bool:
+    """Whether a constant has several values, along the dimension that is so many from the right if that is given.
+
+    ``alone``: along that dimension only.
+    """
     constants = [source.shape for source in node.inputs if source.type.constant is not None]
     data = node.inputs[0].shape
     if isinstance(node.op, _BY_CHANNEL) and data.has_rank and from_right not in (None, data.rank - 1):
         return False
     if from_right is None or isinstance(node.op, _BY_CHANNEL):
         return any(not shape.element_count().contains(1) for shape in constants)
-    return any(_extent(shape, from_right) != 1 for shape in constants)
+    varying = [shape for shape in constants if _extent(shape, from_right) != 1]
+    return any(not alone or shape.element_count().contains(_extent(shape, from_right)) for shape in varying)
 
 
 def _extent(shape: PartialShape, from_right: int) -> int:
