@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,8 @@ class Model:
     sinks: list[Node] = field(default_factory=list)
     runtime_info: tuple[RuntimeInfo, ...] = ()
     version: int = 11
+    _walked: list[tuple[Model, list[Node]]] | None = field(default=None, repr=False, compare=False, init=False)
+    _remembers: bool = field(default=False, repr=False, compare=False, init=False)
 
     def nodes(self) -> list[Node]:
         """Every node, each after its inputs; the same order each time.
@@ -112,6 +115,35 @@ class Model:
         for root in [*self.parameters, *self.results, *self.sinks]:
             _visit(root, state, order)
         return order
+
+    def parts(self) -> list[tuple[Model, list[Node]]]:
+        """This model and every body below it, each with its nodes."""
+        if self._walked is not None:
+            return self._walked
+        found: list[tuple[Model, list[Node]]] = []
+        pending = [self]
+        while pending:
+            model = pending.pop()
+            nodes = model.nodes()
+            found.append((model, nodes))
+            for node in nodes:
+                pending.extend(sub.body for sub in node.op.subgraphs)
+        if self._remembers:
+            self._walked = found
+        return found
+
+    @contextlib.contextmanager
+    def walked_once(self) -> Iterator[None]:
+        """Within it :meth:`parts` is found out once; who changes the graph calls :meth:`changed`."""
+        self._remembers = True
+        try:
+            yield
+        finally:
+            self._remembers, self._walked = False, None
+
+    def changed(self) -> None:
+        """Within :meth:`walked_once`: what was found out of the graph holds no longer."""
+        self._walked = None
 
     def all_models(self) -> Iterator[Model]:
         """This model and every body below it."""
@@ -141,27 +173,24 @@ class Model:
 
 def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
     """Depth first without recursion; ``state`` is False while a node is open, True when done."""
-    stack: list[tuple[Node, Iterator[Output]]] = []
-
-    def enter(node: Node) -> None:
-        state[node] = False
-        stack.append((node, iter(node.inputs)))
-
-    if root not in state:
-        enter(root)
+    stack = [root]
     while stack:
-        node, sources = stack[-1]
-        for source in sources:
-            done = state.get(source.node)
-            if done is None:
-                enter(source.node)
-                break
-            if not done:
-                raise ModelError(f"layer '{node.name}' ({node.op.type}) is part of a cycle")
-        else:
+        node = stack[-1]
+        done = state.get(node)
+        if done is None:
+            state[node] = False
+            for source in reversed(node.inputs):
+                before = source.node
+                known = state.get(before)
+                if known is None:
+                    stack.append(before)
+                elif not known:
+                    raise ModelError(f"layer '{before.name}' ({before.op.type}) is part of a cycle")
+            continue
+        stack.pop()
+        if not done:
             state[node] = True
             order.append(node)
-            stack.pop()
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,14 @@ class Pipeline:
 
     def run(self, model: Model) -> dict[str, int]:
         """Change ``model`` by every pass; how often each acted, of those that did."""
-        counts = {one.name: one.run(model) for one in self.all()}
-        return {name: count for name, count in counts.items() if count}
+        counts: dict[str, int] = {}
+        with model.walked_once():
+            for one in self.all():
+                count = one.run(model)
+                if count:
+                    counts[one.name] = count
+                    model.changed()
+        return counts
 
 
 passes = Pipeline("converter.passes")

@@ -31,8 +31,8 @@ def register_uses(uses: Uses, made: Iterable[Node]) -> None:
 def legalise(model: Model, operations: tuple[type[Operation], ...], say: Say) -> int:
     """Put what ``say`` emits in the place of layers, bodies included; how many there were."""
     acted = 0
-    for part in model.all_models():
-        nodes = [node for node in part.nodes() if isinstance(node.op, operations)]
+    for part, every in model.parts():
+        nodes = [node for node in every if isinstance(node.op, operations)]
         if not nodes:
             continue
         uses, unique, builder = uses_of(part), UniqueNames(part), Builder()
