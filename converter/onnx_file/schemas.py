@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onnx import AttributeProto, NodeProto, defs
@@ -20,18 +21,52 @@ from ir_runtime.operations.elementwise import Convert1
 _ATTRIBUTE_NAMES = {value: name for name, value in AttributeProto.AttributeType.items()}
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What is asked of a schema for every node, read out of onnx's library once."""
+
+    inputs: int
+    outputs: tuple[int, int]
+    least_inputs: int
+    most_inputs: int
+    formals: tuple[defs.OpSchema.FormalParameter, ...]
+    type_strs: tuple[str, ...]
+    """Of each formal input its type, or the type variable."""
+    homogeneous: tuple[bool, ...]
+    allowed: Mapping[str, Sequence[str]]
+    """The types that each type variable may stand for."""
+    attribute_types: Mapping[str, str]
+
+
+@functools.cache
+def _facts(schema: defs.OpSchema) -> _Facts:
+    variadic = defs.OpSchema.FormalParameterOption.Variadic
+    formals = tuple(schema.inputs)
+    return _Facts(
+        len(formals),
+        (schema.min_output, schema.max_output),
+        schema.min_input,
+        schema.max_input,
+        formals,
+        tuple(formal.type_str for formal in formals),
+        tuple(formal.option != variadic or formal.is_homogeneous for formal in formals),
+        {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints},
+        {name: _ATTRIBUTE_NAMES[int(one.type)] for name, one in schema.attributes.items()},  # type: ignore[call-overload]
+    )
+
+
 def check_node(node: NodeProto, schema: defs.OpSchema | None, translator: Translator) -> None:
     """Counts of inputs and outputs, names and types of attributes; raises :class:`InvalidModelError`."""
     count = len(node.input)
-    low = schema.min_input if schema else translator.least_inputs
-    high = schema.max_input if schema else translator.most_inputs
+    facts = _facts(schema) if schema is not None else None
+    low = facts.least_inputs if facts else translator.least_inputs
+    high = facts.most_inputs if facts else translator.most_inputs
     if count < low or (high is not None and count > high):
         wanted = f"{low}" if low == high else f"{low} to {high}"
         raise InvalidModelError(f"takes {wanted} inputs, but got {count}")
-    if schema is not None and not schema.min_output <= len(node.output) <= schema.max_output:
-        raise InvalidModelError(
-            f"has {schema.min_output} to {schema.max_output} outputs, but {len(node.output)} are named"
-        )
+    if facts is not None and not facts.outputs[0] <= len(node.output) <= facts.outputs[1]:
+        least, most = facts.outputs
+        raise InvalidModelError(f"has {least} to {most} outputs, but {len(node.output)} are named")
     seen = set()
     for attribute in node.attribute:
         if attribute.name in seen:
@@ -39,17 +74,16 @@ def check_node(node: NodeProto, schema: defs.OpSchema | None, translator: Transl
         seen.add(attribute.name)
         if attribute.name not in translator.attributes:
             raise InvalidModelError(f"has no attribute '{attribute.name}'")
-        _check_attribute_type(attribute, schema)
+        _check_attribute_type(attribute, facts)
     for name, default in translator.attributes.items():
         if default is REQUIRED and name not in seen:
             raise InvalidModelError(f"attribute '{name}' is required, but missing")
 
 
-def _check_attribute_type(attribute: AttributeProto, schema: defs.OpSchema | None) -> None:
-    wanted = schema.attributes.get(attribute.name) if schema is not None else None
-    if wanted is None:
+def _check_attribute_type(attribute: AttributeProto, facts: _Facts | None) -> None:
+    expected = facts.attribute_types.get(attribute.name) if facts is not None else None
+    if expected is None:
         return
-    expected = _ATTRIBUTE_NAMES[int(wanted.type)]  # type: ignore[call-overload]
     given = _ATTRIBUTE_NAMES.get(attribute.type, str(attribute.type))
     if given != expected and not attribute.ref_attr_name:
         raise InvalidModelError(f"attribute '{attribute.name}' must be of type {expected}, but is {given}")
@@ -88,13 +122,16 @@ def _converted(ctx: Context, schema: defs.OpSchema, index: int, value: Value | N
 
     That says nothing about the outputs; where the type of one follows from the input, nothing is converted.
     """
-    if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
+    facts = _facts(schema)
+    if not isinstance(value, Output) or value.element_type.is_dynamic or not facts.inputs:
         return value
-    formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-    choices = set(_choices(schema, formal))
-    kind = value.element_type
-    is_other = spelling(kind) not in choices and choices in _SINGLE
-    if not is_other or any(
+    place = min(index, facts.inputs - 1)
+    kind, type_str = value.element_type, facts.type_strs[place]
+    listed = facts.allowed.get(type_str, [type_str])
+    if spelling(kind) in listed:
+        return value
+    formal, choices = facts.formals[place], set(listed)
+    if choices not in _SINGLE or any(
         output.type_str == formal.type_str for output in schema.outputs if output.type_str in _names(schema)
     ):
         return value
@@ -109,12 +146,6 @@ def _converted(ctx: Context, schema: defs.OpSchema, index: int, value: Value | N
 
 def _names(schema: defs.OpSchema) -> set[str]:
     return {c.type_param_str for c in schema.type_constraints}
-
-
-def _choices(schema: defs.OpSchema, formal: defs.OpSchema.FormalParameter) -> list[str]:
-    """The types that an input may have."""
-    constraints = (c for c in schema.type_constraints if c.type_param_str == formal.type_str)
-    return next((list(c.allowed_type_strs) for c in constraints), [formal.type_str])
 
 
 def _short(choices: Iterable[str]) -> str:
@@ -144,22 +175,23 @@ def _takes(schema: defs.OpSchema, inputs: Sequence[Value | None]) -> bool:
 
 def _check_types(schema: defs.OpSchema, inputs: Sequence[Value | None]) -> None:
     """Every input's type is one its schema allows, and those of one type variable agree."""
-    allowed = {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints}
+    facts = _facts(schema)
     bound: dict[str, tuple[str, int]] = {}
     for index, value in enumerate(inputs):
-        if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
+        if not isinstance(value, Output) or value.element_type.is_dynamic or not facts.inputs:
             continue
-        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        place = min(index, facts.inputs - 1)
+        type_str = facts.type_strs[place]
         given = spelling(value.element_type)
-        choices = allowed.get(formal.type_str, [formal.type_str])
+        choices = facts.allowed.get(type_str, [type_str])
         if given not in choices:
             if any("seq(" in choice or "optional(" in choice for choice in choices):
                 continue
             short = ", ".join(c.removeprefix("tensor(").removesuffix(")") for c in choices)
-            raise InvalidModelError(f"input '{formal.name}' must be one of {short}, but is {value.element_type}")
-        homogeneous = formal.option != defs.OpSchema.FormalParameterOption.Variadic or formal.is_homogeneous
-        if formal.type_str in allowed and homogeneous:
-            first = bound.setdefault(formal.type_str, (given or "", index))
+            name = facts.formals[place].name
+            raise InvalidModelError(f"input '{name}' must be one of {short}, but is {value.element_type}")
+        if type_str in facts.allowed and facts.homogeneous[place]:
+            first = bound.setdefault(type_str, (given or "", index))
             if first[0] != given:
                 raise InvalidModelError(
                     f"inputs {first[1]} and {index} must have the same type, but are "

@@ -6,6 +6,7 @@ are optional, ``*`` where there may be any number), attributes are keyword-only 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -96,6 +97,7 @@ def onnx_op(
             if version in claimed and not replace:
                 raise ConversionError(f"version {version} of operator {op_type} is claimed twice")
             claimed[version] = translator
+        _forget_found()
         return function
 
     return register
@@ -112,6 +114,12 @@ def _complete() -> None:
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
     """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
     _REFUSED[domain, op_type] = reason
+    _forget_found()
+
+
+def _forget_found() -> None:
+    find_translator.cache_clear()
+    find_schema.cache_clear()
 
 
 def normalize_domain(domain: str) -> str:
@@ -119,6 +127,7 @@ def normalize_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+@functools.cache
 def find_schema(op_type: str, domain: str, opset: int) -> defs.OpSchema | None:
     """onnx's schema of the operator in that opset, if it has one."""
     try:
@@ -127,6 +136,7 @@ def find_schema(op_type: str, domain: str, opset: int) -> defs.OpSchema | None:
         return None
 
 
+@functools.cache
 def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, int] | str:
     """The translator for the operator in a model of that opset, with the version it is used for.
 
