@@ -111,6 +111,7 @@ WRONG: list[Row] = [
         single("Tile", 13, {"x": numbers(2, 3, 5, 4), "r": ints(1, 2, 2, 2)}, shapes={"x": [None] * 4}),
         "Tile",
     ),
+    Row("empty_broadcasts", single("Expand", 13, {"x": numbers(3, 1)}, {"s": ints(3, 0)}), "Broadcast"),
     Row("tiles: one channel", tile_between_poolings, "MaxPool Tile MaxPool"),
 ]
 """Other numbers than they should be."""

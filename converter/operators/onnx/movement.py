@@ -274,17 +274,6 @@ def _split_dynamic(ctx: Context, data: Output, lengths: Output, count: int, axis
 def expand(ctx: Context, data: Output, shape: Output) -> Output:
     """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
     shape = given_list(ctx, shape, "the shape")
-    known = shape.type.constant
-    if known is not None and 0 in known and data.shape.has_rank:
-        # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
-        rank = max(data.shape.rank, known.size)
-        wanted = np.concatenate([np.ones(rank - known.size, np.int64), known])
-        present = shape_of(ctx, data)
-        if data.shape.rank < rank:
-            present = concat_lists(ctx, [ctx.constant(np.ones(rank - data.shape.rank)), present])
-        greater = layers.maximum(ctx, present, ctx.constant(wanted))
-        target = layers.multiply(ctx, greater, ctx.constant(wanted != 0))
-        return ctx.emit(movement.Broadcast3(mode="numpy"), data, target)
     return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, shape)
 
 
