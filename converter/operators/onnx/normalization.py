@@ -9,7 +9,6 @@ import numpy as np
 
 from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.type_promotion import in_promoted_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -311,15 +310,7 @@ def group_normalization(
 ) -> Output:
     """Scale and bias have a value for each channel. Both engines compute in float32 at least."""
     _check_groups(ctx, x, num_groups)
-    flat = ctx.rank(x, "the input") == 2
-
-    def layer(x: Output, *parameters: Output) -> Output:
-        # OpenVINO's CPU plug-in needs a dimension behind the channels.
-        image = layers.unsqueeze(ctx, x, 2) if flat else x
-        made = ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), image, *parameters)
-        return layers.squeeze(ctx, made, ctx.constant([2])) if flat else made
-
-    return in_promoted_type(ctx, (element_types.bf16,), layer, x, scale, bias)
+    return ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), x, scale, bias)
 
 
 # --- LayerNormalization, RMSNormalization, MeanVarianceNormalization ---
