@@ -6,7 +6,7 @@ the wider type and back loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from converter.lowering.layers import in_type
 from converter.translation.context import Context
@@ -27,20 +27,9 @@ _PROMOTIONS = {
 
 NARROW: Collection[ElementType] = tuple(_PROMOTIONS)
 """Every type that has a wider one."""
-PACKED: Collection[ElementType] = (element_types.f4e2m1, element_types.u2)
-"""Types whose elements the plug-in moves as if each had a byte of its own."""
 
 
 def carried(ctx: Context, value: Output, kinds: Collection[ElementType] = NARROW) -> Output:
     """The value in its wider type, if its type is one of ``kinds``."""
     kind = value.element_type
     return in_type(ctx, value, _PROMOTIONS[kind]) if kind in kinds else value
-
-
-def in_promoted_type(
-    ctx: Context, kinds: Collection[ElementType], layer: Callable[..., Output], value: Output, *others: Output
-) -> Output:
-    """``layer(value, *others)``, which has the type of ``value``, with all of that type in the wider one."""
-    kind = value.element_type
-    given = [carried(ctx, x, kinds) if x.element_type is kind else x for x in (value, *others)]
-    return in_type(ctx, layer(*given), kind)

@@ -1,7 +1,7 @@
-"""Single operators whose plain layers OpenVINO's CPU plug-in gets wrong, refuses, or does not survive.
+"""Single operators whose plain layers OpenVINO's CPU plug-in gets wrong or refuses.
 
-Each row is a rule's reason: :mod:`.test_probes` runs the plain layers in the real plug-in, and
-:mod:`.test_plain_layers` holds which layers they are, and that they are right in this package's executor.
+Each row is the reason for a rule: :mod:`.test_plain_layers` runs the plain layers in the real plug-in, and holds
+which layers they are, and that they are right in this package's executor.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -26,6 +27,8 @@ class Row:
     name: str
     build: Callable[[], Probe]
     layers: str
+    expected: Sequence[Any] | None = None
+    """What onnxruntime, which is asked otherwise, does not compute."""
 
     def __str__(self) -> str:
         return self.name
@@ -62,14 +65,6 @@ def single(
     return build
 
 
-def numbers(*shape: int) -> np.ndarray[Any, Any]:
-    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
-
-
-def ints(*values: int) -> np.ndarray[Any, Any]:
-    return np.array(values, np.int64)
-
-
 def several(
     nodes: Sequence[onnx.NodeProto],
     inputs: Mapping[str, Any],
@@ -91,6 +86,17 @@ def several(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9), inputs
 
 
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def ints(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+# --- repeating and padding ---
+
+
 def tile_between_poolings() -> Probe:
     nodes = [
         helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1]),
@@ -100,7 +106,7 @@ def tile_between_poolings() -> Probe:
     return several(nodes, {"x": numbers(2, 1, 3, 4)}, {"r": ints(1, 2, 1, 1)}, {"x": ["b", 1, "h", "w"]})
 
 
-WRONG: list[Row] = [
+MOVED = [
     Row(
         "tiles: several dimensions",
         single("Tile", 13, {"x": numbers(2, 1, 4, 3)}, {"r": ints(1, 2, 2, 1)}, {"x": [None, 1, 4, 3]}),
@@ -111,7 +117,87 @@ WRONG: list[Row] = [
         single("Tile", 13, {"x": numbers(2, 3, 5, 4), "r": ints(1, 2, 2, 2)}, shapes={"x": [None] * 4}),
         "Tile",
     ),
-    Row("empty_broadcasts", single("Expand", 13, {"x": numbers(3, 1)}, {"s": ints(3, 0)}), "Broadcast"),
     Row("tiles: one channel", tile_between_poolings, "MaxPool Tile MaxPool"),
+    Row("empty_broadcasts", single("Expand", 13, {"x": numbers(3, 1)}, {"s": ints(3, 0)}), "Broadcast"),
+    Row(
+        "pads",
+        single("Pad", 13, {"x": numbers(2, 3), "v": np.float32(7)}, {"p": ints(0, 1, 2, 0)}, order=["x", "p", "v"]),
+        "Pad",
+    ),
 ]
+
+# --- types ---
+
+U2 = numpy_helper.to_array(helper.make_tensor("", onnx.TensorProto.UINT2, [2, 3], [0, 1, 2, 3, 2, 1]))
+F4 = numbers(2, 3).astype(ml_dtypes.float4_e2m1fn)
+LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8)
+
+
+def filled_with(value: np.ndarray[Any, Any]) -> Callable[[], Probe]:
+    def build() -> Probe:
+        stored = numpy_helper.from_array(value.reshape(1))
+        return node_model("ConstantOfShape", {"s": ints(2, 3)}, opset=25, attributes={"value": stored}), {
+            "s": ints(2, 3)
+        }
+
+    return build
+
+
+TYPED = [
+    Row("carried_types: f4e2m1", filled_with(F4[0, 2]), "Broadcast", [np.full((2, 3), F4[0, 2])]),
+    Row("carried_types: u2 in Pad", single("Pad", 25, {"x": U2}, {"p": ints(0, 1, 0, 1)}), "Pad", [np.pad(U2, 1)[1:-1]]),
+    Row("carried_types: u2 in Broadcast", filled_with(U2[0, 2]), "Broadcast", [np.full((2, 3), U2[0, 2])]),
+    Row(
+        "gathered_tables",
+        single(
+            "GatherBlockQuantized",
+            1,
+            {"i": ints(1, 0)},
+            {"d": LEVELS, "s": np.ones((2, 1), np.float32)},
+            order=["d", "i", "s"],
+            domain="com.microsoft",
+            bits=2,
+            block_size=16,
+        ),
+        "Gather Convert Subtract Gather Multiply",
+        [np.array([[1, -2, -1, 0, -2, 1, 0, -1], [-2, -1, 0, 1, 1, 0, -1, -2]], np.float32)],
+    ),
+]  # fmt: skip
+
+# --- groups ---
+
+GROUPS = numbers(2, 4) ** 2
+PER_CHANNEL = {"s": np.array([1, 2, 3, 4], np.float32), "b": np.array([0, 1, 0, 1], np.float32)}
+
+
+def grouped(kind: Any) -> list[np.ndarray[Any, Any]]:
+    pairs = GROUPS.reshape(2, 2, 2).astype(np.float64)
+    centred = pairs - pairs.mean(2, keepdims=True)
+    scaled = (centred / np.sqrt(pairs.var(2, keepdims=True) + 1)).reshape(2, 4)
+    return [(scaled * PER_CHANNEL["s"] + PER_CHANNEL["b"]).astype(kind)]
+
+
+def normalization_of_groups(kind: Any, extents: Sequence[str | int]) -> Callable[[], Probe]:
+    constants = {name: value.astype(kind) for name, value in PER_CHANNEL.items()}
+    inputs = {"x": GROUPS.astype(kind)}
+    return single("GroupNormalization", 21, inputs, constants, {"x": extents}, num_groups=2, epsilon=1.0)
+
+
+WRONG: list[Row] = [*MOVED, *TYPED]
 """Other numbers than they should be."""
+
+REFUSED: list[Row] = [
+    Row(
+        "group_normalizations",
+        normalization_of_groups(np.float32, ["n", "c"]),
+        "GroupNormalization",
+        grouped(np.float32),
+    ),
+    Row(
+        "carried_types: bf16 in groups",
+        normalization_of_groups(ml_dtypes.bfloat16, [2, 4]),
+        "GroupNormalization",
+        grouped(ml_dtypes.bfloat16),
+    ),
+]
+"""What the plug-in does not compile or run."""

@@ -17,7 +17,6 @@ import ir_runtime
 from tests.engines import node_model, run_onnxruntime, run_openvino
 from tests.random_data import generator
 
-from . import probes_layers
 from .test_fusion_guards import reduced_and
 from .test_quantized import convolution, qlinear, ran_in_8_bits
 
@@ -58,7 +57,6 @@ WRONG: list[tuple[str, Callable[[], Probe]]] = [
     ("fusion_guards: constants", constants_after_a_reduction),
     ("fusion_guards: reshape", reshape_after_a_reduction),
     ("integer_products", product_of_integers),
-    *((row.name, row.build) for row in probes_layers.WRONG),
 ]
 
 

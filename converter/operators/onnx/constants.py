@@ -10,7 +10,6 @@ from onnx import SparseTensorProto, TensorProto
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import given_list
-from converter.lowering.type_promotion import PACKED, in_promoted_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -91,7 +90,7 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
     scalar = ctx.emit(movement.Reshape1(), element, ctx.constant([]))
     if shape.shape.has_rank and shape.shape[0].high == 0:
         return scalar
-    return in_promoted_type(ctx, PACKED, lambda one: ctx.emit(movement.Broadcast3(mode="numpy"), one, shape), scalar)
+    return ctx.emit(movement.Broadcast3(mode="numpy"), scalar, shape)
 
 
 # --- Identity ---
