@@ -183,10 +183,69 @@ def normalization_of_groups(kind: Any, extents: Sequence[str | int]) -> Callable
     return single("GroupNormalization", 21, inputs, constants, {"x": extents}, num_groups=2, epsilon=1.0)
 
 
-WRONG: list[Row] = [*MOVED, *TYPED]
+# --- resizing ---
+
+
+def resized(mode: str, axes: list[int], *shape: int) -> Callable[[], Probe]:
+    wanted = ints(*(2 * shape[axis] - 1 for axis in axes))
+    attributes = {"mode": mode, "axes": axes}
+    return single("Resize", 19, {"x": numbers(*shape) ** 2}, {"s": wanted}, order=["x", "", "", "s"], **attributes)
+
+
+def doubled(array: np.ndarray[Any, Any], axis: int, kernel: Callable[[float], float]) -> np.ndarray[Any, Any]:
+    """``array`` from n to 2n - 1 places along ``axis``, each a sum over places weighted by their distances."""
+    extent = array.shape[axis]
+    count = 2 * extent - 1
+    weights = np.zeros((count, extent))
+    for place in range(count):
+        at = (place + 0.5) * extent / count - 0.5
+        for source in range(int(np.floor(at)) - 1, int(np.floor(at)) + 3):
+            weights[place, min(max(source, 0), extent - 1)] += kernel(abs(at - source))
+    return np.moveaxis(np.tensordot(weights, array, (1, axis)), 0, axis)
+
+
+def linear(distance: float) -> float:
+    return max(0.0, 1 - distance)
+
+
+def cubic(distance: float) -> float:
+    a, d = -0.75, distance
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def by_hand(kernel: Callable[[float], float], axes: list[int], *shape: int) -> list[np.ndarray[Any, Any]]:
+    made = (numbers(*shape) ** 2).astype(np.float64)
+    for axis in axes:
+        made = doubled(made, axis, kernel)
+    return [made.astype(np.float32)]
+
+
+RESIZED = [
+    Row(
+        f"interpolations: cubic, rank {len(shape)}",
+        resized("cubic", axes, *shape),
+        "Interpolate",
+        by_hand(cubic, axes, *shape),
+    )
+    for axes, shape in (([1, 2, 3], (2, 3, 4, 5)), ([0, 1], (3, 4, 5)))
+]
+RESIZED_IN_FRONT = [
+    Row(
+        f"interpolations: {kernel.__name__} from the front",
+        resized(kernel.__name__, [0, 1, 2], 2, 3, 4, 5),
+        "Interpolate",
+        by_hand(kernel, [0, 1, 2], 2, 3, 4, 5),
+    )
+    for kernel in (linear, cubic)
+]
+
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED]
 """Other numbers than they should be."""
 
 REFUSED: list[Row] = [
+    *RESIZED_IN_FRONT,
     Row(
         "group_normalizations",
         normalization_of_groups(np.float32, ["n", "c"]),
