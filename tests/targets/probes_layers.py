@@ -241,7 +241,13 @@ RESIZED_IN_FRONT = [
     for kernel in (linear, cubic)
 ]
 
-WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED]
+# --- others ---
+
+OTHERS = [
+    Row("responses", single("LRN", 13, {"x": numbers(2, 5, 3, 1)}, size=3, bias=1.5, alpha=0.5), "LRN"),
+]
+
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS]
 """Other numbers than they should be."""
 
 REFUSED: list[Row] = [

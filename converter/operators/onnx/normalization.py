@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -404,14 +403,9 @@ def lrn(ctx: Context, x: Output, *, size: int, alpha: float = 1e-4, beta: float 
     _rank(ctx, x, 2)
     if size < 1:
         raise ctx.invalid(f"size must be positive, but is {size}")
-    if size % 2 == 0 or (bias <= 0 and not bias.is_integer()):
+    if size % 2 == 0:
         return _lrn_by_pooling(ctx, x, size, alpha, beta, bias)
-    axes = ctx.constant([1])
-    if float(bias).is_integer():
-        return ctx.emit(ir.LRN1(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
-    # OpenVINO's CPU plug-in drops the fraction of the bias, so it is taken out of the sum.
-    made = ctx.emit(ir.LRN1(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
-    return _multiply(ctx, made, ctx.like(math.pow(bias, -beta), x))
+    return ctx.emit(ir.LRN1(alpha=alpha, beta=beta, bias=bias, size=size), x, ctx.constant([1]))
 
 
 def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: float, bias: float) -> Output:
