@@ -244,6 +244,11 @@ RESIZED_IN_FRONT = [
 # --- others ---
 
 OTHERS = [
+    Row(
+        "ranges",
+        single("Range", 11, {"a": np.int64(5), "b": np.int64(2)}, {"d": np.int64(1)}),
+        "Range",
+    ),
     Row("responses", single("LRN", 13, {"x": numbers(2, 5, 3, 1)}, size=3, bias=1.5, alpha=0.5), "LRN"),
 ]
 

@@ -37,22 +37,7 @@ def range_11(ctx: Context, start: Output, limit: Output, delta: Output) -> Outpu
     """start, start + delta, ... without limit."""
     parts = zip((start, limit, delta), ("start", "limit", "delta"))
     first, last, step = (as_scalar(ctx, value, what) for value, what in parts)
-    if any(value.type.constant is None for value in (first, last, step)):
-        last = _not_before(ctx, first, last, step)
     return ctx.emit(generation.Range4(output_type=start.element_type), first, last, step)
-
-
-def _not_before(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
-    """``limit``, or start where the range would have to run backwards: the CPU plug-in lets it."""
-    known = delta.type.constant
-    low, high = start.type.known_bounds, limit.type.known_bounds
-    if known is not None and known > 0 and low is not None and high is not None and (low.upper <= high.lower).all():
-        return limit
-    above = layers.maximum(ctx, start, limit)
-    below = layers.minimum(ctx, start, limit)
-    if known is not None:
-        return above if known > 0 else below
-    return layers.select(ctx, layers.greater(ctx, delta, ctx.like(0, delta)), above, below)
 
 
 @onnx_op("Range", versions=(27,))
