@@ -256,6 +256,7 @@ WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS]
 """Other numbers than they should be."""
 
 REFUSED: list[Row] = [
+    Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     *RESIZED_IN_FRONT,
     Row(
         "group_normalizations",
