@@ -255,7 +255,22 @@ OTHERS = [
 WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS]
 """Other numbers than they should be."""
 
+BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)
+SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
+
+
 REFUSED: list[Row] = [
+    Row(
+        "suppressions",
+        single(
+            "NonMaxSuppression",
+            11,
+            {"boxes": BOXES, "scores": SCORES},
+            {"limit": ints(2), "overlap": np.array([0.5], np.float32)},
+            {"boxes": [1, 4, "four"]},
+        ),
+        "NonMaxSuppression",
+    ),
     Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     *RESIZED_IN_FRONT,
     Row(
