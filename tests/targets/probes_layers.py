@@ -243,11 +243,20 @@ RESIZED_IN_FRONT = [
 
 # --- others ---
 
+SIGNAL = np.array([[[1], [2], [0], [-1], [3], [2]]], np.float32)
+SPECTRUM = np.array([[[1, 0], [2, 1], [0, -3], [-1, 2]], [[4, 1], [2, 2], [1, 1], [0, 5]]], np.float32)
+
 OTHERS = [
     Row(
         "ranges",
         single("Range", 11, {"a": np.int64(5), "b": np.int64(2)}, {"d": np.int64(1)}),
         "Range",
+    ),
+    Row(
+        "transforms: back",
+        single("DFT", 20, {"x": SPECTRUM}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1, inverse=1),
+        "IRDFT Unsqueeze",
+        [np.fft.irfft(SPECTRUM @ [1, 1j], 9, 1)[..., None].astype(np.float32)],
     ),
     Row("responses", single("LRN", 13, {"x": numbers(2, 5, 3, 1)}, size=3, bias=1.5, alpha=0.5), "LRN"),
 ]
@@ -273,6 +282,12 @@ REFUSED: list[Row] = [
     ),
     Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     *RESIZED_IN_FRONT,
+    Row(
+        "transforms",
+        single("DFT", 20, {"x": SIGNAL}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1),
+        "Squeeze RDFT",
+        [np.fft.rfft(SIGNAL[..., 0], 9, 1).astype(np.complex64).view(np.float32).reshape(1, 5, 2)],
+    ),
     Row(
         "group_normalizations",
         normalization_of_groups(np.float32, ["n", "c"]),
