@@ -302,3 +302,14 @@ REFUSED: list[Row] = [
     ),
 ]
 """What the plug-in does not compile or run."""
+
+CRASHING: list[Row] = [
+    Row(
+        "slices",
+        single(
+            "Slice", 13, {"x": numbers(2, 3, 4), "a": ints(2)}, {"s": ints(1), "e": ints(3)}, order=["x", "s", "e", "a"]
+        ),
+        "Slice",
+    ),
+]
+"""What kills the process."""

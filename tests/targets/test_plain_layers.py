@@ -5,6 +5,9 @@ The day one of the probes passes, the plug-in has been mended, and the rule can 
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +16,9 @@ import pytest
 import converter
 import ir_runtime
 from tests.engines import assert_close, check_node, run_numpy, run_onnxruntime, run_openvino
-from tests.targets.probes_layers import REFUSED, WRONG, Probe, Row
+from tests.targets.probes_layers import CRASHING, REFUSED, WRONG, Probe, Row
 
-ALL = [*WRONG, *REFUSED]
+ALL = [*WRONG, *REFUSED, *CRASHING]
 
 
 def expected(row: Row, probe: Probe) -> list[np.ndarray[Any, Any]]:
@@ -58,3 +61,15 @@ def test_the_plug_in_computes_the_plain_layers(row: Row) -> None:
 @pytest.mark.xfail(strict=True, raises=RuntimeError, reason="seen in OpenVINO 2026.4")
 def test_the_plug_in_takes_the_plain_layers(row: Row) -> None:
     run_plain(row)
+
+
+@pytest.mark.parametrize("row", CRASHING, ids=str)
+@pytest.mark.xfail(strict=True, raises=subprocess.CalledProcessError, reason="seen in OpenVINO 2026.4")
+def test_the_plug_in_survives_the_plain_layers(row: Row) -> None:
+    """In a process of its own."""
+    script = (
+        "from tests.targets.probes_layers import CRASHING; from tests.targets.test_plain_layers import run_plain; "
+        f"run_plain(next(row for row in CRASHING if row.name == {row.name!r}))"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", script], cwd=root, check=True, capture_output=True, timeout=120)
