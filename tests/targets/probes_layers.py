@@ -80,7 +80,7 @@ def several(
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shapes[name])
             for name, array in inputs.items()
         ],
-        [onnx.ValueInfoProto(name=nodes[-1].output[0])],
+        [onnx.ValueInfoProto(name=name) for name in nodes[-1].output],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9), inputs
@@ -261,7 +261,49 @@ OTHERS = [
     Row("responses", single("LRN", 13, {"x": numbers(2, 5, 3, 1)}, size=3, bias=1.5, alpha=0.5), "LRN"),
 ]
 
-WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS]
+# --- loops ---
+
+
+def scanned(nodes: Sequence[onnx.NodeProto], states: Sequence[str], following: Sequence[str]) -> Callable[[], Probe]:
+    """A Scan over the rows of x, which carries ``states`` round and returns what they end as."""
+
+    def value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+    def build() -> Probe:
+        body = helper.make_graph(
+            nodes,
+            "body",
+            [*(value(name, [2, 3]) for name in states), value("row", [2, 3])],
+            [value(name, [2, 3]) for name in following],
+        )
+        inputs = {f"{name}0": numbers(2, 3) * (i + 1) for i, name in enumerate(states)}
+        ends = [f"{name}_end" for name in states]
+        node = helper.make_node("Scan", [*inputs, "x"], ends, num_scan_inputs=1, body=body)
+        feeds = {**inputs, "x": numbers(4, 2, 3)}
+        return several([node], feeds, {}, {name: array.shape for name, array in feeds.items()})
+
+    return build
+
+
+LOOPED = [
+    Row(
+        "loop_states: a sum in the memory of a slice",
+        scanned([helper.make_node("Add", ["row", "s"], ["t"])], ["s"], ["t"]),
+        "TensorIterator Squeeze Add",
+    ),
+    Row(
+        "loop_states: a slice handed on",
+        scanned(
+            [helper.make_node("Add", ["r", "s"], ["t"]), helper.make_node("Identity", ["row"], ["u"])],
+            ["r", "s"],
+            ["t", "u"],
+        ),
+        "TensorIterator Squeeze Add",
+    ),
+]
+
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS, *LOOPED]
 """Other numbers than they should be."""
 
 BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)

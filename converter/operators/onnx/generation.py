@@ -11,7 +11,6 @@ from converter.lowering import exact_integers as exact
 from converter.lowering import layers
 from converter.lowering.bodies import name_layers
 from converter.lowering.layers import in_type
-from converter.lowering.opaque_identity import opaque_identity
 from converter.lowering.shapes import arange, as_i64, as_scalar, dim_of, shape_of
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
@@ -111,8 +110,7 @@ def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse:
     ]
     current, before = (node.outputs[0] for node in parameters)
     after = body.emit(elementwise.Multiply1(), before, current)
-    # The CPU plug-in writes the next product into the memory of the last one, even where that is handed out.
-    shown = body.emit(opaque_identity(x.element_type), before, before) if exclusive else after
+    shown = before if exclusive else after
     results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, after)]
     span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
     inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))

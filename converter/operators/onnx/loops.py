@@ -17,7 +17,6 @@ from converter.operators.onnx.loop_states import (
     declared_rank,
     is_single,
     joined_along,
-    moved_on,
     scalar,
     settled,
 )
@@ -26,7 +25,7 @@ from converter.translation.registry import onnx_op
 from converter.translation.values import StackedSequence, Value, tensor_of
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
-from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operation import TensorType
 from ir_runtime.operations import control_flow, movement
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
@@ -80,7 +79,6 @@ def _loop(
 
     constant = {i: state.tensor for i, state in enumerate(v_initial) if state.tensor is not None and _stays(body, i)}
     states = [state if i in constant else carried(ctx, state) for i, state in enumerate(v_initial)]
-    parameters: dict[int, Node] = {}
     kinds: dict[int, ElementType] = {}
 
     def enter(inner: Context, index: int, value: Output) -> Output:
@@ -90,7 +88,6 @@ def _loop(
             )
         if index - 2 in constant:
             return inner.tensor(constant[index - 2])
-        parameters[index - 2] = value.node
         return in_type(inner, value, v_initial[index - 2].element_type)
 
     def leave(inner: Context, index: int, value: Output) -> Output:
@@ -102,7 +99,7 @@ def _loop(
             return join(inner, index, value)
         if is_single(value) and is_single(states[index - 1]):
             value = _in_rank_of(inner, value, states[index - 1], body.output[index])
-        return moved_on(inner, value, parameters.get(index - 1))
+        return value
 
     free = _unread(body, count) if _runs(trips, start) else []
     made = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*fixed, *types], enter, leave), free)
@@ -225,11 +222,9 @@ def scan(
     out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
     slices = [TensorType(x.element_type, x.shape.replace(axis, 1)) for x, axis in zip(scanned, in_axes)]
     places: dict[int, int] = {}
-    parameters: dict[int, Node] = {}
     kinds: dict[int, ElementType] = {}
 
     def enter(inner: Context, index: int, value: Output) -> Output:
-        parameters[index] = value.node
         value = in_type(inner, value, initial_state_and_scan_inputs[index].element_type)
         if index < count:
             return value
@@ -239,7 +234,7 @@ def scan(
         kinds[index] = value.element_type
         value = carried(inner, value)
         if index < count:
-            return moved_on(inner, value, parameters[index])
+            return value
         rank = inner.rank(value, "a scan output") + 1
         places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
         return joined_along(places)(inner, index, value)

@@ -137,8 +137,6 @@ def _complement(ctx: Context, x: Output) -> Output:
 
 
 def _rnn_cell(ctx: Context, step: _Step) -> list[Output]:
-    # In this order: the other way round the CPU plug-in adds in place, into the memory of the slice
-    # that the next step reads.
     total = _add(ctx, _recurrent(ctx, step.states[0], step.r), step.gates)
     return [step.act(ctx, 0, total)]
 
