@@ -299,7 +299,7 @@ LOOPED = [
             ["r", "s"],
             ["t", "u"],
         ),
-        "TensorIterator Squeeze Add",
+        "TensorIterator Add Squeeze",
     ),
 ]
 
