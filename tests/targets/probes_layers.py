@@ -248,6 +248,17 @@ SPECTRUM = np.array([[[1, 0], [2, 1], [0, -3], [-1, 2]], [[4, 1], [2, 2], [1, 1]
 
 OTHERS = [
     Row(
+        "truths",
+        single("Cast", 13, {"x": np.array([0, 0.5, np.nan, -2], np.float32)}, to=onnx.TensorProto.BOOL),
+        "Convert",
+        [np.array([False, True, True, True])],
+    ),
+    Row(
+        "truths: whole numbers",
+        single("Cast", 13, {"x": np.array([0, 1, -(2**31), 256], np.int32)}, to=onnx.TensorProto.BOOL),
+        "Convert",
+    ),
+    Row(
         "ranges",
         single("Range", 11, {"a": np.int64(5), "b": np.int64(2)}, {"d": np.int64(1)}),
         "Range",
