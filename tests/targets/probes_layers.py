@@ -336,6 +336,11 @@ REFUSED: list[Row] = [
     Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     *RESIZED_IN_FRONT,
     Row(
+        "single_marks",
+        single("Hardmax", 13, {"x": numbers(4)}, shapes={"x": ["n"]}),
+        "TopK Squeeze ShapeOf Gather OneHot",
+    ),
+    Row(
         "transforms",
         single("DFT", 20, {"x": SIGNAL}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1),
         "Squeeze RDFT",
