@@ -323,6 +323,11 @@ SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
 
 REFUSED: list[Row] = [
     Row(
+        "batched_weights",
+        single("MatMul", 13, {"x": numbers(1, 2, 3)}, {"w": numbers(4, 3, 5)}, {"x": ["b", "t", "i"]}),
+        "MatMul",
+    ),
+    Row(
         "suppressions",
         single(
             "NonMaxSuppression",
