@@ -274,7 +274,7 @@ def _check_shape(ctx: Context, name: str, value: Output | None, wanted: Sequence
 
 
 def _of_shape(ctx: Context, name: str, value: Output, wanted: Sequence[int | None]) -> Output:
-    """Weights, whose extents follow from the hidden size: the CPU plug-in fails where it is not told them."""
+    """Weights, whose extents follow from the hidden size: no layer behind them says so, and engines ask for them."""
     _check_shape(ctx, name, value, wanted)
     shape = value.shape
     if shape.has_rank and all(n is None or d.is_static for d, n in zip(shape, wanted)):

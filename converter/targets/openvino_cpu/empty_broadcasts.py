@@ -4,7 +4,7 @@ The plug-in takes the greater of 0 and 1, and so makes something out of nothing.
 
     x -> Broadcast(bidirectional, [0, 3])      becomes      x -> Broadcast(numpy, max(shape of x, [0, 3]) * [0, 1])
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

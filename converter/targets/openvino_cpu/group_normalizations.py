@@ -4,7 +4,7 @@ The plug-in refuses it where the extents come at run time.
 
     x -> GroupNormalization      becomes      x -> Unsqueeze(2) -> GroupNormalization -> Squeeze(2)
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

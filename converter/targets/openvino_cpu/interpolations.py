@@ -6,7 +6,7 @@ As dimensions are independent of each other, one after the other does the same.
 
 By cubic the plug-in resizes any two dimensions of four and the last two of three; more it gets wrong or refuses,
 unless there are five or more. Linearly it takes three, in four dimensions only the last ones, and any two.
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ the state there, if it is the memory of another parameter: a slice of the input,
 
     state', x -> Add(x, state) -> Result (state)      becomes      ... -> Add(x, state) -> Maximum(y, y) -> Result
 
-A layer that changes nothing and reads its input twice has its output elsewhere. Seen in OpenVINO 2026.4.
+A layer that changes nothing and reads its input twice has its output elsewhere.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

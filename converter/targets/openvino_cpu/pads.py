@@ -5,7 +5,7 @@ The plug-in pads with 0 instead. Its Select takes no floats of 8 bits, which are
     data -> Pad(fill)      becomes      data -> Pad(0) ---------------------\\
                                         ones -> Pad(0) -> Convert(boolean) -> Select <- fill
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ the distance between them for the number of elements, whatever its sign.
 
     Range(start, limit, 1)      becomes      Range(start, Maximum(start, limit), 1)
 
-Bounds of the two that rule it out, as those of extents do, leave the layer alone. Seen in OpenVINO 2026.4.
+Bounds of the two that rule it out, as those of extents do, leave the layer alone.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

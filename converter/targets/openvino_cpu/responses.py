@@ -4,7 +4,7 @@ The plug-in drops the fraction of the bias. It is taken out of the sum, of which
 
     x -> LRN(alpha, beta, bias)      becomes      x -> LRN(alpha / |bias|, beta, 1) -> Multiply(|bias| ^ -beta)
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

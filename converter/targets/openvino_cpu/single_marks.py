@@ -4,7 +4,7 @@ The plug-in refuses a scalar, and takes a list of a single index.
 
     index -> OneHot(axis 0)      becomes      index -> Unsqueeze(0) -> OneHot(axis 1) -> Squeeze(0)
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

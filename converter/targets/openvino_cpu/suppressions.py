@@ -4,7 +4,7 @@ The plug-in wants to know beforehand that boxes have 4 coordinates, and how many
 
     boxes [n, k, ?] -> NonMaxSuppression      becomes      boxes -> Reshape [0, 0, 4] -> NonMaxSuppression
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ along the wrong dimensions. That layout ends at five dimensions:
 
     [n, 1, h, w] -> Tile(1, 1, r, 1)      becomes      Unsqueeze [n, 1, h, w, 1, 1] -> Tile -> Squeeze
 
-Seen in OpenVINO 2026.4. Extents that are all known, or one repeated dimension of others, stay one Tile.
+Seen in OpenVINO 2026.4, repeats at run time in 2023.3 and 2024.6, too.
+Extents that are all known, or one repeated dimension of others, stay one Tile.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ that, and IRDFT reads on behind the end.
     x -> RDFT(size)           becomes      x -> Pad(max(size - extent, 0)) -> RDFT(size)
     x -> IRDFT(size)          becomes      x -> Pad(max(size / 2 + 1 - extent, 0)) -> IRDFT(size)
 
-Seen in OpenVINO 2026.4. Signals that are known to be long enough stay as they are.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4. Signals that are known to be long enough stay as they are.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The plug-in's Convert takes NaN and the least i32 for false, and refuses floats 
 
     x (f32) -> Convert(boolean)      becomes      x -> NotEqual(0)
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations
