@@ -40,7 +40,7 @@ _WIDER: dict[ElementType, tuple[ElementType, tuple[type[Operation], ...]]] = {
 """For each type what holds all its values, and the layers that want that one."""
 
 
-@openvino_cpu.register("carried_types", after=["gathered_tables", "group_normalizations"])
+@openvino_cpu.register("carried_types", after=["gathered_tables", "group_normalizations", "lowest_bits"])
 def carried_types(model: Model) -> int:
     """Let layers that do not take a type have a wider one."""
     return legalise(model, tuple({one for _, layers in _WIDER.values() for one in layers}), _said)
