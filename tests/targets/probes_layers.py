@@ -133,6 +133,16 @@ F4 = numbers(2, 3).astype(ml_dtypes.float4_e2m1fn)
 LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8)
 
 
+def there_and_back(kind: int) -> Callable[[], Probe]:
+    """Integers cast to fewer bits and back."""
+
+    def build() -> Probe:
+        nodes = [helper.make_node("Cast", ["x"], ["n"], to=kind), helper.make_node("Cast", ["n"], ["y"], to=1)]
+        return several(nodes, {"x": np.array([3, 17, -20, 8], np.float32)}, {}, {"x": [4]}, opset=25)
+
+    return build
+
+
 def filled_with(value: np.ndarray[Any, Any]) -> Callable[[], Probe]:
     def build() -> Probe:
         stored = numpy_helper.from_array(value.reshape(1))
@@ -144,6 +154,18 @@ def filled_with(value: np.ndarray[Any, Any]) -> Callable[[], Probe]:
 
 
 TYPED = [
+    Row(
+        "lowest_bits: unsigned",
+        there_and_back(onnx.TensorProto.UINT4),
+        "Convert Convert",
+        [np.array([3, 1, 12, 8], np.float32)],
+    ),
+    Row(
+        "lowest_bits: signed",
+        there_and_back(onnx.TensorProto.INT4),
+        "Convert Convert",
+        [np.array([3, 1, -4, -8], np.float32)],
+    ),
     Row("carried_types: f4e2m1", filled_with(F4[0, 2]), "Broadcast", [np.full((2, 3), F4[0, 2])]),
     Row("carried_types: u2 in Pad", single("Pad", 25, {"x": U2}, {"p": ints(0, 1, 0, 1)}), "Pad", [np.pad(U2, 1)[1:-1]]),
     Row("carried_types: u2 in Broadcast", filled_with(U2[0, 2]), "Broadcast", [np.full((2, 3), U2[0, 2])]),
@@ -275,11 +297,13 @@ OTHERS = [
 # --- loops ---
 
 
-def scanned(nodes: Sequence[onnx.NodeProto], states: Sequence[str], following: Sequence[str]) -> Callable[[], Probe]:
+def scanned(
+    nodes: Sequence[onnx.NodeProto], states: Sequence[str], following: Sequence[str], kind: Any = np.float32
+) -> Callable[[], Probe]:
     """A Scan over the rows of x, which carries ``states`` round and returns what they end as."""
 
     def value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), shape)
 
     def build() -> Probe:
         body = helper.make_graph(
@@ -288,16 +312,27 @@ def scanned(nodes: Sequence[onnx.NodeProto], states: Sequence[str], following: S
             [*(value(name, [2, 3]) for name in states), value("row", [2, 3])],
             [value(name, [2, 3]) for name in following],
         )
-        inputs = {f"{name}0": numbers(2, 3) * (i + 1) for i, name in enumerate(states)}
+        inputs = {f"{name}0": (numbers(2, 3) * (i + 1)).astype(kind) for i, name in enumerate(states)}
         ends = [f"{name}_end" for name in states]
         node = helper.make_node("Scan", [*inputs, "x"], ends, num_scan_inputs=1, body=body)
-        feeds = {**inputs, "x": numbers(4, 2, 3)}
-        return several([node], feeds, {}, {name: array.shape for name, array in feeds.items()})
+        feeds = {**inputs, "x": numbers(4, 2, 3).astype(kind)}
+        return several([node], feeds, {}, {name: array.shape for name, array in feeds.items()}, opset=25)
 
     return build
 
 
 LOOPED = [
+    Row(
+        "narrow_states: a state that stays",
+        scanned(
+            [helper.make_node("Identity", ["s"], ["t"]), helper.make_node("Identity", ["row"], ["r"])],
+            ["s"],
+            ["t"],
+            ml_dtypes.bfloat16,
+        ),
+        "TensorIterator",
+        [numbers(2, 3).astype(ml_dtypes.bfloat16)],
+    ),
     Row(
         "loop_states: a sum in the memory of a slice",
         scanned([helper.make_node("Add", ["row", "s"], ["t"])], ["s"], ["t"]),
@@ -322,6 +357,12 @@ SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
 
 
 REFUSED: list[Row] = [
+    Row(
+        "narrow_states: a slice handed on",
+        scanned([helper.make_node("Identity", ["row"], ["t"])], ["s"], ["t"], ml_dtypes.float4_e2m1fn),
+        "TensorIterator Squeeze",
+        [numbers(4, 2, 3)[-1].astype(ml_dtypes.float4_e2m1fn)],
+    ),
     Row(
         "batched_weights",
         single("MatMul", 13, {"x": numbers(1, 2, 3)}, {"w": numbers(4, 3, 5)}, {"x": ["b", "t", "i"]}),

@@ -30,7 +30,7 @@ _IN_PLACE = (Binary, PReLU1, Unary)
 """Layers that may write their output into the memory of their first input."""
 
 
-@openvino_cpu.register("loop_states", after=["fake_quantize", "integer_products", "fusion_guards"])
+@openvino_cpu.register("loop_states", after=["fake_quantize", "fusion_guards", "integer_products", "narrow_states"])
 def loop_states(model: Model) -> int:
     """Keep the next values of states out of the memory of other parameters."""
     return sum(
