@@ -1,4 +1,4 @@
-"""A layer that changes nothing, and that OpenVINO's CPU plug-in keeps because it computes."""
+"""A layer that changes nothing, and that engines keep because it computes."""
 
 from __future__ import annotations
 

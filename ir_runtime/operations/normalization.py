@@ -197,7 +197,7 @@ class LRN1(_SameShape):
     """(x, axes): x / (bias + alpha / size^n * s)^beta, with the n axes.
 
     s is the sum of squares in a window around each element, which reaches ``(size - 1) // 2`` elements
-    to either side along every axis. OpenVINO's CPU plug-in drops the fraction of ``bias``.
+    to either side along every axis.
     """
 
     inputs = (2, 2)

@@ -51,9 +51,6 @@ def mixture_of_experts(
         raise ctx.invalid(f"the input must have 2 or 3 dimensions, but has the shape {x.shape}")
     flat = concat_lists(ctx, [ctx.constant([1, -1]), dim_of(ctx, x, rank - 1)])
     tokens = ctx.emit(movement.Reshape1(special_zero=False), x, flat)
-    # A copy for each expert: the CPU plug-in gives a product of one batch by several weights just one batch.
-    copies = concat_lists(ctx, [dim_of(ctx, fc1_experts_weights, 0), ctx.constant([1, 1])])
-    tokens = ctx.emit(movement.Broadcast3(mode="bidirectional"), tokens, copies)
     inner = _linear(ctx, tokens, fc1_experts_weights, fc1_experts_bias)
     if activation_type == "swiglu":
         if swiglu_fusion == 0:

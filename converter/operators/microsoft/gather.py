@@ -30,9 +30,6 @@ def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> O
     if not last <= longer[-1] < last + 8 // bits:
         raise ctx.invalid(f"{name} must hold {last} numbers of {bits} bits in a row, but has the shape {value.shape}")
     made = Tensor.from_packed(np.ascontiguousarray(value.tensor.array()).reshape(-1), kind, longer)
-    if bits == 2:
-        # The CPU plug-in gathers wrong numbers from 2 bits, so they are stored in 4.
-        return ctx.constant(made.array()[..., :last].astype(np.uint8), element_types.u4)
     return ctx.tensor(made) if longer[-1] == last else ctx.constant(made.array()[..., :last], kind)
 
 

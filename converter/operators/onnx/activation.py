@@ -265,10 +265,6 @@ def _hardmax(ctx: Context, x: Output, axis: int) -> Output:
     op = sorting.TopK11(axis=axis, mode="max", sort="value", index_element_type=element_types.i64, stable=True)
     best = ctx.emit_all(op, x, ctx.constant(1))[1]
     values = extent_of(ctx, x, axis), ctx.like(1, x), ctx.like(0, x)
-    if x.shape.rank == 1:
-        # The CPU plug-in marks no place for a scalar, but one for a list of a single index.
-        rows = ctx.emit(indexing.OneHot1(axis=1), best, *values)
-        return layers.squeeze(ctx, rows, ctx.constant([0]))
     index = layers.squeeze(ctx, best, ctx.constant([axis]))
     return ctx.emit(indexing.OneHot1(axis=axis), index, *values)
 

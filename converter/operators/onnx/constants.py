@@ -10,7 +10,6 @@ from onnx import SparseTensorProto, TensorProto
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import given_list
-from converter.lowering.type_promotion import PACKED, in_promoted_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -91,7 +90,7 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
     scalar = ctx.emit(movement.Reshape1(), element, ctx.constant([]))
     if shape.shape.has_rank and shape.shape[0].high == 0:
         return scalar
-    return in_promoted_type(ctx, PACKED, lambda one: ctx.emit(movement.Broadcast3(mode="numpy"), one, shape), scalar)
+    return ctx.emit(movement.Broadcast3(mode="numpy"), scalar, shape)
 
 
 # --- Identity ---
@@ -117,44 +116,23 @@ def _cast(ctx: Context, x: Output, kind: ElementType, saturate: bool = True, rou
         return x
     if element_types.string in (source, kind):
         return _cast_of_strings(ctx, x, kind)
-    if kind is element_types.boolean:
-        return _truth(ctx, x)
     if kind is element_types.f8e8m0:
         return _cast_to_power_of_two(ctx, x, saturate, round_mode)
     if kind in _FINITE_MOST:
         wide = in_type(ctx, x, element_types.f32)
         most = _FINITE_MOST[kind]
         return in_type(ctx, _limited(ctx, wide, -most, most) if saturate else wide, kind)
-    if kind.is_packed and kind.is_integral:
-        if source.is_real and source.bits < 16:
-            x = in_type(ctx, x, element_types.f32)
-        return in_type(ctx, _lowest_bits(ctx, in_type(ctx, x, element_types.i32), kind), kind)
+    if kind is element_types.boolean:
+        return in_type(ctx, x, kind)
     if kind.is_packed or (source.bits < 16 and source.is_real and not kind.is_real):
         x = in_type(ctx, x, element_types.f32)
     return in_type(ctx, x, kind)
-
-
-def _truth(ctx: Context, x: Output) -> Output:
-    """What differs from 0, NaN too, is true; the plug-in's own conversion takes NaN for false."""
-    if x.element_type.bits < 16 and x.element_type.is_real:
-        x = in_type(ctx, x, element_types.f32)
-    elif x.element_type.is_packed:
-        x = in_type(ctx, x, element_types.i32)
-    return layers.not_equal(ctx, x, ctx.like(0, x))
 
 
 def _limited(ctx: Context, x: Output, least: float, most: float) -> Output:
     """x within [least, most]; NaN stays NaN."""
     limited = ctx.emit(activation.Clamp1(min=least, max=most), x)
     return layers.select(ctx, ctx.emit(ir.IsNaN10(), x), x, limited)
-
-
-def _lowest_bits(ctx: Context, x: Output, kind: ElementType) -> Output:
-    """The i32 number that the lowest bits stand for; the plug-in's own conversion keeps the others, too."""
-    if not kind.is_signed:
-        return ctx.emit(ir.BitwiseAnd13(), x, ctx.like((1 << kind.bits) - 1, x))
-    above = ctx.like(32 - kind.bits, x)
-    return ctx.emit(ir.BitwiseRightShift15(), ctx.emit(ir.BitwiseLeftShift15(), x, above), above)
 
 
 def _cast_to_power_of_two(ctx: Context, x: Output, saturate: bool, round_mode: str) -> Output:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.layers import in_type, reshape
+from converter.lowering.layers import in_type
 from converter.lowering.shapes import as_i64, as_scalar, concat_lists, dim_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -44,14 +44,6 @@ def non_max_suppression(
     known = limit.type.constant
     if known is not None and int(known) <= 0:
         return ctx.constant(np.empty((0, 3), np.int64))
-    if known is not None:
-        # Models write the greatest i64 for "all"; the CPU plug-in computes it in i32.
-        limit = ctx.constant(min(int(known), np.iinfo(np.int32).max))
-    limit = layers.minimum(ctx, limit, dim_of(ctx, boxes, 1))
-    if not boxes.shape.has_rank or not boxes.shape[boxes.shape.rank - 1].is_static:
-        boxes = reshape(ctx, boxes, [0, 0, 4])  # the CPU plug-in must know the 4 beforehand
-    if not scores.shape.has_rank:
-        scores = reshape(ctx, scores, [0, 0, 0])
     least = ctx.constant(-np.inf, "f32")
     if score_threshold is not None:
         least = as_scalar(ctx, score_threshold, "score_threshold")

@@ -10,7 +10,6 @@ import numpy as np
 from converter.lowering import layers
 from converter.lowering.bodies import name_layers
 from converter.lowering.layers import in_type
-from converter.lowering.opaque_identity import opaque_identity
 from converter.lowering.shapes import arange, as_i64, as_scalar, dim_of, shape_of
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
@@ -36,22 +35,7 @@ def range_11(ctx: Context, start: Output, limit: Output, delta: Output) -> Outpu
     """start, start + delta, ... without limit."""
     parts = zip((start, limit, delta), ("start", "limit", "delta"))
     first, last, step = (as_scalar(ctx, value, what) for value, what in parts)
-    if any(value.type.constant is None for value in (first, last, step)):
-        last = _not_before(ctx, first, last, step)
     return ctx.emit(generation.Range4(output_type=start.element_type), first, last, step)
-
-
-def _not_before(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
-    """``limit``, or start where the range would have to run backwards: the CPU plug-in lets it."""
-    known = delta.type.constant
-    low, high = start.type.known_bounds, limit.type.known_bounds
-    if known is not None and known > 0 and low is not None and high is not None and (low.upper <= high.lower).all():
-        return limit
-    above = layers.maximum(ctx, start, limit)
-    below = layers.minimum(ctx, start, limit)
-    if known is not None:
-        return above if known > 0 else below
-    return layers.select(ctx, layers.greater(ctx, delta, ctx.like(0, delta)), above, below)
 
 
 @onnx_op("Range", versions=(27,))
@@ -125,8 +109,7 @@ def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse:
     ]
     current, before = (node.outputs[0] for node in parameters)
     after = body.emit(elementwise.Multiply1(), before, current)
-    # The CPU plug-in writes the next product into the memory of the last one, even where that is handed out.
-    shown = body.emit(opaque_identity(x.element_type), before, before) if exclusive else after
+    shown = before if exclusive else after
     results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, after)]
     span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
     inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))

@@ -270,14 +270,8 @@ def _interpolated(ctx: Context, x: Output, request: Request, plan: list[_Along] 
         exact = all(np.float32(a.count) / np.float32(a.extent) == np.float32(a.scale) for a in plan)
         by_scales = by_scales and not exact
     y = _computable(ctx, x, request)
-    # The CPU plug-in resizes more than two dimensions by cubic (three by linear) only where the outer
-    # ones stay as they are; as dimensions are independent, a pair at a time does the same.
-    most = {"nearest": len(moving), "linear": 3, "cubic": 2}[request.mode]
-    step = len(moving) if len(moving) <= most else 2
-    for start in range(0, len(moving), step):
-        some = moving[start : start + step]
-        given = _extents_or_scales(ctx, request, plan, some, by_scales)
-        y = ctx.emit(_layer(x, request, by_scales), y, given, ctx.constant([request.axes[i] for i in some]))
+    given = _extents_or_scales(ctx, request, plan, moving, by_scales)
+    y = ctx.emit(_layer(x, request, by_scales), y, given, ctx.constant([request.axes[i] for i in moving]))
     return _back(ctx, y, x)
 
 

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnx import ValueInfoProto
 
-from converter.lowering.opaque_identity import opaque_identity
 from converter.onnx_file.model_info import declared_shape
 from converter.translation.context import Body, Boundary, Context
 from ir_runtime import element_types
-from ir_runtime.graph import Node, Output
+from ir_runtime.graph import Output
 from ir_runtime.operation import TensorType
-from ir_runtime.operations import elementwise, movement, slicing
+from ir_runtime.operations import elementwise, movement
 from ir_runtime.shapes import Dimension, PartialShape
 
 _PASSES = 4
@@ -55,34 +54,6 @@ def joined_along(axes: Mapping[int, int]) -> Boundary:
         return ctx.emit(movement.Unsqueeze1(), value, ctx.constant([axes[index]]))
 
     return leave
-
-
-_VIEWS = (
-    elementwise.Convert1,
-    movement.Reshape1,
-    movement.Squeeze1,
-    movement.Unsqueeze1,
-    movement.Concat1,
-    slicing.Split1,
-    slicing.VariadicSplit1,
-    slicing.Slice8,
-    slicing.StridedSlice1,
-)
-"""Layers whose output may lie in the memory of their input."""
-
-
-def moved_on(ctx: Context, value: Output, own: Node | None) -> Output:
-    """The next value of the state whose parameter is ``own``, in memory of its own.
-
-    What another parameter hands on lies in that parameter's memory, and the CPU plug-in fills it for the
-    next iteration before it reads the state there.
-    """
-    source = value.node
-    while isinstance(source.op, _VIEWS):
-        source = source.inputs[0].node
-    if source.op.role != "parameter" or source is own or value.element_type is element_types.string:
-        return value
-    return ctx.emit(opaque_identity(value.element_type), value, value)
 
 
 def settled(

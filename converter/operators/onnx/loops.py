@@ -8,8 +8,6 @@ import numpy as np
 from onnx import GraphProto, ValueInfoProto
 
 from converter.lowering import layers
-from converter.lowering.layers import in_type
-from converter.lowering.type_promotion import carried
 from converter.onnx_file.node_order import read_names
 from converter.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
 from converter.operators.onnx.loop_states import (
@@ -17,7 +15,6 @@ from converter.operators.onnx.loop_states import (
     declared_rank,
     is_single,
     joined_along,
-    moved_on,
     scalar,
     settled,
 )
@@ -25,8 +22,7 @@ from converter.translation.context import Body, Context
 from converter.translation.registry import onnx_op
 from converter.translation.values import StackedSequence, Value, tensor_of
 from ir_runtime import element_types
-from ir_runtime.element_types import ElementType
-from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operation import TensorType
 from ir_runtime.operations import control_flow, movement
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
@@ -79,9 +75,7 @@ def _loop(
     join = joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
 
     constant = {i: state.tensor for i, state in enumerate(v_initial) if state.tensor is not None and _stays(body, i)}
-    states = [state if i in constant else carried(ctx, state) for i, state in enumerate(v_initial)]
-    parameters: dict[int, Node] = {}
-    kinds: dict[int, ElementType] = {}
+    states = list(v_initial)
 
     def enter(inner: Context, index: int, value: Output) -> Output:
         if index < 2:
@@ -90,26 +84,22 @@ def _loop(
             )
         if index - 2 in constant:
             return inner.tensor(constant[index - 2])
-        parameters[index - 2] = value.node
-        return in_type(inner, value, v_initial[index - 2].element_type)
+        return value
 
     def leave(inner: Context, index: int, value: Output) -> Output:
         if index == 0:
             return condition(inner, value)
-        kinds[index - 1] = value.element_type
-        value = carried(inner, value)
         if index > count:
             return join(inner, index, value)
         if is_single(value) and is_single(states[index - 1]):
             value = _in_rank_of(inner, value, states[index - 1], body.output[index])
-        return moved_on(inner, value, parameters.get(index - 1))
+        return value
 
     free = _unread(body, count) if _runs(trips, start) else []
     made = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*fixed, *types], enter, leave), free)
     for index in free:
         states[index] = _beginning(ctx, states[index], made.model.outputs[1 + index])
-    results = _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
-    return [in_type(ctx, result, kinds[index]) for index, result in enumerate(results)]
+    return _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
 
 
 def _runs(trips: Output, start: Output) -> bool:
@@ -211,7 +201,6 @@ def scan(
     if not 1 <= num_scan_inputs <= len(values):
         raise ctx.invalid(f"num_scan_inputs must be from 1 to {len(values)}, but is {num_scan_inputs}")
     count = len(values) - num_scan_inputs
-    values = [carried(ctx, value) for value in initial_state_and_scan_inputs]
     states, scanned = values[:count], values[count:]
     if len(body.input) != len(values) or len(body.output) < count:
         raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
@@ -225,21 +214,15 @@ def scan(
     out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
     slices = [TensorType(x.element_type, x.shape.replace(axis, 1)) for x, axis in zip(scanned, in_axes)]
     places: dict[int, int] = {}
-    parameters: dict[int, Node] = {}
-    kinds: dict[int, ElementType] = {}
 
     def enter(inner: Context, index: int, value: Output) -> Output:
-        parameters[index] = value.node
-        value = in_type(inner, value, initial_state_and_scan_inputs[index].element_type)
         if index < count:
             return value
         return inner.emit(movement.Squeeze1(), value, inner.constant([in_axes[index - count]]))
 
     def leave(inner: Context, index: int, value: Output) -> Output:
-        kinds[index] = value.element_type
-        value = carried(inner, value)
         if index < count:
-            return moved_on(inner, value, parameters[index])
+            return value
         rank = inner.rank(value, "a scan output") + 1
         places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
         return joined_along(places)(inner, index, value)
@@ -252,8 +235,7 @@ def scan(
     outputs += [OutputMap(i, i, places[i], *_ends(back)) for i, back in enumerate(out_back, count)]
     back_edges = tuple((i, i) for i in range(count))
     op = control_flow.TensorIterator1(bodies=(SubGraph(made.model, tuple(inputs), tuple(outputs), back_edges),))
-    results = ctx.emit_all(op, *values, *made.captures)
-    return [in_type(ctx, result, kinds[index]) for index, result in enumerate(results)]
+    return ctx.emit_all(op, *values, *made.captures)
 
 
 def _filled(ctx: Context, given: Sequence[int], count: int, name: str) -> list[int]:

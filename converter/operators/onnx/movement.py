@@ -274,17 +274,6 @@ def _split_dynamic(ctx: Context, data: Output, lengths: Output, count: int, axis
 def expand(ctx: Context, data: Output, shape: Output) -> Output:
     """Broadcasts the data with ``shape``; either may be repeated to fit the other."""
     shape = given_list(ctx, shape, "the shape")
-    known = shape.type.constant
-    if known is not None and 0 in known and data.shape.has_rank:
-        # The CPU plug-in takes the greater of 0 and 1, and so makes something out of nothing.
-        rank = max(data.shape.rank, known.size)
-        wanted = np.concatenate([np.ones(rank - known.size, np.int64), known])
-        present = shape_of(ctx, data)
-        if data.shape.rank < rank:
-            present = concat_lists(ctx, [ctx.constant(np.ones(rank - data.shape.rank)), present])
-        greater = layers.maximum(ctx, present, ctx.constant(wanted))
-        target = layers.multiply(ctx, greater, ctx.constant(wanted != 0))
-        return ctx.emit(movement.Broadcast3(mode="numpy"), data, target)
     return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, shape)
 
 
@@ -295,7 +284,7 @@ def tile_1(ctx: Context, data: Output, tiles: Output, axis: Output) -> Output:
     at = int(ctx.known(axis, "the axis").reshape(-1)[0])
     rank = ctx.rank(data, "the data")
     repeats = [times if i == normalize_axis(at, rank) else ctx.constant([1]) for i in range(rank)]
-    return _tiled(ctx, data, concat_lists(ctx, repeats))
+    return ctx.emit(movement.Tile1(), data, concat_lists(ctx, repeats))
 
 
 @onnx_op("Tile", versions=(6, 13))
@@ -305,50 +294,7 @@ def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
     number = repeats.shape.element_count()
     if data.shape.has_rank and not number.contains(data.shape.rank):
         raise ctx.invalid(f"{number} repeats are given for the {data.shape.rank} dimensions of the data")
-    return _tiled(ctx, data, repeats)
-
-
-def _tiled(ctx: Context, data: Output, repeats: Output) -> Output:
-    known = repeats.type.constant
-    if not data.shape.has_rank or (known is not None and (data.shape.is_static or np.sum(known != 1) < 2)):
-        return _tiled_once(ctx, data, repeats)
-    # The CPU plug-in's Tile returns garbage where repeats come at run time, or extents come then and several
-    # dimensions are repeated; its Broadcast does not: [a, b] -> [1, a, 1, b] -> [r0, a, r1, b] -> [r0 * a, r1 * b].
-    rank = data.shape.rank
-    shape = shape_of(ctx, data)
-    final = layers.multiply(ctx, repeats, shape)
-    if known is not None and not known.all():
-        return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, data), final)
-    if known is not None:
-        repeated = np.flatnonzero(known != 1)
-        target = np.insert(np.ones(rank, np.int64), repeated, known[repeated])
-        single = ctx.emit(movement.Unsqueeze1(), data, ctx.constant(repeated + np.arange(repeated.size)))
-        spread = ctx.emit(movement.Broadcast3(mode="bidirectional"), single, ctx.constant(target))
-    else:
-        columns = [layers.unsqueeze(ctx, part, 1) for part in (repeats, shape)]
-        wide = as_list(ctx, ctx.emit(movement.Concat1(axis=1), *columns))
-        single = ctx.emit(movement.Unsqueeze1(), data, ctx.constant(2 * np.arange(rank)))
-        spread = ctx.emit(movement.Broadcast3(mode="numpy"), single, wide)
-    return ctx.emit(movement.Reshape1(special_zero=False), spread, final)
-
-
-def _tiled_once(ctx: Context, data: Output, repeats: Output) -> Output:
-    """Tile, kept from the layout in which the CPU plug-in gets it wrong.
-
-    There images and volumes of one channel may be stored with the channels last, which looks the same; with
-    extents that come at run time Tile then repeats along the wrong dimensions.
-    """
-    known, rank = repeats.type.constant, data.shape.rank if data.shape.has_rank else 0
-    if known is None or rank not in (4, 5) or not data.shape[1].contains(1) or known.size != rank:
-        return ctx.emit(movement.Tile1(), data, repeats)
-    times = known.reshape(-1).tolist()
-    only_ones = (n == 1 or (n > 1 and d.is_static and d.value == 1) for n, d in zip(times, data.shape.dims))
-    if all(only_ones):
-        return ctx.emit(movement.Broadcast3(mode="bidirectional"), data, repeats)
-    # That layout ends at 5 dimensions.
-    more = ctx.constant(list(range(rank, 6)))
-    wide = ctx.emit(movement.Unsqueeze1(), data, more)
-    return layers.squeeze(ctx, ctx.emit(movement.Tile1(), wide, ctx.constant(times + [1] * (6 - rank))), more)
+    return ctx.emit(movement.Tile1(), data, repeats)
 
 
 # --- blocks ---

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from converter.lowering import layers
 from converter.lowering.layers import in_type
-from converter.lowering.type_promotion import in_promoted_type
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -311,15 +309,7 @@ def group_normalization(
 ) -> Output:
     """Scale and bias have a value for each channel. Both engines compute in float32 at least."""
     _check_groups(ctx, x, num_groups)
-    flat = ctx.rank(x, "the input") == 2
-
-    def layer(x: Output, *parameters: Output) -> Output:
-        # OpenVINO's CPU plug-in needs a dimension behind the channels.
-        image = layers.unsqueeze(ctx, x, 2) if flat else x
-        made = ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), image, *parameters)
-        return layers.squeeze(ctx, made, ctx.constant([2])) if flat else made
-
-    return in_promoted_type(ctx, (element_types.bf16,), layer, x, scale, bias)
+    return ctx.emit(ir.GroupNormalization12(num_groups=num_groups, epsilon=epsilon), x, scale, bias)
 
 
 # --- LayerNormalization, RMSNormalization, MeanVarianceNormalization ---
@@ -413,14 +403,9 @@ def lrn(ctx: Context, x: Output, *, size: int, alpha: float = 1e-4, beta: float 
     _rank(ctx, x, 2)
     if size < 1:
         raise ctx.invalid(f"size must be positive, but is {size}")
-    if size % 2 == 0 or (bias <= 0 and not bias.is_integer()):
+    if size % 2 == 0:
         return _lrn_by_pooling(ctx, x, size, alpha, beta, bias)
-    axes = ctx.constant([1])
-    if float(bias).is_integer():
-        return ctx.emit(ir.LRN1(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
-    # OpenVINO's CPU plug-in drops the fraction of the bias, so it is taken out of the sum.
-    made = ctx.emit(ir.LRN1(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
-    return _multiply(ctx, made, ctx.like(math.pow(bias, -beta), x))
+    return ctx.emit(ir.LRN1(alpha=alpha, beta=beta, bias=bias, size=size), x, ctx.constant([1]))
 
 
 def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: float, bias: float) -> Output:

@@ -17,7 +17,6 @@ from converter.lowering.shapes import (
     part_of,
     shape_of,
 )
-from converter.lowering.type_promotion import PACKED, in_promoted_type
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -78,17 +77,6 @@ def pad_19(
 _OLD_MODES = ("constant", "reflect", "edge")
 
 
-def _padded_with_computed(ctx: Context, data: Output, before: Output, after: Output, fill: Output) -> Output:
-    """Where the value to pad with is computed at run time: the CPU plug-in would pad with 0 instead."""
-    pad = padding.Pad12(pad_mode="constant")
-    padded = ctx.emit(pad, data, before, after, ctx.like(_zero(data), data))
-    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, "i32"), shape_of(ctx, data))
-    kept = ctx.emit(
-        elementwise.Equal1(), ctx.emit(pad, ones, before, after, ctx.constant(0, "i32")), ctx.constant(1, "i32")
-    )
-    return layers.select(ctx, kept, padded, fill)
-
-
 def _padded(
     ctx: Context,
     data: Output,
@@ -101,15 +89,7 @@ def _padded(
     if mode not in modes:
         raise ctx.invalid(f"mode must be one of {', '.join(modes)}, but is {mode!r}")
     before, after = _both_sides(ctx, data, as_i64(ctx, as_list(ctx, pads)), axes)
-
-    def layer(data: Output, *value: Output) -> Output:
-        return _in_mode(ctx, data, before, after, value[0] if value else None, mode)
-
-    return in_promoted_type(ctx, _SPOILED, layer, data, *(() if value is None else (value,)))
-
-
-_SPOILED = (*PACKED, element_types.f8e4m3, element_types.f8e5m2, element_types.f8e8m0)
-"""Types that the CPU plug-in does not pad."""
+    return _in_mode(ctx, data, before, after, value, mode)
 
 
 def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: Output | None, mode: str) -> Output:
@@ -117,8 +97,6 @@ def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: O
         return _wrapped(ctx, data, before, after)
     if mode == "constant":
         fill = ctx.like(_zero(data), data) if value is None else as_scalar(ctx, value, "the value to pad with")
-        if fill.type.constant is None:
-            return _padded_with_computed(ctx, data, before, after, fill)
         return ctx.emit(padding.Pad12(pad_mode="constant"), data, before, after, fill)
     if mode == "reflect" and _is_reflected_twice(data, before, after):
         return _reflected_far(ctx, data, before, after)

@@ -137,8 +137,6 @@ def _complement(ctx: Context, x: Output) -> Output:
 
 
 def _rnn_cell(ctx: Context, step: _Step) -> list[Output]:
-    # In this order: the other way round the CPU plug-in adds in place, into the memory of the slice
-    # that the next step reads.
     total = _add(ctx, _recurrent(ctx, step.states[0], step.r), step.gates)
     return [step.act(ctx, 0, total)]
 
@@ -276,7 +274,7 @@ def _check_shape(ctx: Context, name: str, value: Output | None, wanted: Sequence
 
 
 def _of_shape(ctx: Context, name: str, value: Output, wanted: Sequence[int | None]) -> Output:
-    """Weights, whose extents follow from the hidden size: the CPU plug-in fails where it is not told them."""
+    """Weights, whose extents follow from the hidden size: no layer behind them says so, and engines ask for them."""
     _check_shape(ctx, name, value, wanted)
     shape = value.shape
     if shape.has_rank and all(n is None or d.is_static for d, n in zip(shape, wanted)):

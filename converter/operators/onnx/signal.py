@@ -114,8 +114,7 @@ def _transform(
         if parts != 1:
             raise ctx.invalid("a one-sided transform wants real data, but the last extent is 2")
         real = layers.squeeze(ctx, data, last)
-        # The CPU plug-in can cut this transform's signal, but not fill it up.
-        return ctx.emit(signal.RDFT9(), _filled(ctx, real, axis, size), axes, *sizes)
+        return ctx.emit(signal.RDFT9(), real, axes, *sizes)
     if parts == 1:
         zero = layers.multiply(ctx, data, ctx.like(0, data))
         data = ctx.emit(movement.Concat1(axis=data.shape.rank - 1), data, zero)
@@ -123,24 +122,7 @@ def _transform(
         return ctx.emit(signal.IDFT7() if inverse else signal.DFT7(), data, axes, *sizes)
     if parts == 1:
         raise ctx.invalid("a one-sided inverse transform wants complex data, but the last extent is 1")
-    if size is not None:
-        half = layers.truncated_quotient(ctx, size, ctx.constant(2))
-        data = _filled(ctx, data, axis, layers.add(ctx, half, ctx.constant(1)))
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(signal.IRDFT9(), data, axes, *sizes), last)
-
-
-def _filled(ctx: Context, data: Output, axis: int, size: Output | None) -> Output:
-    """``data`` with zeros behind it along ``axis`` where it is shorter than ``size``."""
-    if size is None:
-        return data
-    known, there = size.type.constant, data.shape[axis]
-    if known is not None and there.low >= int(known.reshape(-1)[0]):
-        return data
-    missing = layers.subtract(ctx, size, dim_of(ctx, data, axis))
-    missing = layers.maximum(ctx, missing, ctx.constant(0))
-    before, behind = axis, data.shape.rank - axis - 1
-    ends = concat_lists(ctx, [ctx.constant([0] * before), missing, ctx.constant([0] * behind)])
-    return ctx.emit(padding.Pad12(), data, ctx.constant([0] * data.shape.rank), ends, ctx.like(0, data))
 
 
 @onnx_op("STFT", versions=(17,))

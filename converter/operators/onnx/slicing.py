@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.shapes import as_i64, as_list, given_list, normalized_positions, shape_of
+from converter.lowering.shapes import as_i64, as_list, given_list, shape_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
-from ir_runtime.operations import elementwise, movement, padding, scatter, slicing
+from ir_runtime.operations import elementwise, movement, padding, slicing
 from ir_runtime.shapes import normalize_axes
 
 
@@ -62,8 +62,6 @@ def _sliced(
         zeros = layers.multiply(ctx, as_i64(ctx, starts), ctx.constant([0]))
         by = ctx.emit(elementwise.BitwiseOr13(), zeros, ctx.constant([1]))
     inputs = [as_i64(ctx, starts), as_i64(ctx, ends), by]
-    if axes is not None and axes.type.constant is None and data.shape.has_rank:
-        return _sliced_everywhere(ctx, data, inputs, as_i64(ctx, axes))
     if axes is not None:
         inputs.append(as_i64(ctx, axes))
     elif count.is_static:
@@ -74,19 +72,6 @@ def _sliced(
         whole = [_constants(ctx, [0] * rank), _constants(ctx, [np.iinfo(np.int64).max] * rank)]
         inputs = [*whole, _constants(ctx, [1] * rank), _constants(ctx, range(rank))]
     return ctx.emit(slicing.Slice8(), data, *inputs)
-
-
-def _sliced_everywhere(ctx: Context, data: Output, parts: Sequence[Output], axes: Output) -> Output:
-    """The slice with a start, an end and a step for every dimension, as axes that come at run time
-    crash the CPU plug-in."""
-    rank = data.shape.rank
-    places = normalized_positions(ctx, axes, ctx.constant(rank))
-    whole = ([0] * rank, [np.iinfo(np.int64).max] * rank, [1] * rank)
-    spread = [
-        ctx.emit(scatter.ScatterUpdate3(), _constants(ctx, every), places, part, ctx.constant(0))
-        for every, part in zip(whole, parts)
-    ]
-    return ctx.emit(slicing.Slice8(), data, *spread, _constants(ctx, range(rank)))
 
 
 @onnx_op("CenterCropPad", versions=(18,))

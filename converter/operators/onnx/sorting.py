@@ -7,7 +7,7 @@ from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
-from ir_runtime.operations import slicing, sorting
+from ir_runtime.operations import sorting
 from ir_runtime.shapes import normalize_axis
 
 
@@ -34,12 +34,6 @@ def top_k_11(
 def _top_k(ctx: Context, data: Output, k: Output, axis: int, largest: bool) -> list[Output]:
     at = normalize_axis(axis, ctx.rank(data, "the data"))
     count = as_i64(ctx, as_scalar(ctx, k, "k"))
-    known = count.type.constant
-    if known is not None and int(known) == 0:
-        # The CPU plug-in wants at least one.
-        zero, one = ctx.constant([0]), ctx.constant([1])
-        nothing = ctx.emit(slicing.Slice8(), data, zero, zero, one, ctx.constant([at]))
-        return [nothing, as_i64(ctx, nothing)]
     mode = "max" if largest else "min"
     op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
     return ctx.emit_all(op, data, count)

@@ -1,0 +1,419 @@
+"""Single operators whose plain layers OpenVINO's CPU plug-in gets wrong or refuses.
+
+Each row is the reason for a rule: :mod:`.test_plain_layers` runs the plain layers in the real plug-in, and holds
+which layers they are, and that they are right in this package's executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tests.engines import node_model
+
+Probe = tuple[onnx.ModelProto, Mapping[str, np.ndarray[Any, Any]]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rule with what it is there for: a model, its inputs, and the plain layers it becomes."""
+
+    name: str
+    build: Callable[[], Probe]
+    layers: str
+    expected: Sequence[Any] | None = None
+    """What onnxruntime, which is asked otherwise, does not compute."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def single(
+    op_type: str,
+    opset: int,
+    inputs: Mapping[str, Any],
+    constants: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[Any] | None] | None = None,
+    *,
+    outputs: int = 1,
+    order: Sequence[str] | None = None,
+    domain: str = "",
+    **attributes: Any,
+) -> Callable[[], Probe]:
+    """A model of one operator."""
+
+    def build() -> Probe:
+        model = node_model(
+            op_type,
+            inputs,
+            opset=opset,
+            outputs=outputs,
+            attributes=attributes,
+            constants=constants,
+            order=order,
+            shapes=shapes,
+            domain=domain,
+        )
+        return model, inputs
+
+    return build
+
+
+def several(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    shapes: Mapping[str, Sequence[Any]],
+    opset: int = 17,
+) -> Probe:
+    """A model of several operators, which returns what the last one gives."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shapes[name])
+            for name, array in inputs.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in nodes[-1].output],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9), inputs
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def ints(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+# --- repeating and padding ---
+
+
+def tile_between_poolings() -> Probe:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1]),
+        helper.make_node("Tile", ["p", "r"], ["t"]),
+        helper.make_node("MaxPool", ["t"], ["y"], kernel_shape=[1, 1]),
+    ]
+    return several(nodes, {"x": numbers(2, 1, 3, 4)}, {"r": ints(1, 2, 1, 1)}, {"x": ["b", 1, "h", "w"]})
+
+
+MOVED = [
+    Row(
+        "tiles: several dimensions",
+        single("Tile", 13, {"x": numbers(2, 1, 4, 3)}, {"r": ints(1, 2, 2, 1)}, {"x": [None, 1, 4, 3]}),
+        "Tile",
+    ),
+    Row(
+        "tiles: repeats at run time",
+        single("Tile", 13, {"x": numbers(2, 3, 5, 4), "r": ints(1, 2, 2, 2)}, shapes={"x": [None] * 4}),
+        "Tile",
+    ),
+    Row("tiles: one channel", tile_between_poolings, "MaxPool Tile MaxPool"),
+    Row("empty_broadcasts", single("Expand", 13, {"x": numbers(3, 1)}, {"s": ints(3, 0)}), "Broadcast"),
+    Row(
+        "pads",
+        single("Pad", 13, {"x": numbers(2, 3), "v": np.float32(7)}, {"p": ints(0, 1, 2, 0)}, order=["x", "p", "v"]),
+        "Pad",
+    ),
+]
+
+# --- types ---
+
+U2 = numpy_helper.to_array(helper.make_tensor("", onnx.TensorProto.UINT2, [2, 3], [0, 1, 2, 3, 2, 1]))
+F4 = numbers(2, 3).astype(ml_dtypes.float4_e2m1fn)
+LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8)
+
+
+def there_and_back(kind: int) -> Callable[[], Probe]:
+    """Integers cast to fewer bits and back."""
+
+    def build() -> Probe:
+        nodes = [helper.make_node("Cast", ["x"], ["n"], to=kind), helper.make_node("Cast", ["n"], ["y"], to=1)]
+        return several(nodes, {"x": np.array([3, 17, -20, 8], np.float32)}, {}, {"x": [4]}, opset=25)
+
+    return build
+
+
+def filled_with(value: np.ndarray[Any, Any]) -> Callable[[], Probe]:
+    def build() -> Probe:
+        stored = numpy_helper.from_array(value.reshape(1))
+        return node_model("ConstantOfShape", {"s": ints(2, 3)}, opset=25, attributes={"value": stored}), {
+            "s": ints(2, 3)
+        }
+
+    return build
+
+
+TYPED = [
+    Row(
+        "lowest_bits: unsigned",
+        there_and_back(onnx.TensorProto.UINT4),
+        "Convert Convert",
+        [np.array([3, 1, 12, 8], np.float32)],
+    ),
+    Row(
+        "lowest_bits: signed",
+        there_and_back(onnx.TensorProto.INT4),
+        "Convert Convert",
+        [np.array([3, 1, -4, -8], np.float32)],
+    ),
+    Row("carried_types: f4e2m1", filled_with(F4[0, 2]), "Broadcast", [np.full((2, 3), F4[0, 2])]),
+    Row("carried_types: u2 in Pad", single("Pad", 25, {"x": U2}, {"p": ints(0, 1, 0, 1)}), "Pad", [np.pad(U2, 1)[1:-1]]),
+    Row("carried_types: u2 in Broadcast", filled_with(U2[0, 2]), "Broadcast", [np.full((2, 3), U2[0, 2])]),
+    Row(
+        "gathered_tables",
+        single(
+            "GatherBlockQuantized",
+            1,
+            {"i": ints(1, 0)},
+            {"d": LEVELS, "s": np.ones((2, 1), np.float32)},
+            order=["d", "i", "s"],
+            domain="com.microsoft",
+            bits=2,
+            block_size=16,
+        ),
+        "Gather Convert Subtract Gather Multiply",
+        [np.array([[1, -2, -1, 0, -2, 1, 0, -1], [-2, -1, 0, 1, 1, 0, -1, -2]], np.float32)],
+    ),
+]  # fmt: skip
+
+# --- groups ---
+
+GROUPS = numbers(2, 4) ** 2
+PER_CHANNEL = {"s": np.array([1, 2, 3, 4], np.float32), "b": np.array([0, 1, 0, 1], np.float32)}
+
+
+def grouped(kind: Any) -> list[np.ndarray[Any, Any]]:
+    pairs = GROUPS.reshape(2, 2, 2).astype(np.float64)
+    centred = pairs - pairs.mean(2, keepdims=True)
+    scaled = (centred / np.sqrt(pairs.var(2, keepdims=True) + 1)).reshape(2, 4)
+    return [(scaled * PER_CHANNEL["s"] + PER_CHANNEL["b"]).astype(kind)]
+
+
+def normalization_of_groups(kind: Any, extents: Sequence[str | int]) -> Callable[[], Probe]:
+    constants = {name: value.astype(kind) for name, value in PER_CHANNEL.items()}
+    inputs = {"x": GROUPS.astype(kind)}
+    return single("GroupNormalization", 21, inputs, constants, {"x": extents}, num_groups=2, epsilon=1.0)
+
+
+# --- resizing ---
+
+
+def resized(mode: str, axes: list[int], *shape: int) -> Callable[[], Probe]:
+    wanted = ints(*(2 * shape[axis] - 1 for axis in axes))
+    attributes = {"mode": mode, "axes": axes}
+    return single("Resize", 19, {"x": numbers(*shape) ** 2}, {"s": wanted}, order=["x", "", "", "s"], **attributes)
+
+
+def doubled(array: np.ndarray[Any, Any], axis: int, kernel: Callable[[float], float]) -> np.ndarray[Any, Any]:
+    """``array`` from n to 2n - 1 places along ``axis``, each a sum over places weighted by their distances."""
+    extent = array.shape[axis]
+    count = 2 * extent - 1
+    weights = np.zeros((count, extent))
+    for place in range(count):
+        at = (place + 0.5) * extent / count - 0.5
+        for source in range(int(np.floor(at)) - 1, int(np.floor(at)) + 3):
+            weights[place, min(max(source, 0), extent - 1)] += kernel(abs(at - source))
+    return np.moveaxis(np.tensordot(weights, array, (1, axis)), 0, axis)
+
+
+def linear(distance: float) -> float:
+    return max(0.0, 1 - distance)
+
+
+def cubic(distance: float) -> float:
+    a, d = -0.75, distance
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def by_hand(kernel: Callable[[float], float], axes: list[int], *shape: int) -> list[np.ndarray[Any, Any]]:
+    made = (numbers(*shape) ** 2).astype(np.float64)
+    for axis in axes:
+        made = doubled(made, axis, kernel)
+    return [made.astype(np.float32)]
+
+
+RESIZED = [
+    Row(
+        f"interpolations: cubic, rank {len(shape)}",
+        resized("cubic", axes, *shape),
+        "Interpolate",
+        by_hand(cubic, axes, *shape),
+    )
+    for axes, shape in (([1, 2, 3], (2, 3, 4, 5)), ([0, 1], (3, 4, 5)))
+]
+RESIZED_IN_FRONT = [
+    Row(
+        f"interpolations: {kernel.__name__} from the front",
+        resized(kernel.__name__, [0, 1, 2], 2, 3, 4, 5),
+        "Interpolate",
+        by_hand(kernel, [0, 1, 2], 2, 3, 4, 5),
+    )
+    for kernel in (linear, cubic)
+]
+
+# --- others ---
+
+SIGNAL = np.array([[[1], [2], [0], [-1], [3], [2]]], np.float32)
+SPECTRUM = np.array([[[1, 0], [2, 1], [0, -3], [-1, 2]], [[4, 1], [2, 2], [1, 1], [0, 5]]], np.float32)
+
+OTHERS = [
+    Row(
+        "truths",
+        single("Cast", 13, {"x": np.array([0, 0.5, np.nan, -2], np.float32)}, to=onnx.TensorProto.BOOL),
+        "Convert",
+        [np.array([False, True, True, True])],
+    ),
+    Row(
+        "truths: whole numbers",
+        single("Cast", 13, {"x": np.array([0, 1, -(2**31), 256], np.int32)}, to=onnx.TensorProto.BOOL),
+        "Convert",
+    ),
+    Row(
+        "ranges",
+        single("Range", 11, {"a": np.int64(5), "b": np.int64(2)}, {"d": np.int64(1)}),
+        "Range",
+    ),
+    Row(
+        "transforms: back",
+        single("DFT", 20, {"x": SPECTRUM}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1, inverse=1),
+        "IRDFT Unsqueeze",
+        [np.fft.irfft(SPECTRUM @ [1, 1j], 9, 1)[..., None].astype(np.float32)],
+    ),
+    Row("responses", single("LRN", 13, {"x": numbers(2, 5, 3, 1)}, size=3, bias=1.5, alpha=0.5), "LRN"),
+]
+
+# --- loops ---
+
+
+def scanned(
+    nodes: Sequence[onnx.NodeProto], states: Sequence[str], following: Sequence[str], kind: Any = np.float32
+) -> Callable[[], Probe]:
+    """A Scan over the rows of x, which carries ``states`` round and returns what they end as."""
+
+    def value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), shape)
+
+    def build() -> Probe:
+        body = helper.make_graph(
+            nodes,
+            "body",
+            [*(value(name, [2, 3]) for name in states), value("row", [2, 3])],
+            [value(name, [2, 3]) for name in following],
+        )
+        inputs = {f"{name}0": (numbers(2, 3) * (i + 1)).astype(kind) for i, name in enumerate(states)}
+        ends = [f"{name}_end" for name in states]
+        node = helper.make_node("Scan", [*inputs, "x"], ends, num_scan_inputs=1, body=body)
+        feeds = {**inputs, "x": numbers(4, 2, 3).astype(kind)}
+        return several([node], feeds, {}, {name: array.shape for name, array in feeds.items()}, opset=25)
+
+    return build
+
+
+LOOPED = [
+    Row(
+        "narrow_states: a state that stays",
+        scanned(
+            [helper.make_node("Identity", ["s"], ["t"]), helper.make_node("Identity", ["row"], ["r"])],
+            ["s"],
+            ["t"],
+            ml_dtypes.bfloat16,
+        ),
+        "TensorIterator",
+        [numbers(2, 3).astype(ml_dtypes.bfloat16)],
+    ),
+    Row(
+        "loop_states: a sum in the memory of a slice",
+        scanned([helper.make_node("Add", ["row", "s"], ["t"])], ["s"], ["t"]),
+        "TensorIterator Squeeze Add",
+    ),
+    Row(
+        "loop_states: a slice handed on",
+        scanned(
+            [helper.make_node("Add", ["r", "s"], ["t"]), helper.make_node("Identity", ["row"], ["u"])],
+            ["r", "s"],
+            ["t", "u"],
+        ),
+        "TensorIterator Add Squeeze",
+    ),
+]
+
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS, *LOOPED]
+"""Other numbers than they should be."""
+
+BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)
+SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
+
+
+REFUSED: list[Row] = [
+    Row(
+        "narrow_states: a slice handed on",
+        scanned([helper.make_node("Identity", ["row"], ["t"])], ["s"], ["t"], ml_dtypes.float4_e2m1fn),
+        "TensorIterator Squeeze",
+        [numbers(4, 2, 3)[-1].astype(ml_dtypes.float4_e2m1fn)],
+    ),
+    Row(
+        "batched_weights",
+        single("MatMul", 13, {"x": numbers(1, 2, 3)}, {"w": numbers(4, 3, 5)}, {"x": ["b", "t", "i"]}),
+        "MatMul",
+    ),
+    Row(
+        "suppressions",
+        single(
+            "NonMaxSuppression",
+            11,
+            {"boxes": BOXES, "scores": SCORES},
+            {"limit": ints(2), "overlap": np.array([0.5], np.float32)},
+            {"boxes": [1, 4, "four"]},
+        ),
+        "NonMaxSuppression",
+    ),
+    Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
+    *RESIZED_IN_FRONT,
+    Row(
+        "single_marks",
+        single("Hardmax", 13, {"x": numbers(4)}, shapes={"x": ["n"]}),
+        "TopK Squeeze ShapeOf Gather OneHot",
+    ),
+    Row(
+        "transforms",
+        single("DFT", 20, {"x": SIGNAL}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1),
+        "Squeeze RDFT",
+        [np.fft.rfft(SIGNAL[..., 0], 9, 1).astype(np.complex64).view(np.float32).reshape(1, 5, 2)],
+    ),
+    Row(
+        "group_normalizations",
+        normalization_of_groups(np.float32, ["n", "c"]),
+        "GroupNormalization",
+        grouped(np.float32),
+    ),
+    Row(
+        "carried_types: bf16 in groups",
+        normalization_of_groups(ml_dtypes.bfloat16, [2, 4]),
+        "GroupNormalization",
+        grouped(ml_dtypes.bfloat16),
+    ),
+]
+"""What the plug-in does not compile or run."""
+
+CRASHING: list[Row] = [
+    Row(
+        "slices",
+        single(
+            "Slice", 13, {"x": numbers(2, 3, 4), "a": ints(2)}, {"s": ints(1), "e": ints(3)}, order=["x", "s", "e", "a"]
+        ),
+        "Slice",
+    ),
+]
+"""What kills the process."""

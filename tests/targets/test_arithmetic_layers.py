@@ -1,0 +1,60 @@
+"""What the rules for the CPU plug-in are for, row by row: plain layers for any runtime, exact ones for this one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import converter
+import ir_runtime
+from converter.conversion import convert
+from tests.engines import assert_close, converted, node_model, run_numpy, run_openvino
+
+from .arithmetic_layers import AXES, ROWS, Plain
+
+
+def types(model: ir_runtime.Model) -> list[str]:
+    return [node.op.type for node in model.nodes() if node.op.type not in ("Parameter", "Const", "Result")]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_any_runtime_gets_the_plain_layers(row: Plain) -> None:
+    model, feeds, expected = row.model()
+    assert " ".join(types(converter.convert_model(model, target="any"))) == row.layers
+    assert_close(run_numpy(converted(model, "any"), feeds)[0], expected)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_the_rule_acts_for_the_plug_in(row: Plain) -> None:
+    model, feeds, expected = row.model()
+    said = convert(model, input=None, freeze=None, output=None, batch=None, extensions=(), static=False, target="cpu")
+    assert said.rules == {row.rule: 1}
+    assert_close(run_openvino(converted(model), feeds)[0], expected)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.xfail(strict=True, raises=(AssertionError, RuntimeError), reason="seen in OpenVINO 2026.4: the row's rule")
+def test_the_plug_in_computes_the_plain_layers(row: Plain) -> None:
+    model, feeds, expected = row.model()
+    assert_close(run_openvino(converted(model, "any"), feeds)[0], expected)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceMax"])
+def test_integers_that_float32_holds_stay_in_one_layer(op_type: str) -> None:
+    values = np.array([[100, -3, 7], [-100, 50, 2]], np.int8)
+    model = node_model("Cast", {"x": values}, opset=18, attributes={"to": 6})
+    reduced = node_model(op_type, {"y0": values.astype(np.int32)}, opset=18, constants=AXES).graph
+    reduced.node[0].output[0] = "y"
+    model.graph.node.append(reduced.node[0])
+    model.graph.initializer.extend(reduced.initializer)
+    model.graph.output[0].name = "y"
+    assert types(converter.convert_model(model)) == ["Convert", op_type]
+    numbers = values.astype(np.int64)
+    total = numbers.sum(1, keepdims=True)
+    expected = {
+        "ReduceSum": total,
+        "ReduceMean": np.sign(total) * (np.abs(total) // 3),
+        "ReduceMax": numbers.max(1, keepdims=True),
+    }
+    for run in (run_numpy, run_openvino):
+        assert_close(run(converted(model), {"x": values})[0], expected[op_type].astype(np.int32))
