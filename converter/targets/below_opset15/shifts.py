@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.opaque_identity import opaque_identity
 from converter.targets.legalisation import legalise
 from converter.targets.openvino_cpu.intervals import is_small
+from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import below_opset15
 from ir_runtime.builder import Builder
 from ir_runtime.element_types import Array

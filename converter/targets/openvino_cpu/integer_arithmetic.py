@@ -86,7 +86,7 @@ _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
 """For each operation when the plug-in computes it exactly, and what it means otherwise."""
 
 
-@openvino_cpu.register("integer_arithmetic", after=["pads", "ranges", "transforms"])
+@openvino_cpu.register("integer_arithmetic", after=["empty_broadcasts", "pads", "ranges", "slices", "transforms"])
 def integer_arithmetic(model: Model) -> int:
     """Compute integers exactly that the plug-in would round to float32."""
     return legalise(model, (ir.Divide1, ir.Select1, *_MEANINGS), _said)

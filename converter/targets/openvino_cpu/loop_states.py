@@ -12,7 +12,7 @@ Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 
 from __future__ import annotations
 
-from converter.lowering.opaque_identity import opaque_identity
+from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
 from ir_runtime import element_types
 from ir_runtime.graph import Model, Node, Output, SubGraph
