@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
-
-from lxml import etree
 
 from .errors import ModelError
 from .graph import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
@@ -20,6 +19,16 @@ from .weights import WeightsLayout
 
 # What may not stand in XML is listed, and not what may: the pattern is compiled twenty times as fast.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+_XML_NAME = re.compile(r"[^\W\d][\w.-]*")
+_PLAIN = re.compile(r"[A-Za-z0-9_/.:;,+ ()\[\]-]*")
+_ENTITIES = {
+    ord(character): f"&{entity};"
+    for character, entity in {
+        "&": "amp", "<": "lt", ">": "gt", '"': "quot", "\t": "#9", "\n": "#10", "\r": "#13"
+    }.items()
+}  # fmt: skip
 
 
 def write_model(
@@ -115,13 +124,56 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _document(model: Model, layout: WeightsLayout) -> bytes:
-    net = etree.Element("net", name=_text(model.name, "the model"), version="11")
-    _add_graph(net, model, layout)
-    info = etree.SubElement(net, "rt_info")
-    for item in model.runtime_info:
-        _add_info(info, item)
-    etree.indent(net, space="\t")
-    return b'<?xml version="1.0"?>\n' + etree.tostring(net, encoding="utf-8") + b"\n"
+    document = _Document()
+    document.begin("net", {"name": _text(model.name, "the model"), "version": "11"})
+    _add_graph(document, model, layout)
+    _add_infos(document, model.runtime_info, always=True)
+    document.end("net")
+    return b'<?xml version="1.0"?>\n' + "\n".join(document.lines).encode() + b"\n"
+
+
+class _Document:
+    """Elements as lines, each indented by its depth. Building a tree first takes several times as long."""
+
+    def __init__(self, depth: int = 0) -> None:
+        self.lines: list[str] = []
+        self._indent = "\t" * depth
+
+    @property
+    def depth(self) -> int:
+        return len(self._indent)
+
+    def begin(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.lines.append(f"{self._indent}<{tag}{_attributes(attributes)}>")
+        self._indent += "\t"
+
+    def end(self, tag: str) -> None:
+        self._indent = self._indent[:-1]
+        self.lines.append(f"{self._indent}</{tag}>")
+
+    def leaf(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self.lines.append(f"{self._indent}<{tag}{_attributes(attributes)}/>")
+
+    def number(self, tag: str, value: int) -> None:
+        self.lines.append(f"{self._indent}<{tag}>{value}</{tag}>")
+
+
+def _attributes(attributes: Mapping[str, str]) -> str:
+    return "".join([f' {_name(name)}="{_escaped(value)}"' for name, value in attributes.items()])
+
+
+def _escaped(value: str) -> str:
+    if _PLAIN.fullmatch(value):
+        return value
+    return value.translate(_ENTITIES)
+
+
+@functools.cache
+def _name(name: str) -> str:
+    """The name of an element or an attribute. Raises :class:`ModelError` for what XML does not allow as one."""
+    if not _XML_NAME.fullmatch(name):
+        raise ModelError(f"XML has no elements and attributes called {name!r}")
+    return name
 
 
 def _text(value: str, owner: str) -> str:
@@ -131,122 +183,155 @@ def _text(value: str, owner: str) -> str:
     return value
 
 
-def _add_graph(parent: etree._Element, model: Model, layout: WeightsLayout) -> dict[Node, int]:
+def _add_graph(document: _Document, model: Model, layout: WeightsLayout) -> dict[Node, int]:
     ids = {node: index for index, node in enumerate(model.nodes())}
-    layers = etree.SubElement(parent, "layers")
-    edges = etree.SubElement(parent, "edges")
+    edges: list[Mapping[str, str]] = []
+    _begin_if(document, "layers", ids)
     for node, number in ids.items():
-        _add_layer(layers, node, number, layout)
-        for port, source in enumerate(node.inputs):
-            etree.SubElement(
-                edges,
-                "edge",
-                {
-                    "from-layer": str(ids[source.node]),
-                    "from-port": str(len(source.node.inputs) + source.index),
-                    "to-layer": str(number),
-                    "to-port": str(port),
-                },
-            )
+        _add_layer(document, node, number, layout)
+        edges += [
+            {
+                "from-layer": str(ids[source.node]),
+                "from-port": str(len(source.node.inputs) + source.index),
+                "to-layer": str(number),
+                "to-port": str(port),
+            }
+            for port, source in enumerate(node.inputs)
+        ]
+    _end_if(document, "layers", ids)
+    _begin_if(document, "edges", edges)
+    for edge in edges:
+        document.leaf("edge", edge)
+    _end_if(document, "edges", edges)
     return ids
 
 
-def _add_layer(layers: etree._Element, node: Node, number: int, layout: WeightsLayout) -> None:
+def _begin_if(document: _Document, tag: str, content: Collection[object]) -> None:
+    """An element without content is a leaf."""
+    if content:
+        document.begin(tag, {})
+    else:
+        document.leaf(tag, {})
+
+
+def _end_if(document: _Document, tag: str, content: Collection[object]) -> None:
+    if content:
+        document.end(tag)
+
+
+def _add_layer(document: _Document, node: Node, number: int, layout: WeightsLayout) -> None:
     op = node.op
     owner = f"layer '{node.name}' ({op.type})"
-    layer = etree.SubElement(
-        layers,
-        "layer",
-        {"id": str(number), "name": _text(node.name, owner), "type": op.type, "version": f"opset{op.opset}"},
-    )
+    said = {"id": str(number), "name": _text(node.name, owner), "type": op.type, "version": f"opset{op.opset}"}
     if node.output_names:
-        layer.set("output_names", _text(join_names(node.output_names), owner))
+        said["output_names"] = _text(join_names(node.output_names), owner)
     attributes = {name: _text(value, owner) for name, value in op.attributes().items()}
     if op.data is not None:
         offset, size = layout.place(op.data)
         attributes |= {"offset": str(offset), "size": str(size)}
+    if not (attributes or node.runtime_info or node.inputs or node.outputs or op.subgraphs):
+        document.leaf("layer", said)
+        return
+    document.begin("layer", said)
     if attributes:
-        etree.SubElement(layer, "data", attributes)
-    if node.runtime_info:
-        info = etree.SubElement(layer, "rt_info")
-        for item in node.runtime_info:
-            _add_info(info, item)
+        document.leaf("data", attributes)
+    _add_infos(document, node.runtime_info)
     if node.inputs:
-        ports = etree.SubElement(layer, "input")
+        document.begin("input", {})
         for index, source in enumerate(node.inputs):
-            _add_port(ports, index, source, owner, named=False)
+            _add_port(document, index, source, owner, named=False)
+        document.end("input")
     if node.outputs:
-        ports = etree.SubElement(layer, "output")
+        document.begin("output", {})
         for output in node.outputs:
-            _add_port(ports, len(node.inputs) + output.index, output, owner, named=True)
+            _add_port(document, len(node.inputs) + output.index, output, owner, named=True)
+        document.end("output")
     for (body_name, map_name), subgraph in zip(op.subgraph_names, op.subgraphs):
-        _add_subgraph(layer, body_name, map_name, subgraph, len(node.inputs), layout)
+        _add_subgraph(document, body_name, map_name, subgraph, len(node.inputs), layout)
+    document.end("layer")
 
 
-def _add_port(ports: etree._Element, number: int, output: Output, owner: str, named: bool) -> None:
-    port = etree.SubElement(ports, "port", id=str(number), precision=output.element_type.precision)
+def _add_port(document: _Document, number: int, output: Output, owner: str, named: bool) -> None:
+    said = {"id": str(number), "precision": output.element_type.precision}
     names = join_names(output.names) if named else ""
     if names:
-        port.set("names", _text(names, owner))
-    if output.shape.has_rank:
-        for extent in output.shape:
-            etree.SubElement(port, "dim").text = str(extent.value if extent.is_static else -1)
-    if named and output.runtime_info:
-        info = etree.SubElement(port, "rt_info")
-        for item in output.runtime_info:
-            _add_info(info, item)
+        said["names"] = _text(names, owner)
+    extents = output.shape.dims if output.shape.has_rank else ()
+    infos = output.runtime_info if named else ()
+    if not extents and not infos:
+        document.leaf("port", said)
+        return
+    document.begin("port", said)
+    for extent in extents:
+        document.number("dim", extent.value if extent.is_static else -1)
+    _add_infos(document, infos)
+    document.end("port")
 
 
-def _add_info(parent: etree._Element, item: RuntimeInfo) -> None:
+def _add_infos(document: _Document, infos: Sequence[RuntimeInfo], *, always: bool = False) -> None:
+    if infos:
+        document.begin("rt_info", {})
+        for item in infos:
+            _add_info(document, item)
+        document.end("rt_info")
+    elif always:
+        document.leaf("rt_info", {})
+
+
+def _add_info(document: _Document, item: RuntimeInfo) -> None:
+    tag = _name(item.tag)
     attributes = {key: _text(value, "rt_info") for key, value in item.attributes}
-    element = etree.SubElement(parent, item.tag, attributes)
+    if not item.children:
+        document.leaf(tag, attributes)
+        return
+    document.begin(tag, attributes)
     for child in item.children:
-        _add_info(element, child)
+        _add_info(document, child)
+    document.end(tag)
 
 
 def _add_subgraph(
-    layer: etree._Element,
+    document: _Document,
     body_name: str,
     map_name: str,
     subgraph: SubGraph,
     input_count: int,
     layout: WeightsLayout,
 ) -> None:
-    body = etree.Element(body_name)
+    # The body comes last, but the maps before it speak of its layers.
+    body = _Document(document.depth)
+    body.begin(body_name, {})
     ids = _add_graph(body, subgraph.body, layout)
+    body.end(body_name)
     parameters = [ids[node] for node in subgraph.body.parameters]
     results = [ids[node] for node in subgraph.body.results]
-    ports = etree.SubElement(layer, map_name)
+    entries = [*subgraph.inputs, *subgraph.outputs]
+    _begin_if(document, map_name, entries)
     for entry in subgraph.inputs:
-        _add_map(ports, "input", entry, entry.external, parameters[entry.parameter], "current_iteration")
+        _add_map(document, "input", entry, entry.external, parameters[entry.parameter], "current_iteration")
     for output in subgraph.outputs:
         external = None if output.external is None else input_count + output.external
-        _add_map(ports, "output", output, external, results[output.result], "execution_condition")
+        _add_map(document, "output", output, external, results[output.result], "execution_condition")
+    _end_if(document, map_name, entries)
     if subgraph.back_edges:
-        edges = etree.SubElement(layer, "back_edges")
+        document.begin("back_edges", {})
         for result, parameter in subgraph.back_edges:
-            etree.SubElement(
-                edges, "edge", {"from-layer": str(results[result]), "to-layer": str(parameters[parameter])}
-            )
-    layer.append(body)
+            document.leaf("edge", {"from-layer": str(results[result]), "to-layer": str(parameters[parameter])})
+        document.end("back_edges")
+    document.lines += body.lines
 
 
 def _add_map(
-    ports: etree._Element,
+    document: _Document,
     tag: str,
     entry: PortMap,
     external: int | None,
     internal: int,
     purpose: str,
 ) -> None:
-    element = etree.SubElement(
-        ports,
-        tag,
-        external_port_id=str(-1 if external is None else external),
-        internal_layer_id=str(internal),
-    )
+    said = {"external_port_id": str(-1 if external is None else external), "internal_layer_id": str(internal)}
     if external is None:
-        element.set("purpose", purpose)
+        said["purpose"] = purpose
     if entry.axis is not None:
-        for name in ("axis", "start", "end", "stride", "part_size"):
-            element.set(name, str(getattr(entry, name)))
+        said |= {name: str(getattr(entry, name)) for name in ("axis", "start", "end", "stride", "part_size")}
+    document.leaf(tag, said)
