@@ -8,8 +8,11 @@ import numpy as np
 
 from . import element_types
 from .element_types import Array, ElementType
+from .mapped_file import FileSpan
 
 _CHUNK_BYTES = 1 << 22
+_SAMPLED = 16
+"""How many elements are looked at in each of two places before all the data is."""
 
 
 class Tensor:
@@ -104,8 +107,53 @@ class Tensor:
         view.flags.writeable = False
         return view
 
+    def span(self) -> FileSpan | None:
+        """Where the bytes lie in a file; None where they are computed, in memory, or laid out otherwise."""
+        held = self._packed if self._packed is not None else self._array
+        if held is None or (self._packed is None and (self.element_type.is_packed or held.dtype.hasobject)):
+            return None
+        return FileSpan.of(held)
+
+    def sample(self) -> bytes:
+        """A few of the bytes: tensors of one type of which these differ hold other data, however they are stored."""
+        width = self.element_type.bits // 8
+        held = self._packed if self._packed is not None else self._array
+        if held is None or not width or held.dtype.hasobject or self.element_type.is_packed:
+            return self.kin
+        places = (0, self.size // 2)
+        span = self.span()
+        if span is not None:
+            return b"".join(span.look(at * width, _SAMPLED * width) for at in places)
+        flat, step = (held, width) if self._packed is not None else (held.flat, 1)
+        return b"".join(np.ascontiguousarray(flat[at * step : (at + _SAMPLED) * step]).tobytes() for at in places)
+
+    def forget(self) -> None:
+        """Give back the memory that a file was mapped to while the values were looked at."""
+        span = self.span()
+        if span is not None:
+            span.file.forget()
+
+    def parts(self) -> Iterator[Array]:
+        """The values in order, flat, a few MiB at a time, without holding more of a file than that."""
+        span = self.span()
+        if span is not None and not self.element_type.is_packed:
+            for chunk in span.chunks():
+                yield np.frombuffer(chunk, self.element_type.dtype)
+            return
+        if self._parts is not None:
+            yield from (part.reshape(-1) for part in self._parts())
+            return
+        flat = self.array().reshape(-1)
+        step = max(1, _CHUNK_BYTES // max(1, flat.itemsize))
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step]
+
     def chunks(self) -> Iterator[bytes | memoryview]:
         """The bytes of the ``.bin`` file in order, a few MiB at a time."""
+        span = self.span()
+        if span is not None:
+            yield from span.chunks()
+            return
         if self._packed is not None:
             yield from _slices(self._packed)
             return

@@ -19,8 +19,8 @@ class WeightsLayout:
         self._end = 0
         self._blobs: list[tuple[int, Tensor]] = []
         self._by_identity: dict[int, tuple[int, int]] = {}
-        # Contents are only hashed once a second blob of the same size and kin turns up.
-        self._by_size: dict[tuple[int, bytes], list[tuple[Tensor, int]]] = {}
+        # Contents are only hashed once a second blob of the same size and the same first look turns up.
+        self._by_sample: dict[tuple[int, bytes], list[tuple[Tensor, int]]] = {}
         self._by_digest: dict[bytes, int] = {}
 
     def place(self, tensor: Tensor) -> tuple[int, int]:
@@ -34,7 +34,7 @@ class WeightsLayout:
         size = tensor.byte_size
         if size == 0:
             return 0, 0
-        peers = self._by_size.setdefault((size, tensor.kin), [])
+        peers = self._by_sample.setdefault((size, tensor.sample()), [])
         digest = None
         if peers:
             if len(peers) == 1:
@@ -56,6 +56,10 @@ class WeightsLayout:
         for offset, tensor in self._blobs:
             file.write(bytes(offset - position))
             position = offset
+            span = tensor.span()
+            if span is not None and span.copy_to(file):
+                position += span.size
+                continue
             for chunk in tensor.chunks():
                 position += len(chunk)
                 file.write(chunk)

@@ -20,6 +20,7 @@ from . import operations as _operations
 from .element_types import Array, from_precision
 from .errors import FormatError, ModelError, UnsupportedError
 from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
+from .mapped_file import MappedFile
 from .operation import Operation, find_operation
 from .shape_inference import make_node
 from .shapes import PartialShape
@@ -167,12 +168,10 @@ def _bytes_of(source: str | os.PathLike[str] | bytes | IO[bytes] | Array) -> Arr
         return np.frombuffer(source, np.uint8)
     if isinstance(source, (str, os.PathLike)):
         try:
-            if os.path.getsize(source) == 0:
-                return np.empty(0, np.uint8)
-            mapped = np.memmap(source, np.uint8, "r")
+            mapped = MappedFile.open(source)
         except OSError as error:
             raise FormatError(f"the weights {source} cannot be read: {error.strerror or error}") from error
-        return mapped.view(np.ndarray)
+        return np.empty(0, np.uint8) if mapped is None else mapped.bytes()
     return np.frombuffer(source.read(), np.uint8)
 
 

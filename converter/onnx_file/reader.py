@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import stat
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import EMBEDDED, skeleton
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
+from ir_runtime.mapped_file import MappedFile
 from ir_runtime.tensor import Tensor
 
 _LARGEST_DENSE = 1 << 31
@@ -107,7 +107,8 @@ class OnnxFile:
     def _external(self, location: str, name: str) -> Array:
         path = self._confined(location, name)
         if path not in self._mapped:
-            self._mapped[path] = _map(path)
+            mapped = _mapped(path)
+            self._mapped[path] = np.empty(0, np.uint8) if mapped is None else mapped.bytes()
         return self._mapped[path]
 
     def _confined(self, location: str, name: str) -> Path:
@@ -142,8 +143,9 @@ def open_model(source: ModelSource) -> OnnxFile:
         return OnnxFile(source)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        data = _map(path)
-        return OnnxFile(_parse(data, str(path)), path, data)
+        mapped = _mapped(path)
+        data = np.empty(0, np.uint8) if mapped is None else mapped.bytes()
+        return OnnxFile(_parse(data, str(path), mapped), path, data)
     content = source if isinstance(source, (bytes, bytearray, memoryview)) else source.read()
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ConversionError("the model's file object must be opened in binary mode")
@@ -151,12 +153,12 @@ def open_model(source: ModelSource) -> OnnxFile:
     return OnnxFile(_parse(data, "the model"), None, data)
 
 
-def _parse(data: Array, what: str) -> ModelProto:
+def _parse(data: Array, what: str, mapped: MappedFile | None = None) -> ModelProto:
     if len(data) == 0:
         raise InvalidModelError(f"{what} is empty, not an ONNX model")
     model = ModelProto()
     try:
-        model.ParseFromString(skeleton(data.data))
+        model.ParseFromString(skeleton(data.data, mapped.forget) if mapped is not None else skeleton(data.data))
     except (InvalidModelError, DecodeError) as error:
         raise InvalidModelError(f"{what} is not an ONNX model: {error}") from error
     _check_text(model)
@@ -190,14 +192,9 @@ def _check_text(model: ModelProto) -> None:
         raise InvalidModelError(f"the name {broken!r} in the model is not UTF-8")
 
 
-def _map(path: Path) -> Array:
+def _mapped(path: Path) -> MappedFile | None:
     try:
-        with open(path, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConversionError(f"{path} is not a file")
-            if os.fstat(file.fileno()).st_size == 0:
-                return np.empty(0, np.uint8)
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        return MappedFile.open(path)
     except OSError as error:
         raise ConversionError(f"{path} cannot be read: {error.strerror or error}") from error
 

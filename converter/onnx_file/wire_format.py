@@ -9,7 +9,7 @@ https://protobuf.dev/programming-guides/encoding/ and onnx/onnx.proto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Union
 
@@ -21,6 +21,7 @@ EMBEDDED = "\x00embedded"
 """The ``location`` of data that lies in the model's own file."""
 
 _SMALLEST_CUT = 1024
+_LARGE = 1 << 20
 _RAW_DATA = 9
 _EXTERNAL_DATA = 13
 _DEEPEST = 200
@@ -48,15 +49,15 @@ class _Field:
     end: int
 
 
-def skeleton(data: Buffer) -> bytes:
-    """The model without the raw data of its large tensors.
+def skeleton(data: Buffer, passed: Callable[[], None] = lambda: None) -> bytes:
+    """The model without the raw data of its large tensors; ``passed`` is called behind each that takes megabytes.
 
     Raises :class:`InvalidModelError` where the bytes are not a protobuf message.
     """
-    return _strip(memoryview(data), 0, len(data), "model", 0)
+    return _strip(memoryview(data), 0, len(data), "model", 0, passed)
 
 
-def _strip(data: memoryview, start: int, end: int, message: str, depth: int) -> bytes:
+def _strip(data: memoryview, start: int, end: int, message: str, depth: int, passed: Callable[[], None]) -> bytes:
     if depth > _DEEPEST:
         raise InvalidModelError(f"graphs are nested more than {_DEEPEST // 3} deep")
     nested = _FIELDS[message]
@@ -70,8 +71,10 @@ def _strip(data: memoryview, start: int, end: int, message: str, depth: int) -> 
             if size >= _SMALLEST_CUT:
                 pieces += [data[copied : field.start], _reference(field.payload, size)]
                 copied = field.end
+                if size >= _LARGE:
+                    passed()
         elif field.number in nested:
-            inner = _strip(data, field.payload, field.end, nested[field.number], depth + 1)
+            inner = _strip(data, field.payload, field.end, nested[field.number], depth + 1, passed)
             if len(inner) != field.end - field.payload:
                 pieces += [data[copied : field.start], _tagged(field.number, inner)]
                 copied = field.end

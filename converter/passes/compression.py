@@ -7,7 +7,7 @@ the constant's name and carries the ``decompression`` mark, so that plug-ins kee
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,7 +62,7 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
                 continue
             if node in exact:
                 continue
-            reason = "decide shapes or indices" if node in shaping else _unfit(tensor.array())
+            reason = "decide shapes or indices" if node in shaping else _unfit(tensor)
             if reason:
                 result.kept[reason] += 1
             else:
@@ -106,12 +106,14 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
     tensor = node.op.data
     assert tensor is not None
 
-    def halves(source: Tensor = tensor) -> Array:
-        return source.array().astype(np.float16)
+    def halves(source: Tensor = tensor) -> Iterator[Array]:
+        for part in source.parts():
+            with np.errstate(over="ignore"):
+                yield part.astype(np.float16)
 
-    small = make_node(
-        Const1(value=Tensor.computed(element_types.f16, tensor.shape, halves)), (), unique(f"{node.name}_compressed")
-    )
+    # Equal halves are found by what they were made from.
+    stored = Tensor.computed_in_parts(element_types.f16, tensor.shape, halves, tensor.sample())
+    small = make_node(Const1(value=stored), (), unique(f"{node.name}_compressed"))
     back = make_node(Convert1(destination_type=tensor.element_type), small.outputs, node.name)
     back.runtime_info = (*node.runtime_info, DECOMPRESSION)
     back.origin = small.origin = node.origin
@@ -120,13 +122,13 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
     return back
 
 
-def _unfit(values: Array) -> str:
+def _unfit(tensor: Tensor) -> str:
     """Why float16 does not hold the values; empty where it does."""
-    flat = values.reshape(-1)
     tiny = 0
-    for start in range(0, flat.size, _CHUNK):
-        reach = np.abs(flat[start : start + _CHUNK])
-        if ((reach > _LARGEST) & np.isfinite(reach)).any():
-            return f"have values beyond {_LARGEST:.0f}"
-        tiny += int(np.count_nonzero((reach < _SMALLEST) & (reach > 0)))
-    return "are mostly smaller than float16's normal numbers" if tiny >= _TINY_SHARE * flat.size else ""
+    for part in tensor.parts():
+        for start in range(0, part.size, _CHUNK):
+            reach = np.abs(part[start : start + _CHUNK])
+            if ((reach > _LARGEST) & np.isfinite(reach)).any():
+                return f"have values beyond {_LARGEST:.0f}"
+            tiny += int(np.count_nonzero((reach < _SMALLEST) & (reach > 0)))
+    return "are mostly smaller than float16's normal numbers" if tiny >= _TINY_SHARE * tensor.size else ""

@@ -24,7 +24,8 @@ from .pipeline import model_pass
 
 _LEAST_BYTES = 1 << 16
 """Smaller constants are not worth a layer."""
-_DIAGONAL = 64
+_DIAGONAL = 8
+"""Elements of it that are looked at first; each lies in another page of the file."""
 _ROWS = 256
 
 
@@ -49,6 +50,7 @@ def shared_weights(model: Model) -> int:
             # Both have the same diagonal, whichever way round they stand.
             key = (tensor.element_type, *sorted(tensor.shape), values.diagonal()[:_DIAGONAL].tobytes())
             kept = next((other for other in alike[key] if _is_transposed(other, values)), None)
+            tensor.forget()
             if kept is None:
                 alike[key].append(node)
             else:

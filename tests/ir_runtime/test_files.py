@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import re
 import signal
@@ -153,7 +154,8 @@ def test_weights_are_mapped_not_copied(tmp_path: Path) -> None:
     base = array
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
-    assert type(base).__name__ in ("memmap", "mmap")
+    assert isinstance(base, memoryview)
+    assert isinstance(base.obj, mmap.mmap)
     assert not array.flags.writeable
 
 

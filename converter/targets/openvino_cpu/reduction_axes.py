@@ -5,7 +5,8 @@ Seen from 2023.3 to 2026.4:
 - it fails over an empty list of axes that comes at run time, so a new first dimension is reduced as well;
 - it runs logical reductions only over axes that it knows, so booleans become i32 numbers;
 - it refuses some reductions of 16 bits over axes that it does not know, so these become f32;
-- the mean of nothing is 0 there, not NaN, so 0 / count is added, which is NaN just then.
+- the mean of nothing is 0 there, not NaN, so 0 / count is added, which is NaN just then. ONNX leaves that mean
+  open; onnxruntime gives NaN. Means of whole images stay plain: these have pixels, and models pool them often.
 
     ReduceMax(f16 x, axes)     becomes   Convert(ReduceMax(Convert(x, f32), axes), f16)
     ReduceMean(x[?])           becomes   ReduceMean(x) + 0 / count
@@ -63,7 +64,14 @@ def _may_be_empty(node: Node) -> bool:
     shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
     if not shape.has_rank or axes is None:
         return True
-    return any(shape[axis].low == 0 for axis in normalize_axes(axes.reshape(-1).tolist(), shape.rank))
+    reduced = normalize_axes(axes.reshape(-1).tolist(), shape.rank)
+    if _keeps_dims(node) and shape.rank > 2 and sorted(reduced) == list(range(2, shape.rank)):
+        return False
+    return any(shape[axis].low == 0 for axis in reduced)
+
+
+def _keeps_dims(node: Node) -> bool:
+    return isinstance(node.op, reduction.Reduction) and node.op.keep_dims
 
 
 def _or_nan(builder: Builder, mean: Output, data: Output, axes: Output) -> Output:

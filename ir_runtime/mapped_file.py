@@ -1,0 +1,136 @@
+"""Files that tensors are views of, and their bytes without the detour through memory.
+
+A map makes every byte reachable as an array, but whoever reads a large file through it holds it all in memory.
+What is only passed on is copied from file to file by the kernel where it can, or read a few MiB at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+
+from .element_types import Array
+from .errors import ModelError
+
+_CHUNK_BYTES = 1 << 22
+_LEAST_COPIED = 1 << 16
+"""Bytes from which on a call of the kernel for a single tensor is worth it."""
+CAN_READ_APART = hasattr(os, "pread")
+"""Whether a part of a file can be read without moving its position: not on Windows."""
+
+
+class MappedFile(mmap.mmap):
+    """A regular file mapped for reading, which stays open."""
+
+    path: str
+    _descriptor: int
+    _state: tuple[int, int]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> MappedFile | None:
+        """Map the file; None where it is empty. Raises :class:`OSError`, also for what is no regular file."""
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(f"{os.fspath(path)} is not a file")
+            if found.st_size == 0:
+                os.close(descriptor)
+                return None
+            made = cls(descriptor, 0, access=mmap.ACCESS_READ)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        made.path, made._descriptor, made._state = os.fspath(path), descriptor, (found.st_size, found.st_mtime_ns)
+        return made
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self._descriptor)
+
+    def forget(self) -> None:
+        """Give the memory back that bytes were looked at in; they are there again when they are asked for.
+
+        Systems hold whole huge pages around a byte, so that a look at each tensor alone fills memory.
+        """
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.madvise(mmap.MADV_DONTNEED)
+
+    def bytes(self) -> Array:
+        """All of it, as an array of u8 that keeps the file open."""
+        return np.frombuffer(self, np.uint8)
+
+    @property
+    def descriptor(self) -> int:
+        """To read from. Raises :class:`ModelError` where the file is not what it was when it was opened."""
+        found = os.fstat(self._descriptor)
+        if (found.st_size, found.st_mtime_ns) != self._state:
+            raise ModelError(f"the file '{self.path}' has changed since it was opened; convert it again")
+        return self._descriptor
+
+
+@dataclass(frozen=True)
+class FileSpan:
+    """Some bytes of a mapped file."""
+
+    file: MappedFile
+    offset: int
+    size: int
+
+    @classmethod
+    def of(cls, array: Array) -> FileSpan | None:
+        """Where the bytes of ``array`` lie, if it is a view of a mapped file without gaps."""
+        base = array
+        while isinstance(base, np.ndarray) and base.base is not None:
+            base = base.base
+        if isinstance(base, memoryview):
+            base = base.obj
+        if not isinstance(base, MappedFile) or not array.flags.c_contiguous or not CAN_READ_APART:
+            return None
+        start = np.frombuffer(base, np.uint8).ctypes.data
+        return cls(base, array.ctypes.data - start, array.nbytes)
+
+    def look(self, start: int, size: int) -> bytes:
+        """Some of the bytes."""
+        return os.pread(self.file.descriptor, min(size, self.size - start), self.offset + start)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes in order, a few MiB at a time. Raises :class:`ModelError` where the file has changed."""
+        descriptor, position, end = self.file.descriptor, self.offset, self.offset + self.size
+        while position < end:
+            chunk = os.pread(descriptor, min(_CHUNK_BYTES, end - position), position)
+            while len(chunk) < min(_CHUNK_BYTES, end - position):
+                more = os.pread(descriptor, min(_CHUNK_BYTES, end - position) - len(chunk), position + len(chunk))
+                if not more:
+                    raise ModelError(f"the file '{self.file.path}' has lost its bytes from {position + len(chunk)} on")
+                chunk += more
+            position += len(chunk)
+            yield chunk
+
+    def copy_to(self, file: IO[bytes]) -> bool:
+        """Append the bytes to ``file`` within the kernel; False where that is not possible, and nothing was done."""
+        if self.size < _LEAST_COPIED or not hasattr(os, "copy_file_range"):
+            return False
+        source, begin = self.file.descriptor, file.tell()
+        position, done = begin, 0
+        try:
+            file.flush()
+            target = file.fileno()
+            while done < self.size:
+                copied = os.copy_file_range(source, target, self.size - done, self.offset + done, position)
+                if not copied:
+                    raise ModelError(f"the file '{self.file.path}' ends before byte {self.offset + self.size}")
+                done, position = done + copied, position + copied
+        except OSError:
+            # Another file system, or no file at all: whoever asked writes the bytes instead.
+            file.seek(begin)
+            return False
+        file.seek(position)
+        return True

@@ -1,0 +1,132 @@
+"""Files that tensors are views of: their bytes pass from file to file, and memory stays small."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import converter
+import ir_runtime
+from ir_runtime.element_types import f32, u4
+from ir_runtime.mapped_file import FileSpan, MappedFile
+from ir_runtime.tensor import Tensor
+from tests.engines import node_model
+from tests.random_data import generator
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> MappedFile:
+    (tmp_path / "data").write_bytes(generator(1).bytes(300_000))
+    made = MappedFile.open(tmp_path / "data")
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("part", [slice(0, 300_000), slice(64, 200_001), slice(5, 90), slice(299_999, 300_000)])
+def test_bytes_pass_from_file_to_file(mapped: MappedFile, tmp_path: Path, part: slice) -> None:
+    span = FileSpan.of(mapped.bytes()[part])
+    assert span is not None
+    assert (span.offset, span.size) == (part.start, part.stop - part.start)
+    with open(tmp_path / "copy", "wb") as file:
+        file.write(b"before")
+        if not span.copy_to(file):
+            file.write(b"".join(span.chunks()))
+        file.write(b"behind")
+    wanted = (tmp_path / "data").read_bytes()[part]
+    assert (tmp_path / "copy").read_bytes() == b"before" + wanted + b"behind"
+
+
+def test_files_in_memory_are_written_otherwise(mapped: MappedFile) -> None:
+    span = FileSpan.of(mapped.bytes())
+    assert span is not None
+    target = io.BytesIO(b"")
+    target.write(b"12")
+    assert not span.copy_to(target)
+    assert target.getvalue() == b"12"
+
+
+def test_arrays_that_are_no_views_of_a_file_have_no_place_in_one(mapped: MappedFile) -> None:
+    assert FileSpan.of(np.zeros(4, np.uint8)) is None
+    assert FileSpan.of(mapped.bytes()[::2]) is None
+    assert FileSpan.of(mapped.bytes().copy()) is None
+
+
+def test_a_file_that_has_changed_is_an_error(mapped: MappedFile, tmp_path: Path) -> None:
+    tensor = Tensor.from_packed(mapped.bytes()[:4096], f32, (1024,))
+    with open(tmp_path / "data", "r+b") as file:
+        file.truncate(100)
+    with pytest.raises(ir_runtime.ModelError, match=r"data' has changed since it was opened; convert it again"):
+        list(tensor.chunks())
+
+
+def test_a_model_that_changes_before_it_is_saved_is_an_error(tmp_path: Path) -> None:
+    model = node_model(
+        "MatMul", {"x": np.ones((2, 64), np.float32)}, opset=17, constants={"w": np.ones((64, 64), "f4")}
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    made = converter.convert_model(path)
+    os.truncate(path, 200)
+    with pytest.raises(ir_runtime.ModelError, match="has changed since it was opened"):
+        converter.save_model(made, tmp_path / "m.xml")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["m.onnx"]
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (300, 1000), (1,)])
+def test_equal_data_looks_the_same_however_it_is_stored(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    values = generator(2).random(shape, np.float32)
+    (tmp_path / "w").write_bytes(values.tobytes())
+    mapped = MappedFile.open(tmp_path / "w")
+    assert mapped is not None
+    stored = Tensor.from_packed(mapped.bytes(), f32, shape)
+    turned = Tensor.from_array(np.asfortranarray(values))
+    assert stored.sample() == Tensor.from_array(values).sample() == turned.sample()
+    assert np.concatenate(list(stored.parts())).tolist() == values.reshape(-1).tolist()
+    other = values.copy()
+    other.reshape(-1)[0] += 1
+    assert Tensor.from_array(other).sample() != stored.sample()
+
+
+def test_packed_types_are_not_sampled() -> None:
+    packed = Tensor.from_packed(np.array([0x21, 0x43], np.uint8), u4, (4,))
+    assert packed.sample() == Tensor.from_array(np.array([1, 2, 3, 4]).astype(u4.dtype), u4).sample()
+
+
+@pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="memory is bounded where files can be read apart")
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
+def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bool) -> None:
+    weights = {f"w{i}": np.full((1024, 4096 + i), i, np.float32) for i in range(6)}
+    nodes = [onnx.helper.make_node("MatMul", ["x", name], [f"y{name}"]) for name in weights]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 1024])],
+        [onnx.ValueInfoProto(name=f"y{name}") for name in weights],
+        [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    script = (
+        "import resource, sys, converter\n"
+        "from converter.conversion import convert, compressed\n"
+        "import ir_runtime.xml_writer\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "before = peak()\n"
+        f"converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16={half})\n"
+        "print(peak() - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "m.onnx", tmp_path / "m.xml"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert (tmp_path / "m.bin").stat().st_size > 96e6 / (1 + half)
+    assert float(done.stdout) < 40, f"{done.stdout} MiB for 96 MiB of weights"
