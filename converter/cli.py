@@ -6,6 +6,7 @@ be converted, 2 wrong usage.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import sys
@@ -195,6 +196,8 @@ def convert(
         raise click.UsageError(f"the folder {target.parent} does not exist")
     for path in (target, target.with_suffix(".bin")):
         check_target(path)
+    # What a conversion makes lives until its end: looking for cycles in it takes a tenth of the time.
+    gc.disable()
     state.say(f"Converting {model}")
     shapes, frozen = parse_inputs(input_text)
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
