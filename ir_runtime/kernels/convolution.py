@@ -1,0 +1,344 @@
+"""Convolutions of float32 over one or two spatial dimensions, with constant weights.
+
+- One element a window: a product of matrices, without copies where the stride is one.
+- Depthwise: a multiplication and an addition for each element of the kernel, over whole padded images at once. The
+  padding makes neighbours in a row and rows of an image equally far apart everywhere, so that a shift of the window
+  is a shift of the flat image; what falls between two rows is left out of the result.
+- Any other: the windows are unfolded along the rows only, and each row of the kernel is a product of its own with
+  the unfolded image, shifted by whole rows. That copies as many times as the kernel is wide, not times its area.
+
+With a stride each image is split into as many images as there are remainders, which turns strides into shifts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Node
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.windows import Window
+
+from .products import multiply
+from .registry import Prepared, Site, is_float32, kernel
+from .threads import Workers, scratch
+
+_UNFOLDED = 1 << 20
+"""Elements of unfolded windows that are made at once."""
+_CHANNELS = 1 << 16
+"""Elements of padded images that a block of depthwise channels may have."""
+_FEW = 64
+"""Below this depth a product for each row of the kernel is too small: the whole window is unfolded."""
+
+
+@kernel(Convolution1, GroupConvolution1)
+def convolution(node: Node, site: Site) -> Prepared | None:
+    weights = site.constants.get(node.inputs[1])
+    if weights is None or not is_float32(*node.inputs, *node.outputs):
+        return None
+    if isinstance(node.op, Convolution1):
+        weights = weights[None]
+    rank = weights.ndim - 3
+    if rank not in (1, 2) or weights.size == 0:
+        return None
+    return Prepared(_Convolution(node.op, weights, site.workers), fresh=True)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A spatial dimension: how far it reaches, and where the window's elements lie."""
+
+    extent: int
+    count: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    def place(self, tap: int) -> tuple[int, int]:
+        """The remainder and the shift of an element of the kernel."""
+        return (tap * self.dilation) % self.stride, tap * self.dilation // self.stride
+
+    @property
+    def padded(self) -> int:
+        """The extent of what belongs to one remainder."""
+        return self.count + max(self.place(tap)[1] for tap in range(self.kernel))
+
+    def source(self, offset: int, count: int) -> tuple[slice, slice, int, int]:
+        """Of ``count`` elements, a stride apart from ``offset`` (padding included) on: where those that are data go,
+        where they come from, and how many are padding in front and behind."""
+        first = offset - self.begin
+        front = min(count, max(0, -(first // self.stride)))
+        stop = min(count, max(front, -((first - self.extent) // self.stride)))
+        start = first + front * self.stride
+        taken = slice(start, start + (stop - front - 1) * self.stride + 1, self.stride) if stop > front else slice(0, 0)
+        return slice(front, stop), taken, front, count - stop
+
+
+class _Convolution:
+    def __init__(self, op: Any, weights: Array, workers: Workers) -> None:
+        self._op = op
+        self._workers = workers
+        self._groups, self._per_group, self._depth = weights.shape[:3]
+        self._kernel = weights.shape[3:]
+        self._rank = len(self._kernel)
+        if self._rank == 1:
+            weights = weights[..., None, :]
+        self._height, self._width = weights.shape[3:]
+        self._depthwise = self._depth == 1 and self._groups > 1
+        self._matrix = self._rows = None
+        if self._depthwise:
+            self._weights = weights
+            self._bands: dict[tuple[_Axis, _Axis], Array] = {}
+            # [taps, G, M, 1]
+            taps = self._height * self._width
+            self._factors = np.ascontiguousarray(
+                weights.reshape(self._groups, self._per_group, taps).transpose(2, 0, 1)[..., None]
+            )
+        elif self._height * self._width == 1 or self._depth * self._width < _FEW or self._height == 1:
+            # Columns stand in the order kernel, channel.
+            self._matrix = _packed(weights.transpose(0, 1, 3, 4, 2).reshape(self._groups, self._per_group, -1))
+        else:
+            rows = weights.transpose(3, 0, 1, 4, 2).reshape(self._height, self._groups, self._per_group, -1)
+            self._rows = _packed(rows)
+        self._axes: dict[tuple[int, ...], list[_Axis]] = {}
+
+    def __call__(self, data: Array, _: Array) -> Array | None:
+        if data.ndim != self._rank + 2 or data.shape[1] != self._groups * self._depth:
+            return None
+        axes = self._axes.get(data.shape)
+        if axes is None:
+            if len(self._axes) > 32:
+                self._axes = {}
+            axes = self._axes[data.shape] = self._measured(data.shape[2:])
+        y, x = axes
+        batch = data.shape[0]
+        out = np.empty((batch, self._groups, self._per_group, y.count, x.count), np.float32)
+        if out.size and data.size:
+            images = data.reshape(batch, self._groups, self._depth, y.extent, x.extent)
+            if self._depthwise:
+                if self._band_is_faster(y, x):
+                    self._by_bands(images, y, x, out)
+                else:
+                    self._by_taps(images, y, x, out)
+            elif self._height * self._width == 1:
+                self._by_points(images, y, x, out)
+            else:
+                self._unfolded(images, y, x, out)
+        elif out.size:
+            out[...] = 0
+        counts = (y.count, x.count) if self._rank == 2 else (x.count,)
+        return out.reshape(batch, self._groups * self._per_group, *counts)
+
+    def _measured(self, extents: Sequence[int]) -> list[_Axis]:
+        windows: list[Window] = self._op.windows(self._kernel)
+        axes = []
+        for window, extent in zip(windows, extents):
+            begin, _ = window.pads(extent)
+            axes.append(
+                _Axis(extent, window.count(extent), window.kernel, window.stride, window.dilation, begin)
+            )
+        return axes if len(axes) == 2 else [_Axis(1, 1, 1, 1, 1, 0), *axes]
+
+    # --- one element a window ---
+
+    def _by_points(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        batch = len(images)
+        if (y.stride, x.stride, y.begin, x.begin, y.count, x.count) != (1, 1, 0, 0, y.extent, x.extent):
+            chosen = np.empty((*images.shape[:3], y.count, x.count), np.float32)
+            for item, target in zip(images, chosen):
+                _place(item, y, x, 0, 0, y.count, target)
+            images = chosen
+        source = images.reshape(batch, self._groups, self._depth, -1)
+        self._product(self._matrix, source, out.reshape(batch, self._groups, self._per_group, -1))
+
+    def _product(self, matrix: Any, columns: Array, out: Array) -> None:
+        if matrix.shape[0] == 1:
+            multiply(self._workers, matrix[0], columns[..., 0, :, :], out[..., 0, :, :])
+        else:
+            multiply(self._workers, matrix, columns, out)
+
+    # --- dense ---
+
+    def _unfolded(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        if self._rows is None:
+            copies = self._height * self._width
+            extra = 0
+        else:
+            copies = self._width * len({y.place(tap)[0] for tap in range(y.kernel)})
+            extra = y.padded - y.count
+        per_row = self._groups * self._depth * copies * x.count
+        rows = max(1, min(y.count, _UNFOLDED // max(1, per_row) - extra))
+        if rows < y.count:
+            # Parts of about the same size, and not so few rows that those that they share cost more than they do.
+            rows = max(rows, min(y.count, 4 * extra))
+            rows = -(-y.count // -(-y.count // rows))
+        for image, made in zip(images, out):
+            for start in range(0, y.count, rows):
+                count = min(rows, y.count - start)
+                if self._rows is None:
+                    self._by_windows(image, y, x, start, count, made)
+                else:
+                    self._by_rows(image, y, x, start, count, made)
+
+    def _by_windows(self, image: Array, y: _Axis, x: _Axis, start: int, count: int, out: Array) -> None:
+        taps = self._height * self._width
+        columns = scratch("windows", self._groups * taps * self._depth * count * x.count)
+        block = columns.reshape(self._groups, taps, self._depth, count, x.count)
+
+        def fill(numbers: Sequence[int]) -> None:
+            for tap in numbers:
+                row, column = divmod(tap, self._width)
+                offset = row * y.dilation + start * y.stride
+                _place(image, y, x, offset, column * x.dilation, count, block[:, tap])
+
+        self._workers.each(fill, range(taps), columns.size)
+        flat = block.reshape(self._groups, taps * self._depth, -1)
+        if count == y.count:
+            self._product(self._matrix, flat, out.reshape(self._groups, self._per_group, -1))
+        else:
+            made = scratch("sums", flat.shape[-1] * self._groups * self._per_group)
+            made = made.reshape(self._groups, self._per_group, -1)
+            self._product(self._matrix, flat, made)
+            out[:, :, start : start + count] = made.reshape(self._groups, self._per_group, count, x.count)
+
+    def _by_rows(self, image: Array, y: _Axis, x: _Axis, start: int, count: int, out: Array) -> None:
+        rows = count + y.padded - y.count
+        phases = sorted({y.place(tap)[0] for tap in range(y.kernel)})
+        depth = self._width * self._depth
+        columns = scratch("windows", self._groups * len(phases) * depth * rows * x.count)
+        block = columns.reshape(len(phases), self._groups, self._width, self._depth, rows, x.count)
+
+        def fill(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                phase, column = divmod(number, self._width)
+                offset = phases[phase] + start * y.stride
+                _place(image, y, x, offset, column * x.dilation, rows, block[phase, :, column])
+
+        self._workers.each(fill, range(len(phases) * self._width), columns.size)
+        flat = block.reshape(len(phases), self._groups, depth, rows * x.count)
+        whole = count == y.count
+        shape = (self._groups, self._per_group, count * x.count)
+        total = out.reshape(shape) if whole else scratch("sums", math.prod(shape)).reshape(shape)
+        product = scratch("products", math.prod(shape)).reshape(shape)
+        for tap in range(self._height):
+            phase, shift = y.place(tap)
+            seen = flat[phases.index(phase), :, :, shift * x.count : (shift + count) * x.count]
+            if tap == 0:
+                self._product(self._rows[tap], seen, total)  # type: ignore[index]
+            else:
+                self._product(self._rows[tap], seen, product)  # type: ignore[index]
+                np.add(total, product, out=total)
+        if not whole:
+            out[:, :, start : start + count] = total.reshape(self._groups, self._per_group, count, x.count)
+
+    # --- depthwise ---
+
+    def _by_taps(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        height, width = y.padded, x.padded
+        area = height * width
+        length = (y.count - 1) * width + x.count
+        places = []
+        phases: dict[tuple[int, int], int] = {}
+        for tap in range(y.kernel * x.kernel):
+            row, column = divmod(tap, x.kernel)
+            (phase_y, shift_y), (phase_x, shift_x) = y.place(row), x.place(column)
+            number = phases.setdefault((phase_y, phase_x), len(phases))
+            places.append((number, shift_y * width + shift_x))
+        step = max(1, _CHANNELS // max(1, area * len(phases)))
+        starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
+        more = self._per_group
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            padded_all = scratch("images", len(phases) * step * area)
+            total_all = scratch("sums", step * more * y.count * width)
+            product_all = scratch("products", step * more * length)
+            for item, start in parts:
+                stop = min(start + step, self._groups)
+                count = stop - start
+                padded = padded_all[: len(phases) * count * area].reshape(len(phases), count, height, width)
+                for (phase_y, phase_x), number in phases.items():
+                    _place(images[item, start:stop, 0], y, x, phase_y, phase_x, height, padded[number], width)
+                flat = padded.reshape(len(phases), count, 1, area)
+                total = total_all[: count * more * y.count * width].reshape(count, more, y.count * width)
+                product = product_all[: count * more * length].reshape(count, more, length)
+                sums = total[:, :, :length]
+                for tap, (number, shift) in enumerate(places):
+                    factor = self._factors[tap, start:stop]
+                    seen = flat[number, :, :, shift : shift + length]
+                    if tap == 0:
+                        np.multiply(seen, factor, out=sums)
+                    else:
+                        np.multiply(seen, factor, out=product)
+                        np.add(sums, product, out=sums)
+                made = total.reshape(count, more, y.count, width)
+                out[item, start:stop] = made[..., : x.count]
+
+        effort = 2 * len(places) * len(images) * self._groups * more * length
+        self._workers.each(work, starts, effort)
+
+    def _band_is_faster(self, y: _Axis, x: _Axis) -> bool:
+        """By what a call and an element of either way take, in nanoseconds; the order of magnitude is all it needs."""
+        multiplications = y.count * y.kernel * x.extent * x.count
+        bands = 400 + 0.045 * multiplications
+        area = y.count * x.padded
+        taps = y.kernel * x.kernel * (100 + (1.4 if area < 2000 else 0.5) * area)
+        return self._per_group == 1 and bands < taps
+
+    def _by_bands(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        """Small images: the kernel's rows as banded matrices, which rows of the image are multiplied by."""
+        bands = self._bands.get((y, x))
+        if bands is None:
+            self._bands = {(y, x): (bands := self._banded(y, x))}
+        depth = y.kernel * x.extent
+        step = max(1, _CHANNELS // (y.count * depth))
+        whole = _Axis(x.extent, x.extent, 1, 1, 1, 0)
+        starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            rows_all = scratch("images", step * y.count * depth)
+            for item, start in parts:
+                stop = min(start + step, self._groups)
+                rows = rows_all[: (stop - start) * y.count * depth].reshape(-1, y.count, y.kernel, x.extent)
+                for tap in range(y.kernel):
+                    _place(images[item, start:stop, 0], y, whole, tap * y.dilation, 0, y.count, rows[:, :, tap])
+                np.matmul(rows.reshape(-1, y.count, depth), bands[start:stop], out=out[item, start:stop, 0])
+
+        self._workers.each(work, starts, len(images) * self._groups * y.count * depth * x.count // 8)
+
+    def _banded(self, y: _Axis, x: _Axis) -> Array:
+        """[G, kernel rows * columns of the image, columns of the output]."""
+        bands = np.zeros((self._groups, y.kernel, x.extent, x.count), np.float32)
+        for column in range(x.count):
+            for tap in range(x.kernel):
+                at = column * x.stride + tap * x.dilation - x.begin
+                if 0 <= at < x.extent:
+                    bands[:, :, at, column] = self._weights[:, 0, 0, :, tap]
+        return bands.reshape(self._groups, -1, x.count)
+
+
+def _place(
+    image: Array, y: _Axis, x: _Axis, row: int, column: int, rows: int, out: Array, columns: int | None = None
+) -> None:
+    """Into ``out`` what the element (row, column) of the kernel sees at each position, zeros for padding."""
+    columns = x.count if columns is None else columns
+    down, from_rows, above, below = y.source(row, rows)
+    across, from_columns, left, right = x.source(column, columns)
+    if above:
+        out[..., :above, :] = 0
+    if below:
+        out[..., rows - below :, :] = 0
+    if left:
+        out[..., down, :left] = 0
+    if right:
+        out[..., down, columns - right :] = 0
+    out[..., down, across] = image[..., from_rows, from_columns]
+
+
+def _packed(weights: Array) -> Array:
+    return np.require(weights, np.float32, ["C", "A"])
