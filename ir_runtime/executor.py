@@ -107,8 +107,10 @@ class _Plan:
         results = [node.inputs[0] for node in model.results]
         # Intermediate constants that only other constants were made from are forgotten.
         read = {*results, *(source for node in pending for source in node.inputs)}
-        arrays = {output: _aligned(tensor.array()) for output, tensor in constants.items() if output in read}
+        arrays = {output: tensor.array() for output, tensor in constants.items() if output in read}
         steps = self._prepared(pending, arrays, set(results))
+        for output in {source for step in steps for source in step.reads if source in arrays and not _packs(step, source)}:
+            arrays[output] = _aligned(arrays[output])
         slots: dict[Output, int] = {}
         self._initial: list[Array | None] = []
         for output in [*model.inputs, *arrays, *(one for step in steps for one in step.writes)]:
@@ -176,6 +178,10 @@ class _Plan:
             if clock is not None:
                 clock.stop(step.name, step.type, step.kernel is not None)
         return [values[index] for index in self.outputs]
+
+
+def _packs(step: Step, constant: Output) -> bool:
+    return step.prepared is not None and constant in step.prepared.packed
 
 
 def _aligned(array: Array) -> Array:

@@ -11,6 +11,7 @@ from . import (
     elementwise_chains,
     normalization,
     products,
+    recurrent,
     softmax,
 )
 from .registry import Kernel, Prepared, Site, Step, prepare
@@ -19,6 +20,7 @@ assert convolution
 assert elementwise_chains
 assert normalization
 assert products
+assert recurrent
 assert softmax
 
 __all__ = ["Kernel", "Prepared", "Site", "Step", "prepare"]

@@ -32,7 +32,16 @@ _UNFOLDED = 1 << 20
 """Elements of unfolded windows that are made at once."""
 _CHANNELS = 1 << 16
 """Elements of padded images that a block of depthwise channels may have."""
-_FEW = 64
+_STACKED = 128
+"""Below this number of outputs the kernel's rows are multiplied at once, and their products added up then."""
+_WIDE = 16
+"""From this width on kernels of few outputs are made banded matrices."""
+_LOW = 8
+"""Images of fewer rows are unfolded in both directions: there is little to copy, and rows shared between parts of
+the kernel would be many."""
+_BANDS = 1 << 20
+"""Elements that banded weights may have."""
+_FEW = 16
 """Below this depth a product for each row of the kernel is too small: the whole window is unfolded."""
 
 
@@ -46,7 +55,7 @@ def convolution(node: Node, site: Site) -> Prepared | None:
     rank = weights.ndim - 3
     if rank not in (1, 2) or weights.size == 0:
         return None
-    return Prepared(_Convolution(node.op, weights, site.workers), fresh=True)
+    return Prepared(_Convolution(node.op, weights, site.workers), fresh=True, packed=(node.inputs[1],))
 
 
 @dataclass(frozen=True)
@@ -91,22 +100,39 @@ class _Convolution:
             weights = weights[..., None, :]
         self._height, self._width = weights.shape[3:]
         self._depthwise = self._depth == 1 and self._groups > 1
-        self._matrix = self._rows = None
+        self._windowed: Array | None = None
+        self._by_row: Array | None = None
+        self._stacks: dict[int, Array] = {}
+        self._weights = weights if self._height * self._width > 1 else np.require(weights, requirements=["A"])
+        self._bands: dict[Any, Array] = {}
         if self._depthwise:
-            self._weights = weights
-            self._bands: dict[tuple[_Axis, _Axis], Array] = {}
             # [taps, G, M, 1]
             taps = self._height * self._width
             self._factors = np.ascontiguousarray(
                 weights.reshape(self._groups, self._per_group, taps).transpose(2, 0, 1)[..., None]
             )
-        elif self._height * self._width == 1 or self._depth * self._width < _FEW or self._height == 1:
-            # Columns stand in the order kernel, channel.
-            self._matrix = _packed(weights.transpose(0, 1, 3, 4, 2).reshape(self._groups, self._per_group, -1))
-        else:
-            rows = weights.transpose(3, 0, 1, 4, 2).reshape(self._height, self._groups, self._per_group, -1)
-            self._rows = _packed(rows)
         self._axes: dict[tuple[int, ...], list[_Axis]] = {}
+
+    # What is not needed for the images that come is not packed.
+
+    @property
+    def _matrix(self) -> Array:
+        """[G, M, kernel * channels]"""
+        if self._windowed is None:
+            turned = self._weights.transpose(0, 1, 3, 4, 2)
+            self._windowed = _packed(turned.reshape(self._groups, self._per_group, -1))
+        return self._windowed
+
+    @property
+    def _rows(self) -> Array:
+        """[kernel's rows, G, M, kernel's columns * channels]"""
+        if self._by_row is None:
+            turned = self._weights.transpose(3, 0, 1, 4, 2)
+            self._by_row = _packed(turned.reshape(self._height, self._groups, self._per_group, -1))
+        return self._by_row
+
+    def _unfolds_rows(self, y: _Axis) -> bool:
+        return self._height > 1 and self._depth * self._width >= _FEW and y.count >= _LOW
 
     def __call__(self, data: Array, _: Array) -> Array | None:
         if data.ndim != self._rank + 2 or data.shape[1] != self._groups * self._depth:
@@ -122,12 +148,15 @@ class _Convolution:
         if out.size and data.size:
             images = data.reshape(batch, self._groups, self._depth, y.extent, x.extent)
             if self._depthwise:
-                if self._band_is_faster(y, x):
-                    self._by_bands(images, y, x, out)
+                band = self._band(y, x)
+                if band:
+                    self._by_bands(images, y, x, band, out)
                 else:
                     self._by_taps(images, y, x, out)
             elif self._height * self._width == 1:
                 self._by_points(images, y, x, out)
+            elif (columns := self._columns_at_once(x)) > 1:
+                self._by_columns(images, y, x, columns, out)
             else:
                 self._unfolded(images, y, x, out)
         elif out.size:
@@ -166,7 +195,8 @@ class _Convolution:
     # --- dense ---
 
     def _unfolded(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
-        if self._rows is None:
+        by_rows = self._unfolds_rows(y)
+        if not by_rows:
             copies = self._height * self._width
             extra = 0
         else:
@@ -181,7 +211,7 @@ class _Convolution:
         for image, made in zip(images, out):
             for start in range(0, y.count, rows):
                 count = min(rows, y.count - start)
-                if self._rows is None:
+                if not by_rows:
                     self._by_windows(image, y, x, start, count, made)
                 else:
                     self._by_rows(image, y, x, start, count, made)
@@ -223,19 +253,110 @@ class _Convolution:
         self._workers.each(fill, range(len(phases) * self._width), columns.size)
         flat = block.reshape(len(phases), self._groups, depth, rows * x.count)
         whole = count == y.count
-        shape = (self._groups, self._per_group, count * x.count)
+        area = count * x.count
+        shape = (self._groups, self._per_group, area)
         total = out.reshape(shape) if whole else scratch("sums", math.prod(shape)).reshape(shape)
-        product = scratch("products", math.prod(shape)).reshape(shape)
-        for tap in range(self._height):
-            phase, shift = y.place(tap)
-            seen = flat[phases.index(phase), :, :, shift * x.count : (shift + count) * x.count]
-            if tap == 0:
-                self._product(self._rows[tap], seen, total)  # type: ignore[index]
-            else:
-                self._product(self._rows[tap], seen, product)  # type: ignore[index]
-                np.add(total, product, out=total)
+        if self._per_group < _STACKED:
+            self._stacked(flat, phases, y, x, total)
+        else:
+            product = scratch("products", math.prod(shape)).reshape(shape)
+            for tap in range(self._height):
+                phase, shift = y.place(tap)
+                seen = flat[phases.index(phase), :, :, shift * x.count : shift * x.count + area]
+                self._product(self._rows[tap], seen, product if tap else total)
+                if tap:
+                    np.add(total, product, out=total)
         if not whole:
             out[:, :, start : start + count] = total.reshape(self._groups, self._per_group, count, x.count)
+
+    def _stacked(self, flat: Array, phases: list[int], y: _Axis, x: _Axis, total: Array) -> None:
+        """The products of all rows of the kernel at once, their sums afterwards: few outputs make few rows."""
+        area, seen = total.shape[-1], flat.shape[-1]
+        empty = True
+        for number, phase in enumerate(phases):
+            taps = [tap for tap in range(self._height) if y.place(tap)[0] == phase]
+            matrix = self._stacks.get(phase)
+            if matrix is None:
+                stacked = self._rows[taps].transpose(1, 0, 2, 3)
+                matrix = self._stacks[phase] = stacked.reshape(self._groups, len(taps) * self._per_group, -1)
+            products = scratch("products", self._groups * len(taps) * self._per_group * seen)
+            made = products.reshape(self._groups, len(taps) * self._per_group, seen)
+            self._product(matrix, flat[number], made)
+            each = made.reshape(self._groups, len(taps), self._per_group, seen)
+            for index, tap in enumerate(taps):
+                start = y.place(tap)[1] * x.count
+                part = each[:, index, :, start : start + area]
+                if empty:
+                    np.copyto(total, part)
+                else:
+                    np.add(total, part, out=total)
+                empty = False
+
+    # --- few outputs, or a wide kernel ---
+
+    def _columns_at_once(self, x: _Axis) -> int:
+        """How many neighbouring outputs to make with one banded matrix; 1 where unfolding is faster.
+
+        A product is fast if it has some 48 columns; that is worth multiplications by zero.
+        """
+        if self._groups > 1 or self._per_group >= 48 or self._width < _WIDE:
+            return 1
+        best, speed = 1, self._per_group / 48 * 0.8
+        count = 4
+        while count < 2 * x.count and count <= 512:
+            span = self._span(x, count)
+            reached = min(1.0, self._per_group * count / 48) * self._width / span
+            size = self._depth * self._height * span * self._per_group * count
+            if reached > speed and size <= _BANDS:
+                best, speed = count, reached
+            count *= 2
+        return best
+
+    @staticmethod
+    def _span(x: _Axis, count: int) -> int:
+        return (count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
+
+    def _by_columns(self, images: Array, y: _Axis, x: _Axis, columns: int, out: Array) -> None:
+        """[rows and blocks of columns, what they see] times the kernel as a banded matrix."""
+        span = self._span(x, columns)
+        blocks = -(-x.count // columns)
+        depth = self._depth * self._height * span
+        more = self._per_group
+        band = self._bands.get((x, columns))
+        if band is None:
+            made = np.zeros((self._depth, self._height, span, more, columns), np.float32)
+            for column in range(columns):
+                for tap in range(self._width):
+                    at = column * x.stride + tap * x.dilation
+                    made[:, :, at, :, column] = self._weights[0, :, :, :, tap].transpose(1, 2, 0)
+            self._bands = {(x, columns): (band := made.reshape(depth, -1))}
+        step = max(1, min(y.count, _UNFOLDED // (2 * blocks * depth)))
+        starts = [(item, start) for item in range(len(images)) for start in range(0, y.count, step)]
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            for item, start in parts:
+                rows = min(step, y.count - start)
+                seen = scratch("images", rows * blocks * depth).reshape(
+                    rows, blocks, self._depth, self._height, span
+                )
+                for block in range(blocks):
+                    first = block * columns * x.stride
+                    # As if the outputs were this far apart: one element after the other.
+                    window = _Axis(x.extent, span, 1, 1, 1, x.begin - first)
+                    for tap in range(self._height):
+                        target = seen[:, block, :, tap].transpose(1, 0, 2)
+                        _place(images[item, 0], y, window, tap * y.dilation + start * y.stride, 0, rows, target)
+                made = scratch("sums", rows * blocks * more * columns).reshape(rows * blocks, -1)
+                np.matmul(seen.reshape(-1, depth), band, out=made)
+                placed = made.reshape(rows, blocks, more, columns).transpose(2, 0, 1, 3)
+                whole = x.count // columns
+                target = out[item, 0, :, start : start + rows]
+                for block in range(whole):
+                    target[..., block * columns : (block + 1) * columns] = placed[:, :, block]
+                if whole < blocks:
+                    target[..., whole * columns :] = placed[:, :, whole, : x.count - whole * columns]
+
+        self._workers.each(work, starts, len(images) * y.count * blocks * depth * more * columns // 8)
 
     # --- depthwise ---
 
@@ -282,44 +403,67 @@ class _Convolution:
         effort = 2 * len(places) * len(images) * self._groups * more * length
         self._workers.each(work, starts, effort)
 
-    def _band_is_faster(self, y: _Axis, x: _Axis) -> bool:
-        """By what a call and an element of either way take, in nanoseconds; the order of magnitude is all it needs."""
-        multiplications = y.count * y.kernel * x.extent * x.count
-        bands = 400 + 0.045 * multiplications
-        area = y.count * x.padded
-        taps = y.kernel * x.kernel * (100 + (1.4 if area < 2000 else 0.5) * area)
-        return self._per_group == 1 and bands < taps
+    def _band(self, y: _Axis, x: _Axis) -> int:
+        """How many neighbouring outputs to make with one banded matrix, 0 where sums of shifted images are faster.
 
-    def _by_bands(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
-        """Small images: the kernel's rows as banded matrices, which rows of the image are multiplied by."""
-        bands = self._bands.get((y, x))
+        By what a call and an element of either way take, in nanoseconds; the order of magnitude is all it needs.
+        """
+        if self._per_group > 1:
+            return 0
+        area = y.count * x.padded
+        best, least = 0, y.kernel * x.kernel * (100 + (1.4 if area < 2000 else 0.5) * area)
+        for columns in (x.count, 64):
+            span = x.extent if columns >= x.count else self._span(x, columns)
+            if self._groups * y.kernel * span * columns > 4 * _BANDS:
+                continue
+            pieces = y.count * -(-x.count // columns) * y.kernel
+            time = 400 + pieces * (15 + 0.25 * span + 0.045 * span * columns)
+            if time < least:
+                best, least = min(columns, x.count), time
+        return best
+
+    def _by_bands(self, images: Array, y: _Axis, x: _Axis, columns: int, out: Array) -> None:
+        """The kernel's rows as banded matrices, which pieces of rows of the image are multiplied by."""
+        blocks = -(-x.count // columns)
+        # Of whole rows no padding is copied; between pieces of rows the matrix could not be shared otherwise.
+        span, offset = (x.extent, x.begin) if blocks == 1 else (self._span(x, columns), 0)
+        bands = self._bands.get((x, columns))
         if bands is None:
-            self._bands = {(y, x): (bands := self._banded(y, x))}
-        depth = y.kernel * x.extent
-        step = max(1, _CHANNELS // (y.count * depth))
-        whole = _Axis(x.extent, x.extent, 1, 1, 1, 0)
+            made = np.zeros((self._groups, y.kernel, span, columns), np.float32)
+            for column in range(columns):
+                for tap in range(x.kernel):
+                    at = column * x.stride + tap * x.dilation - offset
+                    if 0 <= at < span:
+                        made[:, :, at, column] = self._weights[:, 0, 0, :, tap]
+            self._bands = {(x, columns): (bands := made.reshape(self._groups, -1, columns))}
+        depth = y.kernel * span
+        rows = y.count * blocks
+        step = max(1, _CHANNELS // (rows * depth))
         starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
+        # As if the outputs were as far apart as what they see: one element after the other.
+        begin = x.begin - offset
+        windows = [_Axis(x.extent, span, 1, 1, 1, begin - block * columns * x.stride) for block in range(blocks)]
 
         def work(parts: Sequence[tuple[int, int]]) -> None:
-            rows_all = scratch("images", step * y.count * depth)
+            seen_all = scratch("images", step * rows * depth)
+            made_all = scratch("sums", step * rows * columns)
             for item, start in parts:
-                stop = min(start + step, self._groups)
-                rows = rows_all[: (stop - start) * y.count * depth].reshape(-1, y.count, y.kernel, x.extent)
+                count = min(step, self._groups - start)
+                seen = seen_all[: count * rows * depth].reshape(count, y.count, blocks, y.kernel, span)
                 for tap in range(y.kernel):
-                    _place(images[item, start:stop, 0], y, whole, tap * y.dilation, 0, y.count, rows[:, :, tap])
-                np.matmul(rows.reshape(-1, y.count, depth), bands[start:stop], out=out[item, start:stop, 0])
+                    for block, window in enumerate(windows):
+                        target = seen[:, :, block, tap]
+                        _place(images[item, start : start + count, 0], y, window, tap * y.dilation, 0, y.count, target)
+                target = out[item, start : start + count, 0]
+                factors = bands[start : start + count]
+                if blocks * columns == x.count:
+                    np.matmul(seen.reshape(count, rows, depth), factors, out=target.reshape(count, rows, columns))
+                else:
+                    made = made_all[: count * rows * columns].reshape(count, rows, columns)
+                    np.matmul(seen.reshape(count, rows, depth), factors, out=made)
+                    target[...] = made.reshape(count, y.count, blocks * columns)[..., : x.count]
 
-        self._workers.each(work, starts, len(images) * self._groups * y.count * depth * x.count // 8)
-
-    def _banded(self, y: _Axis, x: _Axis) -> Array:
-        """[G, kernel rows * columns of the image, columns of the output]."""
-        bands = np.zeros((self._groups, y.kernel, x.extent, x.count), np.float32)
-        for column in range(x.count):
-            for tap in range(x.kernel):
-                at = column * x.stride + tap * x.dilation - x.begin
-                if 0 <= at < x.extent:
-                    bands[:, :, at, column] = self._weights[:, 0, 0, :, tap]
-        return bands.reshape(self._groups, -1, x.count)
+        self._workers.each(work, starts, len(images) * self._groups * rows * depth * columns // 8)
 
 
 def _place(

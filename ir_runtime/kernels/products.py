@@ -38,7 +38,7 @@ def multiply(workers: Workers, a: Array, b: Array, out: Array) -> None:
 
         workers.each(by_item, range(lead), effort)
         return
-    step = max(16, -(-extent // workers.count // 16) * 16)
+    step = max(32, -(-extent // (2 * workers.count) // 16) * 16)
 
     def work(starts: Sequence[int]) -> None:
         for start in starts:

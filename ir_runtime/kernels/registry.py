@@ -32,6 +32,8 @@ class Prepared:
 
     run: Kernel
     fresh: bool = False
+    packed: tuple[Output, ...] = ()
+    """Constants of which the kernel keeps what it needs itself."""
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ T = TypeVar("T")
 
 ENOUGH = 1 << 18
 """Elements times passes from which on a second thread is worth waking."""
+_PARTS = 4
+"""How many parts each thread has to take on the average."""
 
 
 class Workers:
@@ -28,19 +31,33 @@ class Workers:
         self._lock = threading.Lock()
 
     def each(self, work: Callable[[Sequence[T]], Any], items: Sequence[T], effort: int) -> None:
-        """``work`` on parts of ``items``, on several threads where the effort is worth it."""
-        parts = min(self.count, len(items))
-        if parts < 2 or effort < ENOUGH:
+        """``work`` on parts of ``items``, on several threads where the effort is worth it.
+
+        Whoever is free takes the next part: a thread that the machine has no processor for holds nobody up.
+        """
+        parts = min(_PARTS * self.count, len(items))
+        if self.count < 2 or parts < 2 or effort < ENOUGH:
             work(items)
             return
         ends = [len(items) * i // parts for i in range(parts + 1)]
+        left = deque(zip(ends, ends[1:]))
+
+        def take() -> None:
+            while left:
+                try:
+                    start, stop = left.popleft()
+                except IndexError:
+                    return
+                work(items[start:stop])
+
         pool = self._started()
-        waiting: list[Future[Any]] = [pool.submit(_quietly, work, items[a:b]) for a, b in zip(ends[1:], ends[2:])]
+        helpers: list[Future[Any]] = [pool.submit(_quietly, take) for _ in range(min(self.count, parts) - 1)]
         try:
-            work(items[: ends[1]])
+            take()
         finally:
             # Even after an error nobody may write on into arrays that the caller has given up.
-            errors = [future.exception() for future in waiting]
+            left.clear()
+            errors = [helper.exception() for helper in helpers if not helper.cancel()]
         for error in errors:
             if error is not None:
                 raise error
@@ -52,10 +69,10 @@ class Workers:
             return self._pool
 
 
-def _quietly(work: Callable[[Sequence[T]], Any], items: Sequence[T]) -> None:
+def _quietly(work: Callable[[], None]) -> None:
     # What NumPy does about overflow is set for each thread.
     with np.errstate(all="ignore"):
-        work(items)
+        work()
 
 
 def available() -> int:
