@@ -15,7 +15,7 @@ from .graph import Model, Node, Output
 from .operation import Runner, TensorType
 from .kernels import Site, Step, prepare
 from .kernels.blas_threads import single_threaded
-from .kernels.threads import Workers
+from .kernels.threads import Unbuffered, Workers
 from .profile import Clock, Profile
 from .shapes import PartialShape
 from .tensor import Tensor
@@ -89,6 +89,7 @@ class _Plan:
 
     def __init__(self, model: Model, workers: Workers | None) -> None:
         self._workers = workers
+        self.is_plain = workers is None
         nodes = model.nodes()
         parameters = set(model.parameters)
         types: dict[Output, TensorType] = {node.outputs[0]: node.outputs[0].type for node in model.parameters}
@@ -276,8 +277,12 @@ class CompiledModel:
     def _called(self, inputs: Any, clock: Clock | None) -> InferenceResult:
         arguments = self._arguments(inputs)
         arrays = [_accept(port, value) for port, value in zip(self.inputs, arguments)]
-        with np.errstate(all="ignore"), single_threaded:
-            values = self._plan.run(arrays, clock)
+        if self._plan.is_plain:
+            with np.errstate(all="ignore"):
+                values = self._plan.run(arrays, clock)
+        else:
+            with np.errstate(all="ignore"), single_threaded, Unbuffered():
+                values = self._plan.run(arrays, clock)
         return InferenceResult(self.outputs, _owned(values, arrays))
 
     def _arguments(self, inputs: Any) -> list[Any]:

@@ -362,8 +362,9 @@ class _Convolution:
 
     def _by_taps(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
         height, width = y.padded, x.padded
-        area = height * width
-        length = (y.count - 1) * width + x.count
+        # A row more than there is, so that every shifted image ends inside.
+        area = (height + 1) * width
+        length = y.count * width
         places = []
         phases: dict[tuple[int, int], int] = {}
         for tap in range(y.kernel * x.kernel):
@@ -377,28 +378,23 @@ class _Convolution:
 
         def work(parts: Sequence[tuple[int, int]]) -> None:
             padded_all = scratch("images", len(phases) * step * area)
-            total_all = scratch("sums", step * more * y.count * width)
-            product_all = scratch("products", step * more * length)
+            sums_all, products_all = scratch("sums", 2 * step * more * length).reshape(2, -1)
             for item, start in parts:
-                stop = min(start + step, self._groups)
-                count = stop - start
-                padded = padded_all[: len(phases) * count * area].reshape(len(phases), count, height, width)
+                count = min(step, self._groups - start)
+                padded = padded_all[: len(phases) * count * area].reshape(len(phases), count, height + 1, width)
+                padded[:, :, height] = 0
                 for (phase_y, phase_x), number in phases.items():
-                    _place(images[item, start:stop, 0], y, x, phase_y, phase_x, height, padded[number], width)
+                    source = images[item, start : start + count, 0]
+                    _place(source, y, x, phase_y, phase_x, height, padded[number, :, :height], width)
                 flat = padded.reshape(len(phases), count, 1, area)
-                total = total_all[: count * more * y.count * width].reshape(count, more, y.count * width)
-                product = product_all[: count * more * length].reshape(count, more, length)
-                sums = total[:, :, :length]
+                sums = sums_all[: count * more * length].reshape(count, more, length)
+                product = products_all[: count * more * length].reshape(count, more, length)
                 for tap, (number, shift) in enumerate(places):
-                    factor = self._factors[tap, start:stop]
-                    seen = flat[number, :, :, shift : shift + length]
-                    if tap == 0:
-                        np.multiply(seen, factor, out=sums)
-                    else:
-                        np.multiply(seen, factor, out=product)
+                    factor = self._factors[tap, start : start + count]
+                    np.multiply(flat[number, :, :, shift : shift + length], factor, out=product if tap else sums)
+                    if tap:
                         np.add(sums, product, out=sums)
-                made = total.reshape(count, more, y.count, width)
-                out[item, start:stop] = made[..., : x.count]
+                out[item, start : start + count] = sums.reshape(count, more, y.count, width)[..., : x.count]
 
         effort = 2 * len(places) * len(images) * self._groups * more * length
         self._workers.each(work, starts, effort)
@@ -411,7 +407,7 @@ class _Convolution:
         if self._per_group > 1:
             return 0
         area = y.count * x.padded
-        best, least = 0, y.kernel * x.kernel * (100 + (1.4 if area < 2000 else 0.5) * area)
+        best, least = 0, y.kernel * x.kernel * (150 + 0.3 * area)
         for columns in (x.count, 64):
             span = x.extent if columns >= x.count else self._span(x, columns)
             if self._groups * y.kernel * span * columns > 4 * _BANDS:

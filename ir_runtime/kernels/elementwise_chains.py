@@ -17,13 +17,23 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
 
-from .formulas import Formula, formula_of, stand_ins
+from .formulas import Formula, formula_of, gated, is_product, is_sigmoid, stand_ins
 from .registry import Prepared, Site, Step, fusion, is_float32
 from .threads import scratch
 
 BLOCK = 1 << 15
 """Elements of a block: what a chain holds of them stays in the second-level cache."""
 _LAYOUTS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    formula: Formula
+    inputs: list[Output]
+    output: Output
+
+
+_NOTHING = _Layer(gated, [], None)  # type: ignore[arg-type]
 
 
 @fusion
@@ -58,7 +68,7 @@ def _formula(node: Node, site: Site) -> Formula | None:
 
 
 def _step(members: list[Node], formulas: dict[Node, Formula], site: Site) -> Step:
-    layers = [_Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
+    layers = _layers(members, formulas, site)
     inside = {layer.output for layer in layers}
     reads = list(dict.fromkeys(source for layer in layers for source in layer.inputs if source not in inside))
     step = Step(members, reads, list(members[-1].outputs))
@@ -66,18 +76,25 @@ def _step(members: list[Node], formulas: dict[Node, Formula], site: Site) -> Ste
     return step
 
 
+def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> list[_Layer]:
+    made = [_Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
+    gates = {node.outputs[0]: node.inputs[0] for node in members if is_sigmoid(node)}
+    for index, node in enumerate(members):
+        gate = next((source for source in node.inputs if source in gates), None)
+        # A sigmoid that only a multiplication reads, of the same shape, is a part of it.
+        if is_product(node) and gate is not None and site.only_user(gate) is node and node.inputs.count(gate) == 1:
+            x = node.inputs[1 - node.inputs.index(gate)]
+            if gate.shape.is_static and gate.shape == node.outputs[0].shape:
+                made[index] = _Layer(gated, [x, gates[gate]], node.outputs[0])
+                made[members.index(gate.node)] = _NOTHING
+    return [layer for layer in made if layer is not _NOTHING]
+
+
 def _inputs(node: Node, site: Site) -> list[Output]:
     instead = stand_ins(node, site.constants)
     if instead is None:
         return list(node.inputs)
     return [one if isinstance(one, Output) else site.add_constant(node, one) for one in instead]
-
-
-@dataclass(frozen=True)
-class _Layer:
-    formula: Formula
-    inputs: list[Output]
-    output: Output
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,23 @@ def _sigmoid(op: Operation, constants: Constants) -> Formula:
     return run
 
 
+def is_sigmoid(node: Node) -> bool:
+    return isinstance(node.op, activation.Sigmoid1)
+
+
+def is_product(node: Node) -> bool:
+    return isinstance(node.op, elementwise.Multiply1)
+
+
+def gated(x: Array, gate: Array, out: Array, spare: Sequence[Array]) -> None:
+    """x sigmoid(gate), as x / (1 + e^-gate): one step less."""
+    powers = spare[0]
+    np.negative(gate, powers)
+    np.exp(powers, powers)
+    np.add(powers, _ONE, powers)
+    np.divide(x, powers, out)
+
+
 @_formula(activation.Swish4)
 def _swish(op: Operation, constants: Constants) -> Formula | None:
     if len(constants) > 1:
@@ -137,12 +154,11 @@ def _swish(op: Operation, constants: Constants) -> Formula | None:
 
     def run(x: Array, *rest: Any) -> None:
         out, spare = rest[-2:]
-        powers, gate = spare[0], spare[1]
+        powers = spare[0]
         np.multiply(x, beta, powers)
         np.exp(powers, powers)
         np.add(powers, _ONE, powers)
-        np.divide(_ONE, powers, gate)
-        np.multiply(x, gate, out)
+        np.divide(x, powers, out)
 
     return run
 
