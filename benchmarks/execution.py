@@ -159,7 +159,8 @@ def _peak(path: Path, given: argparse.Namespace) -> float:
 
     import converter
 
-    assert onnxruntime and converter
+    assert onnxruntime
+    assert converter
     feeds = _feeds(path, given)
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmHWM")

@@ -12,10 +12,10 @@ from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
 from .graph import Model, Node, Output
-from .operation import Runner, TensorType
 from .kernels import Site, Step, prepare
 from .kernels.blas_threads import single_threaded
 from .kernels.threads import Unbuffered, Workers
+from .operation import Runner, TensorType
 from .profile import Clock, Profile
 from .shapes import PartialShape
 from .tensor import Tensor
@@ -110,7 +110,9 @@ class _Plan:
         read = {*results, *(source for node in pending for source in node.inputs)}
         arrays = {output: tensor.array() for output, tensor in constants.items() if output in read}
         steps = self._prepared(pending, arrays, set(results))
-        for output in {source for step in steps for source in step.reads if source in arrays and not _packs(step, source)}:
+        for output in {
+            source for step in steps for source in step.reads if source in arrays and not _packs(step, source)
+        }:
             arrays[output] = _aligned(arrays[output])
         slots: dict[Output, int] = {}
         self._initial: list[Array | None] = []

@@ -169,9 +169,7 @@ class _Convolution:
         axes = []
         for window, extent in zip(windows, extents):
             begin, _ = window.pads(extent)
-            axes.append(
-                _Axis(extent, window.count(extent), window.kernel, window.stride, window.dilation, begin)
-            )
+            axes.append(_Axis(extent, window.count(extent), window.kernel, window.stride, window.dilation, begin))
         return axes if len(axes) == 2 else [_Axis(1, 1, 1, 1, 1, 0), *axes]
 
     # --- one element a window ---
@@ -336,9 +334,7 @@ class _Convolution:
         def work(parts: Sequence[tuple[int, int]]) -> None:
             for item, start in parts:
                 rows = min(step, y.count - start)
-                seen = scratch("images", rows * blocks * depth).reshape(
-                    rows, blocks, self._depth, self._height, span
-                )
+                seen = scratch("images", rows * blocks * depth).reshape(rows, blocks, self._depth, self._height, span)
                 for block in range(blocks):
                     first = block * columns * x.stride
                     # As if the outputs were this far apart: one element after the other.

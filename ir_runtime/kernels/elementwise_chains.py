@@ -7,6 +7,7 @@ than the output (the gate of a squeeze-and-excitation) are evaluated first, as a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -216,7 +217,7 @@ def collapsed(
     """The shapes with neighbouring dimensions joined wherever every input has both of them or neither."""
     rank = len(shape)
     padded = [(1,) * (rank - len(one)) + tuple(one) for one in inputs]
-    groups: list[tuple[int, ...]] = []
+    groups: list[tuple[bool, ...]] = []
     out: list[int] = []
     for axis, extent in enumerate(shape):
         if extent == 1:
@@ -226,10 +227,10 @@ def collapsed(
         if out and groups[-1] == here:
             out[-1] *= extent
         else:
-            groups.append(here)  # type: ignore[arg-type]
+            groups.append(here)
             out.append(extent)
     if not out:
-        out, groups = [1], [tuple(True for _ in inputs)]  # type: ignore[list-item]
+        out, groups = [1], [tuple(True for _ in inputs)]
     flat = [tuple(n if group[i] else 1 for n, group in zip(out, groups)) for i in range(len(inputs))]
     return flat, tuple(out)
 
@@ -248,7 +249,7 @@ def _blocks(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> list[A
         rows = max(1, BLOCK // max(rest, 1))
         parts = max(1, -(-extent // rows))
         ends = [extent * i // parts for i in range(parts + 1)]
-        cuts.append([slice(a, b) for a, b in zip(ends, ends[1:])])
+        cuts.append([slice(a, b) for a, b in itertools.pairwise(ends)])
         break
     made = []
     for index in _product(cuts):

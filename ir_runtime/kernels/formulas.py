@@ -51,7 +51,7 @@ def _as_it_is(function: Any) -> Formula:
     return lambda a, b, out, spare: function(a, b, out=out)
 
 
-for _type, _function in (
+_SINGLE: list[tuple[type[Operation], Any]] = [
     (elementwise.Add1, np.add),
     (elementwise.Subtract1, np.subtract),
     (elementwise.Multiply1, np.multiply),
@@ -66,8 +66,15 @@ for _type, _function in (
     (elementwise.Exp1, np.exp),
     (elementwise.Log1, np.log),
     (elementwise.Tanh1, np.tanh),
-):
-    _FORMULAS[_type] = lambda op, constants, made=_as_it_is(_function): made
+]
+
+
+def _always(formula: Formula) -> Callable[[Any, Constants], Formula]:
+    return lambda op, constants: formula
+
+
+for _type, _function in _SINGLE:
+    _FORMULAS[_type] = _always(_as_it_is(_function))
 
 
 @_formula(elementwise.SquaredDifference1)

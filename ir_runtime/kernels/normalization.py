@@ -50,10 +50,7 @@ def mvn(node: Node, site: Site) -> Prepared | None:
                     continue
                 squares = np.einsum("ij,ij->i", made, made)[:, None]
                 np.multiply(squares, share, out=squares)
-                if op.eps_mode == "OUTSIDE_SQRT":
-                    factor = np.sqrt(squares) + small
-                else:
-                    factor = np.sqrt(squares + small)
+                factor = np.sqrt(squares) + small if op.eps_mode == "OUTSIDE_SQRT" else np.sqrt(squares + small)
                 # A quotient, not a product with the reciprocal: that may overflow where the quotient does not.
                 np.divide(made, factor, out=made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def product(node: Node, site: Site) -> Prepared | None:
 
 
 class _Product:
-    def __init__(self, op: MatMul1, workers: Workers) -> None:
+    def __init__(self, op: Any, workers: Workers) -> None:
         self._swap_a, self._swap_b = op.transpose_a, op.transpose_b
         self._workers = workers
 

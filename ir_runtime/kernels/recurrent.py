@@ -133,6 +133,7 @@ def _gru_arranged(w: Array, r: Array, b: Array) -> _Arranged:
 
 def _gru(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array) -> None:
     (hidden,) = states
+    assert weights.last is not None
     batch, size = hidden.shape
     gates = np.empty((batch, 3 * size), np.float32)
     soft, new = gates[:, : 2 * size], gates[:, 2 * size :]

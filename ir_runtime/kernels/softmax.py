@@ -127,4 +127,3 @@ class _Attention:
             return None
         self._workers.each(work, heads, effort // 4)
         return out
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import deque
@@ -41,7 +42,7 @@ class Workers:
             work(items)
             return
         ends = [len(items) * i // parts for i in range(parts + 1)]
-        left = deque(zip(ends, ends[1:]))
+        left = deque(itertools.pairwise(ends))
 
         def take() -> None:
             while left:
