@@ -10,8 +10,10 @@ from . import (
     convolution,
     elementwise_chains,
     normalization,
+    pooling,
     products,
     recurrent,
+    reduction,
     softmax,
 )
 from .registry import Kernel, Prepared, Site, Step, prepare
@@ -19,7 +21,9 @@ from .registry import Kernel, Prepared, Site, Step, prepare
 assert convolution
 assert elementwise_chains
 assert normalization
+assert pooling
 assert products
+assert reduction
 assert recurrent
 assert softmax
 

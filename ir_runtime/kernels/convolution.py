@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ _STACKED = 128
 """Below this number of outputs the kernel's rows are multiplied at once, and their products added up then."""
 _WIDE = 16
 """From this width on kernels of few outputs are made banded matrices."""
+_MANY = 32
+"""From this many elements of the kernel on a copy for each is too much, where there are few positions."""
 _LOW = 8
 """Images of fewer rows are unfolded in both directions: there is little to copy, and rows shared between parts of
 the kernel would be many."""
@@ -225,7 +227,11 @@ class _Convolution:
                 offset = row * y.dilation + start * y.stride
                 _place(image, y, x, offset, column * x.dilation, count, block[:, tap])
 
-        self._workers.each(fill, range(taps), columns.size)
+        if taps > _MANY and count * x.count < 16 * taps:
+            windows = block.reshape(self._groups, self._height, self._width, self._depth, count, x.count)
+            np.copyto(windows.transpose(0, 3, 4, 1, 5, 2), _windows_of(image, y, x, start, count))
+        else:
+            self._workers.each(fill, range(taps), columns.size)
         flat = block.reshape(self._groups, taps * self._depth, -1)
         if count == y.count:
             self._product(self._matrix, flat, out.reshape(self._groups, self._per_group, -1))
@@ -474,6 +480,23 @@ def _place(
     if right:
         out[..., down, columns - right :] = 0
     out[..., down, across] = image[..., from_rows, from_columns]
+
+
+def _windows_of(image: Array, y: _Axis, x: _Axis, start: int, count: int) -> Array:
+    """Every window of ``count`` rows of positions, as a view of a padded copy: [G, C, position, kernel, position,
+    kernel]."""
+    rows = (count - 1) * y.stride + (y.kernel - 1) * y.dilation + 1
+    columns = (x.count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
+    every = replace(y, stride=1), replace(x, stride=1)
+    padded = np.empty((*image.shape[:2], rows, columns), np.float32)
+    _place(image, *every, start * y.stride, 0, rows, padded, columns)
+    outer, down, across = padded.strides[:2], padded.strides[2], padded.strides[3]
+    return np.lib.stride_tricks.as_strided(
+        padded,
+        (*image.shape[:2], count, y.kernel, x.count, x.kernel),
+        (*outer, down * y.stride, down * y.dilation, across * x.stride, across * x.dilation),
+        writeable=False,
+    )
 
 
 def _packed(weights: Array) -> Array:

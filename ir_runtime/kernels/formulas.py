@@ -286,25 +286,24 @@ def _elu(op: Any, constants: Constants) -> Formula:
 @_formula(activation.SoftPlus4)
 def _softplus(op: Operation, constants: Constants) -> Formula:
     def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _softplus_into(x, spare[0], spare[1])
-        np.copyto(out, spare[0])
+        _softplus_into(x, spare[0], spare[1], out)
 
     return run
 
 
-def _softplus_into(x: Array, out: Array, spare: Array) -> None:
+def _softplus_into(x: Array, made: Array, spare: Array, out: Array) -> None:
     np.abs(x, spare)
     np.negative(spare, spare)
     np.exp(spare, spare)
     np.log1p(spare, spare)
-    np.maximum(x, _ZERO, out=out)
-    np.add(out, spare, out)
+    np.maximum(x, _ZERO, out=made)
+    np.add(made, spare, out)
 
 
 @_formula(activation.Mish4)
 def _mish(op: Operation, constants: Constants) -> Formula:
     def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _softplus_into(x, spare[0], spare[1])
+        _softplus_into(x, spare[0], spare[1], spare[0])
         np.tanh(spare[0], spare[0])
         np.multiply(x, spare[0], out)
 
@@ -321,24 +320,20 @@ error of what is computed in float32 below 3e-7; a least-squares fit, weighted u
 _ERF_END = np.float32(3.92**2)
 
 
-def _erf_into(x: Array, out: Array, squares: Array) -> None:
-    """Both buffers must be other memory than x. Beyond the polynomial's range tanh is 1 for float32."""
-    np.multiply(x, x, squares)
-    np.minimum(squares, _ERF_END, out=squares)
-    np.multiply(squares, _ERF[0], out)
-    for coefficient in _ERF[1:-1]:
-        np.add(out, coefficient, out)
-        np.multiply(out, squares, out)
-    np.add(out, _ERF[-1], out)
-    np.multiply(out, x, out)
-    np.tanh(out, out)
-
-
 @_formula(elementwise.Erf1)
 def _erf(op: Operation, constants: Constants) -> Formula:
     def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _erf_into(x, spare[0], spare[1])
-        np.copyto(out, spare[0])
+        # Beyond the polynomial's range tanh is 1 for float32.
+        made, squares = spare[0], spare[1]
+        np.multiply(x, x, squares)
+        np.minimum(squares, _ERF_END, out=squares)
+        np.multiply(squares, _ERF[0], made)
+        for coefficient in _ERF[1:-1]:
+            np.add(made, coefficient, made)
+            np.multiply(made, squares, made)
+        np.add(made, _ERF[-1], made)
+        np.multiply(made, x, made)
+        np.tanh(made, out)
 
     return run
 

@@ -18,6 +18,9 @@ from .threads import Workers
 ENOUGH = 1 << 22
 """Multiplications from which on a second thread is worth waking."""
 
+_FEW_ROWS = (16, 64)
+_LARGE = 1 << 19
+
 
 def multiply(workers: Workers, a: Array, b: Array, out: Array) -> None:
     """``a @ b`` into ``out``, whose leading dimensions are those of both."""
@@ -56,7 +59,46 @@ def multiply(workers: Workers, a: Array, b: Array, out: Array) -> None:
 def product(node: Node, site: Site) -> Prepared | None:
     if not is_float32(*node.inputs, *node.outputs):
         return None
+    weights = site.constants.get(node.inputs[1])
+    if weights is not None and weights.ndim == 2 and node.inputs[0] not in site.constants:
+        made = _WithWeights(node.op, weights, site.workers)
+        return Prepared(made, fresh=True, packed=(node.inputs[1],))
     return Prepared(_Product(node.op, site.workers), fresh=True)
+
+
+class _WithWeights:
+    """A product with a constant matrix, which is kept as it is needed: for few rows the other way round, since
+    then the library's packing of the matrix counts."""
+
+    def __init__(self, op: Any, weights: Array, workers: Workers) -> None:
+        self._swap_a = op.transpose_a
+        self._weights = weights.T if op.transpose_b else weights
+        self._workers = workers
+        self._aligned: Array | None = None
+        self._turned: Array | None = None
+
+    def __call__(self, a: Array, _: Array) -> Array | None:
+        depth, columns = self._weights.shape
+        if a.ndim < 2:
+            return None
+        if self._swap_a:
+            a = a.swapaxes(-1, -2)
+        if a.shape[-1] != depth or not depth:
+            return None
+        rows = math.prod(a.shape[:-1])
+        flat = a.reshape(rows, depth)
+        out = np.empty((rows, columns), np.float32)
+        if _FEW_ROWS[0] <= rows <= _FEW_ROWS[1] and self._weights.size >= _LARGE:
+            if self._turned is None:
+                self._turned = np.require(self._weights.T, requirements=["C", "A"])
+            turned = np.empty((columns, rows), np.float32)
+            multiply(self._workers, self._turned, flat.T, turned)
+            np.copyto(out, turned.T)
+        else:
+            if self._aligned is None:
+                self._aligned = np.require(self._weights, requirements=["A"])
+            multiply(self._workers, flat, self._aligned, out)
+        return out.reshape(*a.shape[:-1], columns)
 
 
 class _Product:

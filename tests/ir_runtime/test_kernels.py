@@ -407,3 +407,54 @@ def test_blocks_cover_the_output_once() -> None:
             assert seen[index].shape == extents
             seen[index] += 1
         assert (seen == 1).all()
+
+
+# --- reductions and pooling ---
+
+
+@pytest.mark.parametrize("name", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("axes", [[-1], [2, 3], [1, 2, 3], [0], [1, 2]])
+@pytest.mark.parametrize("keep", [True, False])
+def test_reduction(name: str, axes: list[int], keep: bool) -> None:
+    x = normal(2, 30, 7, 11)
+    same(model_of(lambda b, v: b.emit(op(name, keep_dims=keep), v, b.constant(axes)), [x]), [x])
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil"])
+@pytest.mark.parametrize("name", ["AvgPool", "AvgPool excluding", "MaxPool 1", "MaxPool 8", "MaxPool 14"])
+def test_pooling(name: str, rounding: str) -> None:
+    x = normal(2, 70, 33, 41)
+    attributes: dict[str, Any] = {
+        "kernel": [3, 2], "strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 1], "rounding_type": rounding
+    }  # fmt: skip
+    kind, _, more = name.partition(" ")
+    if kind == "AvgPool":
+        attributes["exclude_pad"] = bool(more)
+    made = op(kind, int(more) if more.isdigit() else 14, **attributes)
+    model = model_of(lambda b, v: b.emit(made, v), [x])
+    same(model, [x])
+    x[0, 0, 3, 3] = np.nan
+    x[0, 1, 4, 4] = -np.inf
+    same(model, [x])
+
+
+def test_pooling_whose_indices_are_read_stays_as_it_is() -> None:
+    x = normal(1, 3, 6, 6)
+    made = op("MaxPool", 8, kernel=[2, 2], strides=[2, 2])
+    same(model_of(lambda b, v: b.emit_all(made, v), [x]), [x], kernels=0)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 49, 64, 300])
+@pytest.mark.parametrize("turned", [True, False])
+def test_product_with_a_large_constant(rows: int, turned: bool) -> None:
+    x, weights = normal(2, rows, 700), normal(*((900, 700) if turned else (700, 900)))
+    made = op("MatMul", transpose_b=turned)
+    same(model_of(lambda b, v: b.emit(made, v, b.constant(weights, "f32")), [x]), [x])
+
+
+def test_convolution_with_a_kernel_as_large_as_the_image() -> None:
+    for extents, kernel in [((640,), (256,)), ((9, 20), (8, 7))]:
+        x, weights = normal(1, 2, *extents), normal(50, 2, *kernel)
+        made = op("Convolution", strides=[3] * len(kernel), pads_begin=[2] * len(kernel), pads_end=[0] * len(kernel),
+                  dilations=[1] * len(kernel))  # fmt: skip
+        same(model_of(lambda b, v, made=made, w=weights: b.emit(made, v, b.constant(w, "f32")), [x]), [x])
