@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from .threads import scratch
 BLOCK = 1 << 15
 """Elements of a block: what a chain holds of them stays in the second-level cache."""
 _LAYOUTS = 32
+_SCRATCH = 8 * BLOCK
+"""What a thread's buffer has at least, so that it is made once for nearly all chains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +108,7 @@ class _Instruction:
     writes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Layout:
     """What a chain does for inputs of certain shapes."""
 
@@ -121,6 +124,17 @@ class _Layout:
     temporaries: int
     in_place: int | None
     """Which input's memory may become the output's."""
+    held: threading.local = field(default_factory=threading.local)
+
+    def buffers(self, shape: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
+        """This thread's temporaries and spare buffers for blocks of this shape."""
+        known: dict[Any, tuple[list[Array], list[Array]]] = self.held.__dict__
+        found = known.get(shape)
+        if found is None:
+            size, count = math.prod(shape), self.temporaries + 2
+            views = list(scratch("chain", max(count * size, _SCRATCH))[: count * size].reshape(count, *shape))
+            found = known[shape] = views[:-2], views[-2:]
+        return found
 
 
 class _Chain:
@@ -155,13 +169,14 @@ class _Chain:
             out = np.empty(layout.shape, np.float32)
         flat = out.reshape(layout.out_flat)
 
+        if len(layout.blocks) == 1:
+            _run(layout, layout.blocks, seen, flat)
+            return out
+
         def work(blocks: Sequence[Any]) -> None:
             _run(layout, blocks, seen, flat)
 
-        if len(layout.blocks) == 1:
-            work(layout.blocks)
-        else:
-            self._workers.each(work, layout.blocks, out.size * len(layout.instructions))
+        self._workers.each(work, layout.blocks, out.size * len(layout.instructions))
         return out
 
     def _laid_out(self, shapes: Sequence[tuple[int, ...]]) -> _Layout:
@@ -232,6 +247,8 @@ def collapsed(
     if not out:
         out, groups = [1], [tuple(True for _ in inputs)]
     flat = [tuple(n if group[i] else 1 for n, group in zip(out, groups)) for i in range(len(inputs))]
+    # Scalars are quicker without dimensions.
+    flat = [() if math.prod(one) == 1 else one for one in flat]
     return flat, tuple(out)
 
 
@@ -256,8 +273,10 @@ def _blocks(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> list[A
         extents = tuple(s.stop - s.start for s in index) + shape[len(index) :]
         places: list[Any] = []
         for one in inputs:
-            place = tuple(s if one[axis] != 1 else slice(None) for axis, s in enumerate(index))
-            places.append(None if all(one[axis] == 1 for axis in range(len(index))) else place)
+            if not one or all(one[axis] == 1 for axis in range(len(index))):
+                places.append(None)
+                continue
+            places.append(tuple(s if one[axis] != 1 else slice(None) for axis, s in enumerate(index)))
         made.append((extents, index, places))
     return made
 
@@ -273,19 +292,15 @@ def _run(layout: _Layout, blocks: Sequence[Any], seen: list[Array], out: Array) 
     extents: tuple[int, ...] | None = None
     temporaries: list[Array] = []
     spare: list[Array] = []
-    program: list[tuple[Callable[..., None], tuple[int, ...], int]] = [
-        (one.formula, one.reads, one.writes) for one in layout.instructions
-    ]
     for shape, index, places in blocks:
         if shape != extents:
             extents = shape
-            size = math.prod(shape)
-            count = layout.temporaries + 2
-            made = scratch("chain", count * size).reshape(count, *shape)
-            views = list(made)
-            temporaries, spare = views[:-2], views[-2:]
-        registers = [array if place is None else array[place] for array, place in zip(seen, places)]
-        registers += temporaries
-        registers.append(out[index] if index else out)
-        for formula, reads, writes in program:
-            formula(*[registers[i] for i in reads], registers[writes], spare)
+            temporaries, spare = layout.buffers(shape)
+        if index:
+            registers = [array if place is None else array[place] for array, place in zip(seen, places)]
+            registers += temporaries
+            registers.append(out[index])
+        else:
+            registers = [*seen, *temporaries, out]
+        for one in layout.instructions:
+            one.formula(*[registers[i] for i in one.reads], registers[one.writes], spare)
