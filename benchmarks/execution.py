@@ -127,7 +127,8 @@ def _difference(ours: list[Any], theirs: list[Any]) -> float:
         a, b = np.asarray(a), np.asarray(b)
         if b.size and b.dtype.kind == "f":
             scale = float(np.abs(b).max()) or 1.0
-            worst = max(worst, float(np.abs(a.astype(np.float64) - b).max()) / scale)
+            found = float(np.abs(a.astype(np.float64) - b).max()) / scale
+            worst = max(worst, math.inf if math.isnan(found) else found)
     return worst
 
 

@@ -166,7 +166,7 @@ class _Plan:
             if step.kernel is not None:
                 try:
                     results = step.kernel(*inputs)
-                except (ValueError, IndexError, TypeError, OverflowError):
+                except (ModelError, ValueError, IndexError, TypeError, OverflowError):
                     # What is wrong with the inputs `evaluate` says, or that nothing is.
                     results = None
             if results is None:
