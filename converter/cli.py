@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from converter.equivalence import Report
     from converter.passes.weight_compression import WeightCompression
     from ir_runtime import Port
+    from ir_runtime.profile import Profile
 
 _INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -309,15 +310,29 @@ def verify_command(
 @click.option("--inputs", type=_INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("-o", "--output", type=_OUTPUT_FILE, help="Save the outputs as .npz.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outputs' figures as JSON.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), help="Execute as often, after one call to warm up, and say how long."
+)
+@click.option("--profile", is_flag=True, help="Show where the time goes, by type of layer and by layer.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outputs' figures (and times) as JSON.")
 @_guarded
-def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | None, as_json: bool) -> None:
+def run(
+    state: _State,
+    ir: Path,
+    inputs: Path | None,
+    seed: int,
+    output: Path | None,
+    repeat: int | None,
+    profile: bool,
+    as_json: bool,
+) -> None:
     """Execute the IR (.xml) in NumPy.
 
     \b
     Examples:
       onnx2ir run model.xml
       onnx2ir run model.xml --inputs photo.npz -o result.npz
+      onnx2ir run model.xml --repeat 20 --profile
     """
     from rich.markup import escape
 
@@ -338,8 +353,13 @@ def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | 
             np.savez(file, **arrays)
         state.say(f"Wrote {output}")
     rows = [_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())]
+    times = compiled.profile(feeds, repeat=repeat or 1) if profile or repeat is not None else None
     if as_json:
-        click.echo(_json({"outputs": rows}))
+        found: dict[str, Any] = {"outputs": rows}
+        if times is not None:
+            timed = times.to_dict()
+            found.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
+        click.echo(_json(found))
         return
     table = _table("output", "type", "shape", "min", "mean", "max")
     for row in rows:
@@ -348,6 +368,26 @@ def run(state: _State, ir: Path, inputs: Path | None, seed: int, output: Path | 
             escape(row["name"]), row["type"], str(row["shape"]), *["-" if f is None else f"{f:.6g}" for f in figures]
         )
     _out().print(table)
+    if times is not None:
+        _print_times(times, profile)
+
+
+_LAYERS_SHOWN = 20
+
+
+def _print_times(times: Profile, layers: bool) -> None:
+    from rich.markup import escape
+
+    if layers:
+        by_type = _table("type", "layers", "ms", "share")
+        for row in times.by_type():
+            by_type.add_row(escape(row.type), str(row.count), f"{row.seconds * 1e3:.3f}", f"{row.share:.1%}")
+        _out().print(by_type)
+        longest = _table("layer", "type", "ms")
+        for layer in times.layers[:_LAYERS_SHOWN]:
+            longest.add_row(escape(layer.name), escape(layer.type), f"{layer.seconds * 1e3:.3f}")
+        _out().print(longest)
+    _out().print(f"{times.seconds * 1e3:.3f} ms a call, mean of {times.calls}")
 
 
 def _figures(port: Port, value: np.ndarray[Any, Any]) -> dict[str, Any]:

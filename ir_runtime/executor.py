@@ -12,7 +12,11 @@ from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
 from .graph import Model, Node, Output
-from .operation import Operation, Runner, TensorType
+from .kernels import Site, Step, prepare
+from .kernels.blas_threads import single_threaded
+from .kernels.threads import Unbuffered, Workers
+from .operation import Runner, TensorType
+from .profile import Clock, Profile
 from .shapes import PartialShape
 from .tensor import Tensor
 
@@ -65,83 +69,160 @@ class InferenceResult(Mapping[Any, Array]):
 
 @dataclass
 class _Step:
-    """One operation of the plan: slots it reads, slots it fills, slots that are free afterwards."""
+    """Work of the plan: slots it reads, slots it fills, slots that are free afterwards."""
 
     name: str
-    op: Operation
+    type: str
     run: Callable[..., Array | tuple[Array, ...]]
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     frees: tuple[int, ...]
+    kernel: Callable[..., Array | tuple[Array, ...] | None] | None
+    """Asked first; what it leaves alone, and what it fails in, is up to ``run``."""
 
 
 class _Plan:
-    """A graph made ready to run: slots for values, steps in order."""
+    """A graph made ready to run: slots for values, steps in order.
 
-    def __init__(self, model: Model) -> None:
+    With ``workers`` there are kernels and fused steps; without, each layer is a step of its own and evaluated.
+    """
+
+    def __init__(self, model: Model, workers: Workers | None) -> None:
+        self._workers = workers
+        self.is_plain = workers is None
         nodes = model.nodes()
         parameters = set(model.parameters)
-        slots: dict[Output, int] = {}
-        types: dict[Output, TensorType] = {}
-        self._initial: list[Array | None] = []
-
-        def slot(output: Output, tensor: Tensor | None = None) -> int:
-            slots[output] = len(self._initial)
-            types[output] = output.type if tensor is None else replace(output.type, tensor=tensor)
-            self._initial.append(None if tensor is None else tensor.array())
-            return slots[output]
-
-        self.inputs = [slot(node.outputs[0]) for node in model.parameters]
+        types: dict[Output, TensorType] = {node.outputs[0]: node.outputs[0].type for node in model.parameters}
+        constants: dict[Output, Tensor] = {}
         pending: list[Node] = []
         for node in nodes:
             if node in parameters or not node.outputs:
                 continue
-            constants = _constants(node, [types[source] for source in node.inputs])
+            made = _constants(node, [types[source] for source in node.inputs])
             for index, output in enumerate(node.outputs):
-                slot(output, constants[index] if constants else None)
-            if constants is None:
+                types[output] = output.type if made is None else replace(output.type, tensor=made[index])
+                if made is not None:
+                    constants[output] = made[index]
+            if made is None:
                 pending.append(node)
-        self.outputs = [slots[node.inputs[0]] for node in model.results]
+        results = [node.inputs[0] for node in model.results]
+        # Intermediate constants that only other constants were made from are forgotten.
+        read = {*results, *(source for node in pending for source in node.inputs)}
+        arrays = {output: tensor.array() for output, tensor in constants.items() if output in read}
+        steps = self._prepared(pending, arrays, set(results))
+        for output in {
+            source for step in steps for source in step.reads if source in arrays and not _packs(step, source)
+        }:
+            arrays[output] = _aligned(arrays[output])
+        slots: dict[Output, int] = {}
+        self._initial: list[Array | None] = []
+        for output in [*model.inputs, *arrays, *(one for step in steps for one in step.writes)]:
+            slots[output] = len(self._initial)
+            self._initial.append(arrays.get(output))
+        self.inputs = [slots[output] for output in model.inputs]
+        self.outputs = [slots[output] for output in results]
+        self._lay_out(steps, slots, arrays)
+
+    def _prepared(self, pending: list[Node], arrays: dict[Output, Array], results: set[Output]) -> list[Step]:
+        if self._workers is None:
+            return [Step([node], list(node.inputs), list(node.outputs)) for node in pending]
+        return prepare(Site(pending, arrays, results, self._workers))
+
+    def _lay_out(self, steps: Sequence[Step], slots: Mapping[Output, int], arrays: Mapping[Output, Array]) -> None:
         last: dict[int, int] = {}
-        for position, node in enumerate(pending):
-            for output in [*node.inputs, *node.outputs]:
+        for position, step in enumerate(steps):
+            for output in [*step.reads, *step.writes]:
                 last[slots[output]] = position
         kept = {*self.outputs, *(i for i, value in enumerate(self._initial) if value is not None)}
         self.steps: list[_Step] = []
-        for position, node in enumerate(pending):
-            reads = tuple(slots[source] for source in node.inputs)
-            writes = tuple(slots[output] for output in node.outputs)
+        for position, step in enumerate(steps):
+            reads = tuple(slots[source] for source in step.reads)
+            writes = tuple(slots[output] for output in step.writes)
             frees = tuple(s for s in dict.fromkeys(reads + writes) if last[s] == position and s not in kept)
-            self.steps.append(_Step(node.name, node.op, _runner(node.op), reads, writes, frees))
-        self._forget_unread(pending, slots)
+            kernel = None if step.prepared is None else step.prepared.run
+            name = step.nodes[-1].name
+            kind = "+".join(node.op.type for node in step.nodes)
+            self.steps.append(_Step(name, kind, self._runner(step, arrays), reads, writes, frees, kernel))
 
-    def _forget_unread(self, pending: Sequence[Node], slots: Mapping[Output, int]) -> None:
-        """Drop intermediate constants that only other constants were made from."""
-        read = {slots[source] for node in pending for source in node.inputs} | set(self.outputs)
-        for index in range(len(self._initial)):
-            if index not in read:
-                self._initial[index] = None
+    def _runner(self, step: Step, arrays: Mapping[Output, Array]) -> Callable[..., Array | tuple[Array, ...]]:
+        """How the step is done by ``evaluate``."""
+        if len(step.nodes) > 1:
+            return _one_by_one(step, arrays)
+        op = step.nodes[0].op
+        if not op.subgraphs:
+            return _located(step.nodes[0], op.evaluate)
+        runners: list[Runner] = [_Plan(sub.body, self._workers).run for sub in op.subgraphs]
+        return _located(step.nodes[0], lambda *inputs: op.execute(runners, inputs))
 
-    def run(self, arguments: Sequence[Array]) -> list[Array]:
-        values: list[Any] = list(self._initial)
+    def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
+        values: list[Any] = self._initial.copy()
         for index, value in zip(self.inputs, arguments):
             values[index] = value
         for step in self.steps:
-            try:
-                results = step.run(*[values[i] for i in step.reads])
-            except ModelError as error:
-                raise type(error)(_at(step, error)) from error
-            except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
-                raise ExecutionError(_at(step, error)) from error
-            for index, value in zip(step.writes, as_tuple(results)):
-                values[index] = value
+            if clock is not None:
+                clock.start()
+            inputs = [values[i] for i in step.reads]
+            results = None
+            if step.kernel is not None:
+                try:
+                    results = step.kernel(*inputs)
+                except (ModelError, ValueError, IndexError, TypeError, OverflowError):
+                    # What is wrong with the inputs `evaluate` says, or that nothing is.
+                    results = None
+            if results is None:
+                results = step.run(*inputs)
+            if type(results) is tuple:
+                for index, value in zip(step.writes, results):
+                    values[index] = value
+            else:
+                values[step.writes[0]] = results
             for index in step.frees:
                 values[index] = None
+            if clock is not None:
+                clock.stop(step.name, step.type, step.kernel is not None)
         return [values[index] for index in self.outputs]
 
 
-def _at(step: _Step, error: Exception) -> str:
-    return f"layer '{step.name}' ({step.op.type}, opset{step.op.opset}): {error or type(error).__name__}"
+def _packs(step: Step, constant: Output) -> bool:
+    return step.prepared is not None and constant in step.prepared.packed
+
+
+def _aligned(array: Array) -> Array:
+    """Constants where they are used often: products and look-ups copy unaligned ones in every call."""
+    return array if array.flags.aligned else np.require(array, requirements=["A"])
+
+
+def _located(node: Node, run: Callable[..., Any]) -> Callable[..., Any]:
+    """``run`` with errors that say where they are from."""
+
+    def located(*inputs: Array) -> Any:
+        try:
+            return run(*inputs)
+        except ModelError as error:
+            raise type(error)(_at(node, error)) from error
+        except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+            raise ExecutionError(_at(node, error)) from error
+
+    return located
+
+
+def _one_by_one(step: Step, arrays: Mapping[Output, Array]) -> Callable[..., Array | tuple[Array, ...]]:
+    """The nodes of a fused step, each evaluated."""
+    runners = [_located(node, node.op.evaluate) for node in step.nodes]
+    constants = {source: arrays[source] for node in step.nodes for source in node.inputs if source in arrays}
+
+    def run(*inputs: Array) -> tuple[Array, ...]:
+        values: dict[Output, Array] = {**constants, **dict(zip(step.reads, inputs))}
+        for node, evaluate in zip(step.nodes, runners):
+            results = as_tuple(evaluate(*[values[source] for source in node.inputs]))
+            values.update(zip(node.outputs, results))
+        return tuple(values[output] for output in step.writes)
+
+    return run
+
+
+def _at(node: Node, error: Exception) -> str:
+    return f"layer '{node.name}' ({node.op.type}, opset{node.op.opset}): {error or type(error).__name__}"
 
 
 def _constants(node: Node, inputs: Sequence[TensorType]) -> list[Tensor] | None:
@@ -154,18 +235,13 @@ def _constants(node: Node, inputs: Sequence[TensorType]) -> list[Tensor] | None:
         raise ExecutionError(f"layer '{node.name}' ({node.op.type}): {error}") from error
 
 
-def _runner(op: Operation) -> Callable[..., Array | tuple[Array, ...]]:
-    if not op.subgraphs:
-        return op.evaluate
-    runners: list[Runner] = [_Plan(sub.body).run for sub in op.subgraphs]
-    return lambda *inputs: op.execute(runners, inputs)
-
-
 class CompiledModel:
     """A model that can be called. Made by :func:`compile_model`."""
 
-    def __init__(self, model: Model) -> None:
-        self._plan = _Plan(model)
+    def __init__(self, model: Model, *, optimize: bool = True, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise ExecutionError(f"threads must be 1 or more, but are {threads}")
+        self._plan = _Plan(model, Workers(threads) if optimize else None)
         self.inputs, self.outputs = ports_of(model)
 
     @property
@@ -185,11 +261,31 @@ class CompiledModel:
         array serves a model of one input. Arrays must have the port's dtype and shape; plain Python
         numbers and lists are converted. Raises :class:`ExecutionError` for anything else.
         """
+        return self._called(inputs, None)
+
+    def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
+        """Execute the model ``repeat`` times (once more before that, which does not count), and say where the time
+        went: by layer and by type of layer. Inputs are those of a call.
+        """
+        if repeat < 1:
+            raise ExecutionError(f"repeat must be 1 or more, but is {repeat}")
+        self._called(inputs, None)
+        clock = Clock()
+        for _ in range(repeat):
+            with clock:
+                self._called(inputs, clock)
+        return clock.profile()
+
+    def _called(self, inputs: Any, clock: Clock | None) -> InferenceResult:
         arguments = self._arguments(inputs)
         arrays = [_accept(port, value) for port, value in zip(self.inputs, arguments)]
-        with np.errstate(all="ignore"):
-            values = self._plan.run(arrays)
-        return InferenceResult(self.outputs, [_own(value, arrays) for value in values])
+        if self._plan.is_plain:
+            with np.errstate(all="ignore"):
+                values = self._plan.run(arrays, clock)
+        else:
+            with np.errstate(all="ignore"), single_threaded, Unbuffered():
+                values = self._plan.run(arrays, clock)
+        return InferenceResult(self.outputs, _owned(values, arrays))
 
     def _arguments(self, inputs: Any) -> list[Any]:
         if inputs is None:
@@ -215,9 +311,13 @@ class CompiledModel:
         raise ExecutionError(f"the model has no input {key!r}; its inputs are {self.input_names}")
 
 
-def compile_model(model: Model) -> CompiledModel:
-    """Make ``model`` ready to run in NumPy: order the work, compute what is constant."""
-    return CompiledModel(model)
+def compile_model(model: Model, *, optimize: bool = True, threads: int | None = None) -> CompiledModel:
+    """Make ``model`` ready to run in NumPy: order the work, compute what is constant, choose kernels.
+
+    Kernels share their work among ``threads`` threads (as many as there are processors where that is None).
+    Without ``optimize`` each layer is evaluated by itself, slowly; that is what all kernels are held against.
+    """
+    return CompiledModel(model, optimize=optimize, threads=threads)
 
 
 def ports_of(model: Model) -> tuple[list[Port], list[Port]]:
@@ -249,9 +349,11 @@ def _accept(port: Port, value: Any) -> Array:
     return array
 
 
-def _own(value: Array, arguments: Sequence[Array]) -> Array:
-    """A result the caller may write to: never a view of an input or a constant."""
-    value = np.asarray(value)
-    if value.base is not None or not value.flags.writeable or any(value is a for a in arguments):
-        return value.copy()
-    return value
+def _owned(values: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
+    """Results the caller may write to: never views of an input or a constant, nor one array twice."""
+    made: list[Array] = []
+    for value in values:
+        value = np.asarray(value)
+        shared = any(value is other for other in [*arguments, *made])
+        made.append(value.copy() if shared or not value.flags.writeable or value.base is not None else value)
+    return made

@@ -64,6 +64,21 @@ def test_convert_verify_run_inspect(model: Path, tmp_path: Path) -> None:
     assert "AvgPool-1" in onnx2ir("inspect", xml).stdout
 
 
+def test_run_says_where_the_time_goes(model: Path, tmp_path: Path) -> None:
+    xml = tmp_path / "m.xml"
+    assert onnx2ir("convert", model, "-o", xml).returncode == 0
+    shown = json.loads(onnx2ir("run", xml, "--repeat", "3", "--profile", "--json").stdout)
+    assert shown["calls"] == 3
+    assert shown["milliseconds"] > 0
+    assert [row["type"] for row in shown["types"]] == [layer["type"] for layer in shown["layers"]] == ["AvgPool"]
+    table = onnx2ir("run", xml, "--repeat", "2", "--profile")
+    assert table.returncode == 0, table.stderr
+    assert "AvgPool" in table.stdout
+    assert "mean of 2" in table.stdout
+    assert "types" not in json.loads(onnx2ir("run", xml, "--repeat", "2", "--json").stdout)
+    assert onnx2ir("run", xml, "--repeat", "0").returncode == 2
+
+
 def test_default_output_lies_beside_the_model(model: Path) -> None:
     assert onnx2ir("convert", model).returncode == 0
     assert model.with_suffix(".xml").exists()

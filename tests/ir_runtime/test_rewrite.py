@@ -150,7 +150,7 @@ def test_what_extents_decide_is_no_step_of_the_plan() -> None:
     for shape, steps in (([-1, 3], ["ShapeOf", "Reshape"]), ([4, 3], ["Reshape"])):
         model.reshape(shape)
         plan = ir_runtime.compile_model(model)._plan
-        assert [step.op.type for step in plan.steps] == steps
+        assert [step.type for step in plan.steps] == steps
 
 
 def test_copies_are_apart_and_names_unique() -> None:

@@ -1,0 +1,17 @@
+"""Fast kernels and fused steps of the executor's plan.
+
+Each says for which operations, types and neighbours it holds; anything else is left to ``evaluate``, which is the
+truth that every kernel is tested against. Importing the package registers them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from .registry import Kernel, Prepared, Site, Step, prepare
+
+for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{_module}")
+
+__all__ = ["Kernel", "Prepared", "Site", "Step", "prepare"]

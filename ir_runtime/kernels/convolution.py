@@ -1,0 +1,503 @@
+"""Convolutions of float32 over one or two spatial dimensions, with constant weights.
+
+- One element a window: a product of matrices, without copies where the stride is one.
+- Depthwise: a multiplication and an addition for each element of the kernel, over whole padded images at once. The
+  padding makes neighbours in a row and rows of an image equally far apart everywhere, so that a shift of the window
+  is a shift of the flat image; what falls between two rows is left out of the result.
+- Any other: the windows are unfolded along the rows only, and each row of the kernel is a product of its own with
+  the unfolded image, shifted by whole rows. That copies as many times as the kernel is wide, not times its area.
+
+With a stride each image is split into as many images as there are remainders, which turns strides into shifts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Node
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.windows import Window
+
+from .products import multiply
+from .registry import Prepared, Site, is_float32, kernel
+from .threads import Workers, scratch
+
+_UNFOLDED = 1 << 20
+"""Elements of unfolded windows that are made at once."""
+_CHANNELS = 1 << 16
+"""Elements of padded images that a block of depthwise channels may have."""
+_STACKED = 128
+"""Below this number of outputs the kernel's rows are multiplied at once, and their products added up then."""
+_WIDE = 16
+"""From this width on kernels of few outputs are made banded matrices."""
+_MANY = 32
+"""From this many elements of the kernel on a copy for each is too much, where there are few positions."""
+_LOW = 8
+"""Images of fewer rows are unfolded in both directions: there is little to copy, and rows shared between parts of
+the kernel would be many."""
+_BANDS = 1 << 20
+"""Elements that banded weights may have."""
+_FEW = 16
+"""Below this depth a product for each row of the kernel is too small: the whole window is unfolded."""
+
+
+@kernel(Convolution1, GroupConvolution1)
+def convolution(node: Node, site: Site) -> Prepared | None:
+    weights = site.constants.get(node.inputs[1])
+    if weights is None or not is_float32(*node.inputs, *node.outputs):
+        return None
+    if isinstance(node.op, Convolution1):
+        weights = weights[None]
+    rank = weights.ndim - 3
+    if rank not in (1, 2) or weights.size == 0:
+        return None
+    return Prepared(_Convolution(node.op, weights, site.workers), fresh=True, packed=(node.inputs[1],))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A spatial dimension: how far it reaches, and where the window's elements lie."""
+
+    extent: int
+    count: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    def place(self, tap: int) -> tuple[int, int]:
+        """The remainder and the shift of an element of the kernel."""
+        return (tap * self.dilation) % self.stride, tap * self.dilation // self.stride
+
+    @property
+    def padded(self) -> int:
+        """The extent of what belongs to one remainder."""
+        return self.count + max(self.place(tap)[1] for tap in range(self.kernel))
+
+    def source(self, offset: int, count: int) -> tuple[slice, slice, int, int]:
+        """Of ``count`` elements, a stride apart from ``offset`` (padding included) on: where those that are data go,
+        where they come from, and how many are padding in front and behind."""
+        first = offset - self.begin
+        front = min(count, max(0, -(first // self.stride)))
+        stop = min(count, max(front, -((first - self.extent) // self.stride)))
+        start = first + front * self.stride
+        taken = slice(start, start + (stop - front - 1) * self.stride + 1, self.stride) if stop > front else slice(0, 0)
+        return slice(front, stop), taken, front, count - stop
+
+
+class _Convolution:
+    def __init__(self, op: Any, weights: Array, workers: Workers) -> None:
+        self._op = op
+        self._workers = workers
+        self._groups, self._per_group, self._depth = weights.shape[:3]
+        self._kernel = weights.shape[3:]
+        self._rank = len(self._kernel)
+        if self._rank == 1:
+            weights = weights[..., None, :]
+        self._height, self._width = weights.shape[3:]
+        self._depthwise = self._depth == 1 and self._groups > 1
+        self._windowed: Array | None = None
+        self._by_row: Array | None = None
+        self._stacks: dict[int, Array] = {}
+        self._weights = weights if self._height * self._width > 1 else np.require(weights, requirements=["A"])
+        self._bands: dict[Any, Array] = {}
+        if self._depthwise:
+            # [taps, G, M, 1]
+            taps = self._height * self._width
+            self._factors = np.ascontiguousarray(
+                weights.reshape(self._groups, self._per_group, taps).transpose(2, 0, 1)[..., None]
+            )
+        self._axes: dict[tuple[int, ...], list[_Axis]] = {}
+
+    # What is not needed for the images that come is not packed.
+
+    @property
+    def _matrix(self) -> Array:
+        """[G, M, kernel * channels]"""
+        if self._windowed is None:
+            turned = self._weights.transpose(0, 1, 3, 4, 2)
+            self._windowed = _packed(turned.reshape(self._groups, self._per_group, -1))
+        return self._windowed
+
+    @property
+    def _rows(self) -> Array:
+        """[kernel's rows, G, M, kernel's columns * channels]"""
+        if self._by_row is None:
+            turned = self._weights.transpose(3, 0, 1, 4, 2)
+            self._by_row = _packed(turned.reshape(self._height, self._groups, self._per_group, -1))
+        return self._by_row
+
+    def _unfolds_rows(self, y: _Axis) -> bool:
+        return self._height > 1 and self._depth * self._width >= _FEW and y.count >= _LOW
+
+    def __call__(self, data: Array, _: Array) -> Array | None:
+        if data.ndim != self._rank + 2 or data.shape[1] != self._groups * self._depth:
+            return None
+        axes = self._axes.get(data.shape)
+        if axes is None:
+            if len(self._axes) > 32:
+                self._axes = {}
+            axes = self._axes[data.shape] = self._measured(data.shape[2:])
+        y, x = axes
+        batch = data.shape[0]
+        out = np.empty((batch, self._groups, self._per_group, y.count, x.count), np.float32)
+        if out.size and data.size:
+            images = data.reshape(batch, self._groups, self._depth, y.extent, x.extent)
+            if self._depthwise:
+                band = self._band(y, x)
+                if band:
+                    self._by_bands(images, y, x, band, out)
+                else:
+                    self._by_taps(images, y, x, out)
+            elif self._height * self._width == 1:
+                self._by_points(images, y, x, out)
+            elif (columns := self._columns_at_once(x)) > 1:
+                self._by_columns(images, y, x, columns, out)
+            else:
+                self._unfolded(images, y, x, out)
+        elif out.size:
+            out[...] = 0
+        counts = (y.count, x.count) if self._rank == 2 else (x.count,)
+        return out.reshape(batch, self._groups * self._per_group, *counts)
+
+    def _measured(self, extents: Sequence[int]) -> list[_Axis]:
+        windows: list[Window] = self._op.windows(self._kernel)
+        axes = []
+        for window, extent in zip(windows, extents):
+            begin, _ = window.pads(extent)
+            axes.append(_Axis(extent, window.count(extent), window.kernel, window.stride, window.dilation, begin))
+        return axes if len(axes) == 2 else [_Axis(1, 1, 1, 1, 1, 0), *axes]
+
+    # --- one element a window ---
+
+    def _by_points(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        batch = len(images)
+        if (y.stride, x.stride, y.begin, x.begin, y.count, x.count) != (1, 1, 0, 0, y.extent, x.extent):
+            chosen = np.empty((*images.shape[:3], y.count, x.count), np.float32)
+            for item, target in zip(images, chosen):
+                _place(item, y, x, 0, 0, y.count, target)
+            images = chosen
+        source = images.reshape(batch, self._groups, self._depth, -1)
+        self._product(self._matrix, source, out.reshape(batch, self._groups, self._per_group, -1))
+
+    def _product(self, matrix: Any, columns: Array, out: Array) -> None:
+        if matrix.shape[0] == 1:
+            multiply(self._workers, matrix[0], columns[..., 0, :, :], out[..., 0, :, :])
+        else:
+            multiply(self._workers, matrix, columns, out)
+
+    # --- dense ---
+
+    def _unfolded(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        by_rows = self._unfolds_rows(y)
+        if not by_rows:
+            copies = self._height * self._width
+            extra = 0
+        else:
+            copies = self._width * len({y.place(tap)[0] for tap in range(y.kernel)})
+            extra = y.padded - y.count
+        per_row = self._groups * self._depth * copies * x.count
+        rows = max(1, min(y.count, _UNFOLDED // max(1, per_row) - extra))
+        if rows < y.count:
+            # Parts of about the same size, and not so few rows that those that they share cost more than they do.
+            rows = max(rows, min(y.count, 4 * extra))
+            rows = -(-y.count // -(-y.count // rows))
+        for image, made in zip(images, out):
+            for start in range(0, y.count, rows):
+                count = min(rows, y.count - start)
+                if not by_rows:
+                    self._by_windows(image, y, x, start, count, made)
+                else:
+                    self._by_rows(image, y, x, start, count, made)
+
+    def _by_windows(self, image: Array, y: _Axis, x: _Axis, start: int, count: int, out: Array) -> None:
+        taps = self._height * self._width
+        columns = scratch("windows", self._groups * taps * self._depth * count * x.count)
+        block = columns.reshape(self._groups, taps, self._depth, count, x.count)
+
+        def fill(numbers: Sequence[int]) -> None:
+            for tap in numbers:
+                row, column = divmod(tap, self._width)
+                offset = row * y.dilation + start * y.stride
+                _place(image, y, x, offset, column * x.dilation, count, block[:, tap])
+
+        if taps > _MANY and count * x.count < 16 * taps:
+            windows = block.reshape(self._groups, self._height, self._width, self._depth, count, x.count)
+            np.copyto(windows.transpose(0, 3, 4, 1, 5, 2), _windows_of(image, y, x, start, count))
+        else:
+            self._workers.each(fill, range(taps), columns.size)
+        flat = block.reshape(self._groups, taps * self._depth, -1)
+        if count == y.count:
+            self._product(self._matrix, flat, out.reshape(self._groups, self._per_group, -1))
+        else:
+            made = scratch("sums", flat.shape[-1] * self._groups * self._per_group)
+            made = made.reshape(self._groups, self._per_group, -1)
+            self._product(self._matrix, flat, made)
+            out[:, :, start : start + count] = made.reshape(self._groups, self._per_group, count, x.count)
+
+    def _by_rows(self, image: Array, y: _Axis, x: _Axis, start: int, count: int, out: Array) -> None:
+        rows = count + y.padded - y.count
+        phases = sorted({y.place(tap)[0] for tap in range(y.kernel)})
+        depth = self._width * self._depth
+        columns = scratch("windows", self._groups * len(phases) * depth * rows * x.count)
+        block = columns.reshape(len(phases), self._groups, self._width, self._depth, rows, x.count)
+
+        def fill(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                phase, column = divmod(number, self._width)
+                offset = phases[phase] + start * y.stride
+                _place(image, y, x, offset, column * x.dilation, rows, block[phase, :, column])
+
+        self._workers.each(fill, range(len(phases) * self._width), columns.size)
+        flat = block.reshape(len(phases), self._groups, depth, rows * x.count)
+        whole = count == y.count
+        area = count * x.count
+        shape = (self._groups, self._per_group, area)
+        total = out.reshape(shape) if whole else scratch("sums", math.prod(shape)).reshape(shape)
+        if self._per_group < _STACKED:
+            self._stacked(flat, phases, y, x, total)
+        else:
+            product = scratch("products", math.prod(shape)).reshape(shape)
+            for tap in range(self._height):
+                phase, shift = y.place(tap)
+                seen = flat[phases.index(phase), :, :, shift * x.count : shift * x.count + area]
+                self._product(self._rows[tap], seen, product if tap else total)
+                if tap:
+                    np.add(total, product, out=total)
+        if not whole:
+            out[:, :, start : start + count] = total.reshape(self._groups, self._per_group, count, x.count)
+
+    def _stacked(self, flat: Array, phases: list[int], y: _Axis, x: _Axis, total: Array) -> None:
+        """The products of all rows of the kernel at once, their sums afterwards: few outputs make few rows."""
+        area, seen = total.shape[-1], flat.shape[-1]
+        empty = True
+        for number, phase in enumerate(phases):
+            taps = [tap for tap in range(self._height) if y.place(tap)[0] == phase]
+            matrix = self._stacks.get(phase)
+            if matrix is None:
+                stacked = self._rows[taps].transpose(1, 0, 2, 3)
+                matrix = self._stacks[phase] = stacked.reshape(self._groups, len(taps) * self._per_group, -1)
+            products = scratch("products", self._groups * len(taps) * self._per_group * seen)
+            made = products.reshape(self._groups, len(taps) * self._per_group, seen)
+            self._product(matrix, flat[number], made)
+            each = made.reshape(self._groups, len(taps), self._per_group, seen)
+            for index, tap in enumerate(taps):
+                start = y.place(tap)[1] * x.count
+                part = each[:, index, :, start : start + area]
+                if empty:
+                    np.copyto(total, part)
+                else:
+                    np.add(total, part, out=total)
+                empty = False
+
+    # --- few outputs, or a wide kernel ---
+
+    def _columns_at_once(self, x: _Axis) -> int:
+        """How many neighbouring outputs to make with one banded matrix; 1 where unfolding is faster.
+
+        A product is fast if it has some 48 columns; that is worth multiplications by zero.
+        """
+        if self._groups > 1 or self._per_group >= 48 or self._width < _WIDE:
+            return 1
+        best, speed = 1, self._per_group / 48 * 0.8
+        count = 4
+        while count < 2 * x.count and count <= 512:
+            span = self._span(x, count)
+            reached = min(1.0, self._per_group * count / 48) * self._width / span
+            size = self._depth * self._height * span * self._per_group * count
+            if reached > speed and size <= _BANDS:
+                best, speed = count, reached
+            count *= 2
+        return best
+
+    @staticmethod
+    def _span(x: _Axis, count: int) -> int:
+        return (count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
+
+    def _by_columns(self, images: Array, y: _Axis, x: _Axis, columns: int, out: Array) -> None:
+        """[rows and blocks of columns, what they see] times the kernel as a banded matrix."""
+        span = self._span(x, columns)
+        blocks = -(-x.count // columns)
+        depth = self._depth * self._height * span
+        more = self._per_group
+        band = self._bands.get((x, columns))
+        if band is None:
+            made = np.zeros((self._depth, self._height, span, more, columns), np.float32)
+            for column in range(columns):
+                for tap in range(self._width):
+                    at = column * x.stride + tap * x.dilation
+                    made[:, :, at, :, column] = self._weights[0, :, :, :, tap].transpose(1, 2, 0)
+            self._bands = {(x, columns): (band := made.reshape(depth, -1))}
+        step = max(1, min(y.count, _UNFOLDED // (2 * blocks * depth)))
+        starts = [(item, start) for item in range(len(images)) for start in range(0, y.count, step)]
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            for item, start in parts:
+                rows = min(step, y.count - start)
+                seen = scratch("images", rows * blocks * depth).reshape(rows, blocks, self._depth, self._height, span)
+                for block in range(blocks):
+                    first = block * columns * x.stride
+                    # As if the outputs were this far apart: one element after the other.
+                    window = _Axis(x.extent, span, 1, 1, 1, x.begin - first)
+                    for tap in range(self._height):
+                        target = seen[:, block, :, tap].transpose(1, 0, 2)
+                        _place(images[item, 0], y, window, tap * y.dilation + start * y.stride, 0, rows, target)
+                made = scratch("sums", rows * blocks * more * columns).reshape(rows * blocks, -1)
+                np.matmul(seen.reshape(-1, depth), band, out=made)
+                placed = made.reshape(rows, blocks, more, columns).transpose(2, 0, 1, 3)
+                whole = x.count // columns
+                target = out[item, 0, :, start : start + rows]
+                for block in range(whole):
+                    target[..., block * columns : (block + 1) * columns] = placed[:, :, block]
+                if whole < blocks:
+                    target[..., whole * columns :] = placed[:, :, whole, : x.count - whole * columns]
+
+        self._workers.each(work, starts, len(images) * y.count * blocks * depth * more * columns // 8)
+
+    # --- depthwise ---
+
+    def _by_taps(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+        height, width = y.padded, x.padded
+        # A row more than there is, so that every shifted image ends inside.
+        area = (height + 1) * width
+        length = y.count * width
+        places = []
+        phases: dict[tuple[int, int], int] = {}
+        for tap in range(y.kernel * x.kernel):
+            row, column = divmod(tap, x.kernel)
+            (phase_y, shift_y), (phase_x, shift_x) = y.place(row), x.place(column)
+            number = phases.setdefault((phase_y, phase_x), len(phases))
+            places.append((number, shift_y * width + shift_x))
+        step = max(1, _CHANNELS // max(1, area * len(phases)))
+        starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
+        more = self._per_group
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            padded_all = scratch("images", len(phases) * step * area)
+            sums_all, products_all = scratch("sums", 2 * step * more * length).reshape(2, -1)
+            for item, start in parts:
+                count = min(step, self._groups - start)
+                padded = padded_all[: len(phases) * count * area].reshape(len(phases), count, height + 1, width)
+                padded[:, :, height] = 0
+                for (phase_y, phase_x), number in phases.items():
+                    source = images[item, start : start + count, 0]
+                    _place(source, y, x, phase_y, phase_x, height, padded[number, :, :height], width)
+                flat = padded.reshape(len(phases), count, 1, area)
+                sums = sums_all[: count * more * length].reshape(count, more, length)
+                product = products_all[: count * more * length].reshape(count, more, length)
+                for tap, (number, shift) in enumerate(places):
+                    factor = self._factors[tap, start : start + count]
+                    np.multiply(flat[number, :, :, shift : shift + length], factor, out=product if tap else sums)
+                    if tap:
+                        np.add(sums, product, out=sums)
+                out[item, start : start + count] = sums.reshape(count, more, y.count, width)[..., : x.count]
+
+        effort = 2 * len(places) * len(images) * self._groups * more * length
+        self._workers.each(work, starts, effort)
+
+    def _band(self, y: _Axis, x: _Axis) -> int:
+        """How many neighbouring outputs to make with one banded matrix, 0 where sums of shifted images are faster.
+
+        By what a call and an element of either way take, in nanoseconds; the order of magnitude is all it needs.
+        """
+        if self._per_group > 1:
+            return 0
+        area = y.count * x.padded
+        best, least = 0, y.kernel * x.kernel * (150 + 0.3 * area)
+        for columns in (x.count, 64):
+            span = x.extent if columns >= x.count else self._span(x, columns)
+            if self._groups * y.kernel * span * columns > 4 * _BANDS:
+                continue
+            pieces = y.count * -(-x.count // columns) * y.kernel
+            time = 400 + pieces * (15 + 0.25 * span + 0.045 * span * columns)
+            if time < least:
+                best, least = min(columns, x.count), time
+        return best
+
+    def _by_bands(self, images: Array, y: _Axis, x: _Axis, columns: int, out: Array) -> None:
+        """The kernel's rows as banded matrices, which pieces of rows of the image are multiplied by."""
+        blocks = -(-x.count // columns)
+        # Of whole rows no padding is copied; between pieces of rows the matrix could not be shared otherwise.
+        span, offset = (x.extent, x.begin) if blocks == 1 else (self._span(x, columns), 0)
+        bands = self._bands.get((x, columns))
+        if bands is None:
+            made = np.zeros((self._groups, y.kernel, span, columns), np.float32)
+            for column in range(columns):
+                for tap in range(x.kernel):
+                    at = column * x.stride + tap * x.dilation - offset
+                    if 0 <= at < span:
+                        made[:, :, at, column] = self._weights[:, 0, 0, :, tap]
+            self._bands = {(x, columns): (bands := made.reshape(self._groups, -1, columns))}
+        depth = y.kernel * span
+        rows = y.count * blocks
+        step = max(1, _CHANNELS // (rows * depth))
+        starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
+        # As if the outputs were as far apart as what they see: one element after the other.
+        begin = x.begin - offset
+        windows = [_Axis(x.extent, span, 1, 1, 1, begin - block * columns * x.stride) for block in range(blocks)]
+
+        def work(parts: Sequence[tuple[int, int]]) -> None:
+            seen_all = scratch("images", step * rows * depth)
+            made_all = scratch("sums", step * rows * columns)
+            for item, start in parts:
+                count = min(step, self._groups - start)
+                seen = seen_all[: count * rows * depth].reshape(count, y.count, blocks, y.kernel, span)
+                for tap in range(y.kernel):
+                    for block, window in enumerate(windows):
+                        target = seen[:, :, block, tap]
+                        _place(images[item, start : start + count, 0], y, window, tap * y.dilation, 0, y.count, target)
+                target = out[item, start : start + count, 0]
+                factors = bands[start : start + count]
+                if blocks * columns == x.count:
+                    np.matmul(seen.reshape(count, rows, depth), factors, out=target.reshape(count, rows, columns))
+                else:
+                    made = made_all[: count * rows * columns].reshape(count, rows, columns)
+                    np.matmul(seen.reshape(count, rows, depth), factors, out=made)
+                    target[...] = made.reshape(count, y.count, blocks * columns)[..., : x.count]
+
+        self._workers.each(work, starts, len(images) * self._groups * rows * depth * columns // 8)
+
+
+def _place(
+    image: Array, y: _Axis, x: _Axis, row: int, column: int, rows: int, out: Array, columns: int | None = None
+) -> None:
+    """Into ``out`` what the element (row, column) of the kernel sees at each position, zeros for padding."""
+    columns = x.count if columns is None else columns
+    down, from_rows, above, below = y.source(row, rows)
+    across, from_columns, left, right = x.source(column, columns)
+    if above:
+        out[..., :above, :] = 0
+    if below:
+        out[..., rows - below :, :] = 0
+    if left:
+        out[..., down, :left] = 0
+    if right:
+        out[..., down, columns - right :] = 0
+    out[..., down, across] = image[..., from_rows, from_columns]
+
+
+def _windows_of(image: Array, y: _Axis, x: _Axis, start: int, count: int) -> Array:
+    """Every window of ``count`` rows of positions, as a view of a padded copy: [G, C, position, kernel, position,
+    kernel]."""
+    rows = (count - 1) * y.stride + (y.kernel - 1) * y.dilation + 1
+    columns = (x.count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
+    every = replace(y, stride=1), replace(x, stride=1)
+    padded = np.empty((*image.shape[:2], rows, columns), np.float32)
+    _place(image, *every, start * y.stride, 0, rows, padded, columns)
+    outer, down, across = padded.strides[:2], padded.strides[2], padded.strides[3]
+    return np.lib.stride_tricks.as_strided(
+        padded,
+        (*image.shape[:2], count, y.kernel, x.count, x.kernel),
+        (*outer, down * y.stride, down * y.dilation, across * x.stride, across * x.dilation),
+        writeable=False,
+    )
+
+
+def _packed(weights: Array) -> Array:
+    return np.require(weights, np.float32, ["C", "A"])

@@ -1,0 +1,460 @@
+"""The executor's kernels against ``evaluate``, which they stand in for, over random shapes and values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir_runtime import Model, ModelError, compile_model
+from ir_runtime.builder import Builder
+from ir_runtime.element_types import from_dtype
+from ir_runtime.graph import Output
+from ir_runtime.kernels import elementwise_chains, threads
+from ir_runtime.operation import Operation, find_operation
+from ir_runtime.operations.inputs_outputs import Parameter1, Result1
+from ir_runtime.shape_inference import make_node
+from ir_runtime.shapes import PartialShape
+from tests.random_data import generator
+
+RNG = generator(11)
+Array = np.ndarray
+
+
+def op(name: str, opset: int = 16, **attributes: Any) -> Operation:
+    return find_operation(name, opset)(**attributes)
+
+
+def normal(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model_of(make: Callable[..., Output | Sequence[Output]], inputs: Sequence[Array], open_: bool = False) -> Model:
+    """What ``make`` emits for a builder and parameters of the inputs' types; with ``open_`` of any extents."""
+    builder = Builder()
+    parameters = []
+    for value in inputs:
+        shape = PartialShape.of_rank(value.ndim) if open_ else PartialShape(value.shape)
+        parameters.append(make_node(Parameter1(shape=shape, element_type=from_dtype(value.dtype)), ()))
+    made = make(builder, *[node.outputs[0] for node in parameters])
+    outputs = [made] if isinstance(made, Output) else list(made)
+    return Model("m", parameters, [make_node(Result1(), [output]) for output in outputs])
+
+
+def same(model: Model, inputs: Sequence[Array], tolerance: float = 4e-6, kernels: int | None = 1) -> None:
+    """Kernels or none: the same numbers, the inputs untouched, and once more with buffers that are in use."""
+    fast = compile_model(model, threads=2)
+    if kernels is not None:
+        assert sum(step.kernel is not None for step in fast._plan.steps) == kernels
+    kept = [value.copy() for value in inputs]
+    expected = compile_model(model, optimize=False)(list(inputs)).to_list()
+    for _ in range(2):
+        for value, want in zip(fast(list(inputs)).to_list(), expected, strict=True):
+            assert value.shape == want.shape
+            assert value.dtype == want.dtype
+            scale = np.abs(want[np.isfinite(want)]).max(initial=1e-30)
+            np.testing.assert_allclose(value, want, rtol=0, atol=tolerance * scale)
+    for value, before in zip(inputs, kept):
+        np.testing.assert_array_equal(value, before)
+
+
+# --- elementwise chains ---
+
+UNARY = {
+    "Abs": {}, "Negative": {}, "Floor": {}, "Ceiling": {}, "Exp": {}, "Tanh": {}, "Sqrt": {}, "Log": {},
+    "ReLU": {}, "Sigmoid": {}, "Swish": {}, "HSwish": {}, "HSigmoid": {}, "Mish": {}, "SoftPlus": {}, "Erf": {},
+    "Gelu": {}, "Elu": {"alpha": 0.7}, "Clamp": {"min": -0.5, "max": 1.5},
+}  # fmt: skip
+SPECIAL = np.array(
+    [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 88.0, -88.0, 1e4, -1e4, 3.9, -3.95, 20.0, -20.0],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 1, 5), (2, 40, 700)])
+@pytest.mark.parametrize("name", UNARY)
+def test_activation(name: str, shape: tuple[int, ...]) -> None:
+    x = 3 * normal(*shape)
+    same(model_of(lambda b, v: b.emit(op(name, **UNARY[name]), v), [x]), [x])
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_special_numbers(name: str) -> None:
+    model = model_of(lambda b, v: b.emit(op(name, **UNARY[name]), v), [SPECIAL])
+    fast, slow = compile_model(model)([SPECIAL])[0], compile_model(model, optimize=False)([SPECIAL])[0]
+    np.testing.assert_allclose(fast, slow, rtol=2e-6, atol=1e-37)
+
+
+def test_gelu_by_tanh() -> None:
+    x = 3 * normal(5, 33)
+    same(model_of(lambda b, v: b.emit(op("Gelu", approximation_mode="TANH"), v), [x]), [x])
+
+
+def test_the_error_function_is_exact_near_zero() -> None:
+    x = np.geomspace(1e-30, 5, 4001).astype(np.float32)
+    model = model_of(lambda b, v: b.emit(op("Erf"), v), [x])
+    np.testing.assert_allclose(compile_model(model)([x])[0], compile_model(model, optimize=False)([x])[0], rtol=6e-7)
+
+
+@pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference"])
+@pytest.mark.parametrize(
+    "shapes",
+    [((3, 4), (4,)), ((2, 1, 5), (3, 1)), ((), (6,)), ((1, 300, 41, 9), (1, 300, 1, 1)), ((90, 800), (90, 1))],
+    ids=str,
+)
+def test_broadcasting(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    inputs = [normal(*shape) for shape in shapes]
+    same(model_of(lambda b, x, y: b.emit(op(name), x, y), inputs), inputs)
+
+
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 0.5, -1.5])
+def test_power(exponent: float) -> None:
+    x = np.abs(normal(4, 50)) + np.float32(0.1)
+    same(model_of(lambda b, v: b.emit(op("Power"), v, b.constant(exponent, "f32")), [x]), [x])
+
+
+@pytest.mark.parametrize("slope", [0.1, -0.3, 1.7, 0.0])
+def test_prelu(slope: float) -> None:
+    x = normal(4, 50)
+    same(model_of(lambda b, v: b.emit(op("PReLU"), v, b.constant(slope, "f32")), [x]), [x], kernels=int(slope != 0))
+
+
+@pytest.mark.parametrize("extents", [(2, 3, 5), (1, 64, 1100), (70, 3, 500)])
+@pytest.mark.parametrize("open_", [False, True])
+def test_random_chains(extents: tuple[int, ...], open_: bool) -> None:
+    """Graphs of elementwise layers whose values are used once or several times, some of them returned."""
+    for _ in range(8):
+        inputs = [normal(*[n if RNG.random() < 0.6 else 1 for n in extents]) for _ in range(3)]
+
+        def make(b: Builder, *values: Output) -> list[Output]:
+            known = list(values)
+            for _ in range(12):
+                chosen = [known[int(i)] for i in RNG.integers(0, len(known), 2)]
+                if RNG.random() < 0.5:
+                    known.append(b.emit(op(str(RNG.choice(["Tanh", "Sigmoid", "Abs", "Erf", "HSwish"]))), chosen[0]))
+                else:
+                    known.append(b.emit(op(str(RNG.choice(["Add", "Multiply", "Maximum", "Subtract"]))), *chosen))
+            return [known[-1], known[int(RNG.integers(3, len(known)))], known[-2]]
+
+        same(model_of(make, inputs, open_), inputs, 2e-5, kernels=None)
+
+
+def test_other_types_are_left_alone() -> None:
+    for kind in (np.float16, np.float64, np.int32):
+        x = (10 * normal(4, 5)).astype(kind)
+        model = model_of(lambda b, v: b.emit(op("Add"), v, v), [x])
+        same(model, [x], kernels=0)
+
+
+def test_a_chain_is_one_step_and_adapts_to_other_shapes() -> None:
+    x = normal(2, 3)
+    model = model_of(lambda b, v: b.emit(op("Multiply"), v, b.emit(op("Sigmoid"), v)), [x], open_=True)
+    fast, slow = compile_model(model), compile_model(model, optimize=False)
+    assert [step.type for step in fast._plan.steps] == ["Sigmoid+Multiply"]
+    for shape in [(2, 3), (0, 4), (1, 1), (300, 700), (2, 3)]:
+        x = normal(*shape)
+        np.testing.assert_allclose(fast([x])[0], slow([x])[0], rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [1, 5])
+def test_batch_norm(opset: int) -> None:
+    x = normal(2, 6, 5, 4)
+
+    def make(b: Builder, v: Output) -> Output:
+        statistics = [b.constant(one, "f32") for one in (normal(6), normal(6), normal(6), np.abs(normal(6)) + 0.1)]
+        order = [v, *statistics] if opset == 5 else [*statistics[:2], v, *statistics[2:]]
+        return b.emit(op("ReLU"), b.emit(op("BatchNormInference", opset, epsilon=1e-3), *order))
+
+    same(model_of(make, [x]), [x])
+
+
+# --- convolutions ---
+
+
+def convolution(rank: int, groups: int, outputs: int, depth: int, case: dict[str, Any]) -> None:
+    kernel = [int(v) for v in RNG.integers(1, case["kernel"], rank)]
+    dilations = [int(v) for v in RNG.choice([1, 1, 2, 3], rank)]
+    extents = [(k - 1) * d + 1 + int(RNG.integers(0, 24)) for k, d in zip(kernel, dilations)]
+    attributes: dict[str, Any] = {
+        "strides": [int(v) for v in RNG.integers(1, 4, rank)],
+        "dilations": dilations,
+        "pads_begin": [int(v) for v in RNG.integers(0, 4, rank)],
+        "pads_end": [int(v) for v in RNG.integers(0, 4, rank)],
+        "auto_pad": str(RNG.choice(["explicit", "explicit", "same_upper", "same_lower", "valid"])),
+    }
+    x = normal(int(RNG.integers(1, 3)), groups * depth, *extents)
+    weights = normal(*([groups] if groups > 1 else []), outputs, depth, *kernel)
+    name = "GroupConvolution" if groups > 1 else "Convolution"
+    model = model_of(lambda b, v: b.emit(op(name, **attributes), v, b.constant(weights, "f32")), [x], case["open"])
+    same(model, [x])
+
+
+@pytest.mark.parametrize("open_", [False, True])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize(
+    ("groups", "outputs", "depth", "kernel"),
+    [
+        (1, 40, 5, 2),
+        (1, 7, 3, 5),
+        (1, 150, 20, 4),
+        (1, 40, 20, 4),
+        (1, 3, 2, 30),
+        (3, 5, 4, 4),
+        (40, 1, 1, 6),
+        (6, 2, 1, 4),
+    ],
+)
+def test_convolution(groups: int, outputs: int, depth: int, kernel: int, rank: int, open_: bool) -> None:
+    for _ in range(6):
+        convolution(rank, groups, outputs, depth, {"kernel": kernel, "open": open_})
+
+
+def test_wide_depthwise_convolution() -> None:
+    x, weights = normal(1, 5, 30, 90), normal(5, 1, 1, 3, 3)
+    same(
+        model_of(
+            lambda b, v: b.emit(
+                op("GroupConvolution", pads_begin=[1, 1], pads_end=[1, 1]), v, b.constant(weights, "f32")
+            ),
+            [x],
+        ),
+        [x],
+    )
+
+
+def test_convolution_that_is_unfolded_in_parts() -> None:
+    x, weights = normal(1, 24, 150, 170), normal(10, 24, 3, 3)
+    same(model_of(lambda b, v: b.emit(op("Convolution"), v, b.constant(weights, "f32")), [x]), [x])
+
+
+def test_a_convolution_whose_image_is_too_small_says_what_is_wrong() -> None:
+    x = normal(1, 2, 9, 9)
+    model = model_of(lambda b, v: b.emit(op("Convolution"), v, b.constant(normal(3, 2, 5, 5), "f32")), [x], True)
+    with pytest.raises(ModelError, match=r"layer .*Convolution.* a window of 5 elements does not fit"):
+        compile_model(model)([normal(1, 2, 3, 3)])
+
+
+# --- products, SoftMax, attention, normalisation ---
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 7, 4), (2, 3, 4, 6)), ((2, 1, 3, 4), (5, 4, 2)), ((1, 1, 9, 3), (1, 1, 3, 8)),
+     ((300, 200), (200, 250)), ((6, 130, 200), (6, 200, 130)), ((0, 4), (4, 5)), ((3, 0), (0, 5)), ((40, 500), (500, 1300))],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[bool, bool]) -> None:
+    inputs = [normal(*a), normal(*b)]
+    inputs = [np.ascontiguousarray(v.swapaxes(-1, -2)) if turn else v for v, turn in zip(inputs, turned)]
+    made = op("MatMul", transpose_a=turned[0], transpose_b=turned[1])
+    same(model_of(lambda builder, x, y: builder.emit(made, x, y), inputs), inputs)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 300, 401)])
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_softmax(shape: tuple[int, ...], axis: int) -> None:
+    x = 30 * normal(*shape)
+    x.reshape(-1)[::7] = -np.inf
+    same(model_of(lambda b, v: b.emit(op("SoftMax", axis=axis), v), [x]), [x])
+
+
+@pytest.mark.parametrize("heads", [(2, 3), (1, 1), (4,)])
+@pytest.mark.parametrize("form", ["plain", "causal", "boolean", "added", "scaled"])
+def test_attention(heads: tuple[int, ...], form: str) -> None:
+    query, key, value = normal(*heads, 7, 8), normal(*heads, 9, 8), normal(*heads, 9, 5)
+    more: list[Array] = []
+    if form == "boolean":
+        more = [RNG.random((7, 9)) < 0.7]
+    elif form in ("added", "scaled"):
+        more = [normal(*heads, 1, 9)]
+    if form == "scaled":
+        more.append(np.array([0.3], np.float32))
+    inputs = [query, key, value, *more]
+    made = op("ScaledDotProductAttention", causal=form == "causal")
+    same(model_of(lambda b, *v: b.emit(made, *v), inputs), inputs)
+
+
+@pytest.mark.parametrize("axes", [[-1], [1, 2], [2, 1], [0], [0, 1, 2]])
+@pytest.mark.parametrize("mode", ["INSIDE_SQRT", "OUTSIDE_SQRT"])
+@pytest.mark.parametrize("variance", [True, False])
+def test_mvn(axes: list[int], mode: str, variance: bool) -> None:
+    x = normal(3, 40, 65) + np.float32(2)
+    made = op("MVN", eps=1e-5, eps_mode=mode, normalize_variance=variance)
+    same(model_of(lambda b, v: b.emit(made, v, b.constant(axes)), [x]), [x])
+
+
+# --- recurrent ---
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "GRU linear", "RNN"])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_sequence(name: str, direction: str, ragged: bool) -> None:
+    batch, steps, width, hidden = 3, 6, 4, 5
+    number = 2 if direction == "bidirectional" else 1
+    gates = {"LSTM": 4, "GRU": 3, "GRU linear": 3, "RNN": 1}[name]
+    more = {"linear_before_reset": True} if name == "GRU linear" else {}
+    names = {"LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}.get(name, ("sigmoid", "tanh"))
+    made = op(f"{name.split()[0]}Sequence", hidden_size=hidden, direction=direction, activations=names, **more)
+    states = [normal(batch, number, hidden) for _ in range(2 if name == "LSTM" else 1)]
+    lengths = np.array([6, 2, 4] if ragged else [6, 6, 6])
+
+    def make(b: Builder, *values: Output) -> list[Output]:
+        biases = (gates + bool(more)) * hidden
+        shapes = [(number, gates * hidden, width), (number, gates * hidden, hidden), (number, biases)]
+        return b.emit_all(made, *values, *[b.constant(normal(*shape), "f32") for shape in shapes])
+
+    inputs = [normal(batch, steps, width), *states, lengths]
+    same(model_of(make, inputs), inputs)
+
+
+# --- the plan ---
+
+
+def block(b: Builder, x: Output) -> list[Output]:
+    """A residual block whose inner values are read by several, one of them returned."""
+    made = b.emit(op("Convolution", pads_begin=[1, 1], pads_end=[1, 1]), x, b.constant(0.2 * normal(8, 8, 3, 3), "f32"))
+    made = b.emit(op("ReLU"), b.emit(op("Add"), made, b.constant(normal(1, 8, 1, 1), "f32")))
+    turned = b.emit(op("Transpose"), made, b.constant([0, 2, 3, 1]))
+    back = b.emit(op("Transpose"), b.emit(op("Sigmoid"), turned), b.constant([0, 3, 1, 2]))
+    total = b.emit(op("Add"), b.emit(op("Multiply"), made, back), x)
+    return [b.emit(op("Tanh"), total), made, b.emit(op("Abs"), total), x]
+
+
+@pytest.mark.parametrize("open_", [False, True])
+def test_plan(open_: bool) -> None:
+    x = normal(1, 8, 40, 41)
+    same(model_of(block, [x], open_), [x], kernels=None)
+
+
+def test_values_under_two_names_are_not_written_over() -> None:
+    """A view of a value lives on when another layer, which could take its memory, reads the value."""
+    x = normal(4, 6)
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        made = b.emit(op("Tanh"), v)
+        view = b.emit(op("Reshape"), made, b.constant([24]))
+        return [b.emit(op("Exp"), made), view, b.emit(op("Negative"), view)]
+
+    same(model_of(make, [x]), [x], kernels=None)
+
+
+def test_results_belong_to_the_caller() -> None:
+    x = normal(3, 4)
+    compiled = compile_model(model_of(lambda b, v: [b.emit(op("Tanh"), v)] * 2, [x]))
+    first = compiled([x])
+    kept = first[0].copy()
+    first[1][...] = 0
+    np.testing.assert_array_equal(first[0], kept)
+    np.testing.assert_array_equal(compiled([x])[0], kept)
+    assert first[0].flags.writeable
+
+
+def test_several_threads_call_one_model() -> None:
+    x = [normal(1, 8, 40, 41) for _ in range(4)]
+    model = model_of(block, x[:1])
+    compiled = compile_model(model, threads=2)
+    expected = [compiled([one]).to_list() for one in x]
+    wrong: list[int] = []
+
+    def call(index: int) -> None:
+        for _ in range(10):
+            if any((a != b).any() for a, b in zip(compiled([x[index]]).to_list(), expected[index])):
+                wrong.append(index)
+
+    callers = [threading.Thread(target=call, args=(index,)) for index in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_numpy_is_left_as_it_was() -> None:
+    before = np.getbufsize(), np.geterr()
+    x = normal(2, 3)
+    compile_model(model_of(lambda b, v: b.emit(op("Tanh"), v), [x]))([x])
+    assert (np.getbufsize(), np.geterr()) == before
+
+
+def test_an_error_in_a_helper_thread_is_raised() -> None:
+    def work(parts: Sequence[int]) -> None:
+        if 7 in parts:
+            raise ValueError("seven")
+
+    with pytest.raises(ValueError, match="seven"):
+        threads.Workers(2).each(work, range(8), threads.ENOUGH)
+
+
+def test_profile() -> None:
+    x = normal(1, 8, 40, 41)
+    profile = compile_model(model_of(block, [x])).profile([x], repeat=3)
+    assert profile.calls == 3
+    assert sum(row.share for row in profile.by_type()) == pytest.approx(1)
+    assert sum(layer.seconds for layer in profile.layers) <= profile.seconds
+    assert [layer.seconds for layer in profile.layers] == sorted((one.seconds for one in profile.layers), reverse=True)
+    assert "Convolution" in {row.type for row in profile.by_type()}
+
+
+def test_blocks_cover_the_output_once() -> None:
+    for shape in [(3,), (5, 40000), (200, 300), (4, 3, 70000), (2, 20000, 3)]:
+        seen = np.zeros(shape, np.int64)
+        for extents, index, _ in elementwise_chains._blocks(shape, [shape]):
+            assert seen[index].shape == extents
+            seen[index] += 1
+        assert (seen == 1).all()
+
+
+# --- reductions and pooling ---
+
+
+@pytest.mark.parametrize("name", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("axes", [[-1], [2, 3], [1, 2, 3], [0], [1, 2]])
+@pytest.mark.parametrize("keep", [True, False])
+def test_reduction(name: str, axes: list[int], keep: bool) -> None:
+    x = normal(2, 30, 7, 11)
+    same(model_of(lambda b, v: b.emit(op(name, keep_dims=keep), v, b.constant(axes)), [x]), [x])
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil"])
+@pytest.mark.parametrize("name", ["AvgPool", "AvgPool excluding", "MaxPool 1", "MaxPool 8", "MaxPool 14"])
+def test_pooling(name: str, rounding: str) -> None:
+    x = normal(2, 70, 33, 41)
+    attributes: dict[str, Any] = {
+        "kernel": [3, 2], "strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 1], "rounding_type": rounding
+    }  # fmt: skip
+    kind, _, more = name.partition(" ")
+    if kind == "AvgPool":
+        attributes["exclude_pad"] = bool(more)
+    made = op(kind, int(more) if more.isdigit() else 14, **attributes)
+    model = model_of(lambda b, v: b.emit(made, v), [x])
+    same(model, [x])
+    x[0, 0, 3, 3] = np.nan
+    x[0, 1, 4, 4] = -np.inf
+    same(model, [x])
+
+
+def test_pooling_whose_indices_are_read_stays_as_it_is() -> None:
+    x = normal(1, 3, 6, 6)
+    made = op("MaxPool", 8, kernel=[2, 2], strides=[2, 2])
+    same(model_of(lambda b, v: b.emit_all(made, v), [x]), [x], kernels=0)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 49, 64, 300])
+@pytest.mark.parametrize("turned", [True, False])
+def test_product_with_a_large_constant(rows: int, turned: bool) -> None:
+    x, weights = normal(2, rows, 700), normal(*((900, 700) if turned else (700, 900)))
+    made = op("MatMul", transpose_b=turned)
+    same(model_of(lambda b, v: b.emit(made, v, b.constant(weights, "f32")), [x]), [x])
+
+
+def test_convolution_with_a_kernel_as_large_as_the_image() -> None:
+    for extents, kernel in [((640,), (256,)), ((9, 20), (8, 7))]:
+        x, weights = normal(1, 2, *extents), normal(50, 2, *kernel)
+        made = op("Convolution", strides=[3] * len(kernel), pads_begin=[2] * len(kernel), pads_end=[0] * len(kernel),
+                  dilations=[1] * len(kernel))  # fmt: skip
+        same(model_of(lambda b, v, made=made, w=weights: b.emit(made, v, b.constant(w, "f32")), [x]), [x])
