@@ -13,7 +13,6 @@ from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
 from .graph import Model, Node, Output
 from .kernels import Site, Step, prepare
-from .kernels.blas_threads import single_threaded
 from .kernels.threads import Unbuffered, Workers
 from .operation import Runner, TensorType
 from .profile import Clock, Profile
@@ -238,8 +237,8 @@ def _constants(node: Node, inputs: Sequence[TensorType]) -> list[Tensor] | None:
 class CompiledModel:
     """A model that can be called. Made by :func:`compile_model`."""
 
-    def __init__(self, model: Model, *, optimize: bool = True, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
+    def __init__(self, model: Model, *, optimize: bool = True, threads: int = 1) -> None:
+        if threads < 1:
             raise ExecutionError(f"threads must be 1 or more, but are {threads}")
         self._plan = _Plan(model, Workers(threads) if optimize else None)
         self.inputs, self.outputs = ports_of(model)
@@ -283,7 +282,7 @@ class CompiledModel:
             with np.errstate(all="ignore"):
                 values = self._plan.run(arrays, clock)
         else:
-            with np.errstate(all="ignore"), single_threaded, Unbuffered():
+            with np.errstate(all="ignore"), Unbuffered():
                 values = self._plan.run(arrays, clock)
         return InferenceResult(self.outputs, _owned(values, arrays))
 
@@ -311,10 +310,11 @@ class CompiledModel:
         raise ExecutionError(f"the model has no input {key!r}; its inputs are {self.input_names}")
 
 
-def compile_model(model: Model, *, optimize: bool = True, threads: int | None = None) -> CompiledModel:
+def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Make ``model`` ready to run in NumPy: order the work, compute what is constant, choose kernels.
 
-    Kernels share their work among ``threads`` threads (as many as there are processors where that is None).
+    Kernels share their work among ``threads`` threads, beside those that NumPy's own library has for products;
+    these are enough where there are few processors.
     Without ``optimize`` each layer is evaluated by itself, slowly; that is what all kernels are held against.
     """
     return CompiledModel(model, optimize=optimize, threads=threads)

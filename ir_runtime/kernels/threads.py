@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,8 +26,8 @@ class Workers:
     Several callers may share them: each does a part of its own work, so that none waits for a free thread alone.
     """
 
-    def __init__(self, count: int | None = None) -> None:
-        self.count = count if count is not None else available()
+    def __init__(self, count: int) -> None:
+        self.count = count
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -89,13 +88,6 @@ class Unbuffered:
 
     def __exit__(self, *_: object) -> None:
         np.setbufsize(self._before)
-
-
-def available() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Held(threading.local):
