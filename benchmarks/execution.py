@@ -1,7 +1,8 @@
 """The NumPy executor beside onnxruntime's CPU provider: time, where it goes, and peak memory.
 
-Both run in one process with as many threads and are called in turn, so that a busy machine slows both alike;
-medians are compared. With ``--memory`` each side runs in a process of its own, too.
+Both run in one process, onnxruntime with the threads given and ours with those of NumPy's library, and are called in
+turn, so that a busy machine slows both alike; medians are compared. With ``--memory`` each side runs in a process of
+its own, too.
 
     python benchmarks/execution.py MODEL.onnx ... [--threads 2] [--seconds 3] [--profile] [--memory] [--plain]
 """
@@ -74,7 +75,7 @@ def _compiled(path: Path, given: argparse.Namespace) -> Any:
     model = converter.convert_model(path)
     if given.plain:
         return ir_runtime.compile_model(model, optimize=False)
-    return ir_runtime.compile_model(model, threads=given.threads)
+    return ir_runtime.compile_model(model)
 
 
 def _session(path: Path, given: argparse.Namespace) -> Any:
