@@ -76,6 +76,11 @@ class MappedFile(mmap.mmap):
         return self._descriptor
 
 
+def bytes_of(file: MappedFile | None) -> Array:
+    """All of a file, or of an empty one."""
+    return np.empty(0, np.uint8) if file is None else file.bytes()
+
+
 @dataclass(frozen=True)
 class FileSpan:
     """Some bytes of a mapped file."""

@@ -22,7 +22,7 @@ class Tensor:
     or an array in memory, of any strides. Nothing is copied before it is asked for.
     """
 
-    __slots__ = ("_array", "_deferred", "_packed", "_parts", "element_type", "kin", "shape")
+    __slots__ = ("_array", "_packed", "_parts", "element_type", "kin", "shape")
 
     def __init__(
         self,
@@ -31,7 +31,6 @@ class Tensor:
         *,
         packed: Array | None = None,
         array: Array | None = None,
-        deferred: Callable[[], Array] | None = None,
         parts: Callable[[], Iterator[Array]] | None = None,
         kin: bytes = b"",
     ) -> None:
@@ -39,7 +38,6 @@ class Tensor:
         self.shape = shape
         self._packed = packed
         self._array = array
-        self._deferred = deferred
         self._parts = parts
         self.kin = kin
         """Tensors of other kin hold other data, as far as it matters to whoever looks for data held twice."""
@@ -59,15 +57,10 @@ class Tensor:
         return cls(element_type, shape, packed=data)
 
     @classmethod
-    def computed(cls, element_type: ElementType, shape: tuple[int, ...], compute: Callable[[], Array]) -> Tensor:
-        """A tensor whose array is made each time it is needed, and kept by nobody."""
-        return cls(element_type, shape, deferred=compute)
-
-    @classmethod
     def computed_in_parts(
         cls, element_type: ElementType, shape: tuple[int, ...], parts: Callable[[], Iterator[Array]], kin: bytes
     ) -> Tensor:
-        """A tensor too large to be made at once: ``parts()`` makes its elements in order, a few at a time.
+        """A tensor that nobody keeps: ``parts()`` makes its elements in order, a few at a time, when needed.
 
         Elements of sub-byte types may come as bytes each. As each look at the data computes it anew, tensors
         are only held against others of the same ``kin``.
@@ -94,9 +87,7 @@ class Tensor:
 
     def array(self) -> Array:
         """The values, read-only; a view wherever the element type allows one."""
-        if self._deferred is not None:
-            made = self._deferred()
-        elif self._parts is not None:
+        if self._parts is not None:
             made = self._joined(self._parts())
         elif self._array is not None:
             made = self._array

@@ -20,7 +20,7 @@ from . import operations as _operations
 from .element_types import Array, from_precision
 from .errors import FormatError, ModelError, UnsupportedError
 from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
-from .mapped_file import MappedFile
+from .mapped_file import MappedFile, bytes_of
 from .operation import Operation, find_operation
 from .shape_inference import make_node
 from .shapes import PartialShape
@@ -171,7 +171,7 @@ def _bytes_of(source: str | os.PathLike[str] | bytes | IO[bytes] | Array) -> Arr
             mapped = MappedFile.open(source)
         except OSError as error:
             raise FormatError(f"the weights {source} cannot be read: {error.strerror or error}") from error
-        return np.empty(0, np.uint8) if mapped is None else mapped.bytes()
+        return bytes_of(mapped)
     return np.frombuffer(source.read(), np.uint8)
 
 

@@ -18,7 +18,7 @@ from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import EMBEDDED, skeleton
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
-from ir_runtime.mapped_file import MappedFile
+from ir_runtime.mapped_file import MappedFile, bytes_of
 from ir_runtime.tensor import Tensor
 
 _LARGEST_DENSE = 1 << 31
@@ -107,8 +107,7 @@ class OnnxFile:
     def _external(self, location: str, name: str) -> Array:
         path = self._confined(location, name)
         if path not in self._mapped:
-            mapped = _mapped(path)
-            self._mapped[path] = np.empty(0, np.uint8) if mapped is None else mapped.bytes()
+            self._mapped[path] = bytes_of(_mapped(path))
         return self._mapped[path]
 
     def _confined(self, location: str, name: str) -> Path:
@@ -144,7 +143,7 @@ def open_model(source: ModelSource) -> OnnxFile:
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         mapped = _mapped(path)
-        data = np.empty(0, np.uint8) if mapped is None else mapped.bytes()
+        data = bytes_of(mapped)
         return OnnxFile(_parse(data, str(path), mapped), path, data)
     content = source if isinstance(source, (bytes, bytearray, memoryview)) else source.read()
     if not isinstance(content, (bytes, bytearray, memoryview)):

@@ -31,7 +31,6 @@ _LARGEST = 65504.0
 _SMALLEST = 2.0**-14
 _TINY_SHARE = 0.75
 """Of so many values that float16 holds badly or not at all a tensor stays as it is: OpenVINO's own limit."""
-_CHUNK = 1 << 20
 
 
 @dataclass
@@ -126,9 +125,8 @@ def _unfit(tensor: Tensor) -> str:
     """Why float16 does not hold the values; empty where it does."""
     tiny = 0
     for part in tensor.parts():
-        for start in range(0, part.size, _CHUNK):
-            reach = np.abs(part[start : start + _CHUNK])
-            if ((reach > _LARGEST) & np.isfinite(reach)).any():
-                return f"have values beyond {_LARGEST:.0f}"
-            tiny += int(np.count_nonzero((reach < _SMALLEST) & (reach > 0)))
+        reach = np.abs(part)
+        if ((reach > _LARGEST) & np.isfinite(reach)).any():
+            return f"have values beyond {_LARGEST:.0f}"
+        tiny += int(np.count_nonzero((reach < _SMALLEST) & (reach > 0)))
     return "are mostly smaller than float16's normal numbers" if tiny >= _TINY_SHARE * tensor.size else ""

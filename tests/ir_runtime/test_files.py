@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -165,10 +166,10 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     broken = constant_model(np.arange(4))
 
-    def fail() -> np.ndarray:
+    def fail() -> Iterator[np.ndarray]:
         raise OSError(28, "No space left on device")
 
-    node = make_node(Const1(value=Tensor.computed(element_types.f32, (100,), fail)), (), "late")
+    node = make_node(Const1(value=Tensor.computed_in_parts(element_types.f32, (100,), fail, b"")), (), "late")
     broken.results.append(make_node(Result1(), node.outputs, "late/result"))
     with pytest.raises(OSError, match="No space left"):
         ir_runtime.write_model(broken, tmp_path / "m.xml")
@@ -185,7 +186,7 @@ def slow():
     print("writing", flush=True)
     time.sleep(30)
 nodes = [make_node(Const1(value=Tensor.from_array(np.arange(9000.0))), (), "a"),
-         make_node(Const1(value=Tensor.computed(element_types.f32, (100,), slow)), (), "b")]
+         make_node(Const1(value=Tensor.computed_in_parts(element_types.f32, (100,), slow, b"")), (), "b")]
 results = [make_node(Result1(), n.outputs, n.name + "/r") for n in nodes]
 ir_runtime.write_model(ir_runtime.Model("m", [], results), sys.argv[1])
 """
