@@ -16,17 +16,15 @@ from ir_runtime.operations import elementwise as ir
 
 from .intervals import interval_of, is_small
 
-_UNSIGNED = {element_types.u32: element_types.i32}
-
 
 def in_signed_order(builder: Builder, value: Output) -> Output:
     """u32 as i32 numbers of the same order, which is how the plug-in compares; others unchanged.
 
     u64 values are compared as they are: the plug-in has no room for those beyond i32 anyway.
     """
-    kind = _UNSIGNED.get(value.element_type)
-    if kind is None:
+    if value.element_type is not element_types.u32:
         return value
+    kind = element_types.i32
     return builder.emit(ir.BitwiseXor13(), in_type(builder, value, kind), builder.constant(-(1 << 31), kind))
 
 

@@ -54,7 +54,9 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     data, weights = product.inputs
     grouped = isinstance(product.op, GroupConvolution1) and isinstance(weights.node.op, Reshape1)
     stored = weights.node.inputs[0] if grouped else weights
-    if not _is_whole(data, stored=False) or not (_is_whole(stored, stored=True) or _is_whole(stored, stored=False)):
+    if not _is_dequantised(data, stored=False) or not (
+        _is_dequantised(stored, stored=True) or _is_dequantised(stored, stored=False)
+    ):
         return None
     scale = _of_weights(factor.array().astype(np.float32), product, stored)
     if scale is None:
@@ -79,7 +81,7 @@ def _without_bias(value: Output, uses: Uses) -> tuple[Output, Array | None]:
     return whole.inputs[0], bias.array().astype(np.float64)
 
 
-def _is_whole(value: Output, *, stored: bool) -> bool:
+def _is_dequantised(value: Output, *, stored: bool) -> bool:
     """Whether these are floats made of 8-bit integers less a constant: stored ones, or ones that were quantised."""
     node = value.node
     if isinstance(node.op, Subtract1):
