@@ -10,7 +10,7 @@ from pathlib import Path
 
 import onnx
 
-from converter.cli import main
+from converter.command_line import main
 from converter.support import MEASURED, supported_operators
 
 ROOT = Path(__file__).parent.parent

@@ -128,7 +128,7 @@ def test_nodes_out_of_order_are_sorted() -> None:
 def test_nothing_is_written_where_conversion_fails(tmp_path) -> None:
     from click.testing import CliRunner
 
-    from converter.cli import main
+    from converter.command_line import main
 
     (tmp_path / "m.onnx").write_bytes(graph_model([node("Foo", ["x"], ["y"])]).SerializeToString())
     result = CliRunner().invoke(main, ["convert", str(tmp_path / "m.onnx")])

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from converter.cli import main
+from converter.command_line import main
 from ir_runtime import InferenceError
 from tests.engines import check_node, core, node_model, run_numpy, run_onnxruntime, run_openvino
 from tests.suite.reshape import check_reshaped

@@ -35,7 +35,7 @@ def test_import_loads_nothing_forbidden(code: str, forbidden: list[str]) -> None
 
 
 COMMAND = """
-from converter.cli import main
+from converter.command_line import main
 try:
     main({arguments!r}, prog_name="onnx2ir")
 except SystemExit as done:

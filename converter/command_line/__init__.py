@@ -1,0 +1,13 @@
+"""The ``onnx2ir`` command: the only place that prints or exits.
+
+Results go to stdout, messages to stderr. Exit codes: 0 done, 1 the check failed or the model cannot
+be converted, 2 wrong usage.
+
+A command is a module. None of them imports the converter, NumPy or rich before it is called, so that ``--help``
+and ``--version`` answer at once.
+"""
+
+from converter.command_line import convert, inspect, ops, run, verify
+from converter.command_line.program import main
+
+__all__ = ["convert", "inspect", "main", "ops", "run", "verify"]

@@ -1,0 +1,185 @@
+"""``onnx2ir convert``: ONNX in, IR out, compared on request."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter.command_line.drawing import json_text, size_text
+from converter.command_line.inspect import summary_of
+from converter.command_line.program import main
+from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.verify import exit_of, print_report
+
+if TYPE_CHECKING:
+    from converter.passes.weight_compression import WeightCompression
+
+
+@main.command()
+@click.argument("model", type=INPUT_FILE)
+@click.option("-o", "--output-model", type=OUTPUT_FILE, help="The .xml to write; by default the model's name.")
+@click.option(
+    "--compress-to-fp16/--no-compress-to-fp16",
+    default=False,
+    show_default=True,
+    help="Store float weights as float16.",
+)
+@click.option(
+    "--compress",
+    type=click.Choice(["int8", "int4"]),
+    help="Store weights of products, look-ups and convolutions in 8 or 4 bits.",
+)
+@click.option(
+    "--group-size",
+    type=int,
+    metavar="N",
+    help="With --compress: weights of a channel that share a scale; -1 for all [int8: -1, int4: 128].",
+)
+@click.option(
+    "--symmetric/--asymmetric",
+    default=None,
+    help="With --compress: codes without or with a zero point [int8: asymmetric, int4: symmetric].",
+)
+@click.option(
+    "--input",
+    "input_text",
+    default="",
+    metavar="TEXT",
+    help='Shapes and frozen values: "a[1,3,224,224],b[?,16],c[1..8]", "sr=16000", "mask=mask.npy".',
+)
+@click.option("--output", "outputs", multiple=True, metavar="NAMES", help='Tensors to return: "a,b"; can be repeated.')
+@click.option("--batch", type=click.IntRange(min=1), help="The first dimension of every input.")
+@click.option(
+    "--static",
+    is_flag=True,
+    help="Decide now what follows from the inputs' shapes: smallest, but for these shapes alone.",
+)
+@click.option(
+    "--target",
+    "runtime",
+    default="cpu",
+    show_default=True,
+    metavar="NAME",
+    help='What the IR is for: "cpu" (OpenVINO\'s CPU plug-in), "cpu@2024.6" (a release), "any" (plain layers).',
+)
+@click.option("--extension", "extensions", multiple=True, type=INPUT_FILE, help="Python file with operators.")
+@click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
+@click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
+@click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@guarded
+def convert(
+    state: State,
+    model: Path,
+    output_model: Path | None,
+    compress_to_fp16: bool,
+    compress: str | None,
+    group_size: int | None,
+    symmetric: bool | None,
+    input_text: str,
+    outputs: tuple[str, ...],
+    batch: int | None,
+    static: bool,
+    runtime: str,
+    extensions: tuple[Path, ...],
+    check: bool,
+    inputs: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin).
+
+    \b
+    Examples:
+      onnx2ir convert model.onnx
+      onnx2ir convert model.onnx -o ir/model.xml --verify
+      onnx2ir convert model.onnx --compress-to-fp16
+      onnx2ir convert model.onnx --compress int4 --group-size 64
+      onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
+    """
+    from converter import conversion
+    from converter.options import parse_inputs
+    from ir_runtime.xml_writer import check_target
+
+    if not check and inputs is not None:
+        raise click.UsageError("--inputs is of use with --verify only")
+    packing = _packing(compress, group_size, symmetric)
+    target = output_model or model.with_suffix(".xml")
+    if target.suffix.lower() == ".bin":
+        raise click.UsageError("the output must not end in .bin, which is the weights' name")
+    if target.resolve() == model.resolve() or target.with_suffix(".bin").resolve() == model.resolve():
+        raise click.UsageError(f"the output would overwrite the model {model}")
+    if not target.parent.is_dir():
+        raise click.UsageError(f"the folder {target.parent} does not exist")
+    for path in (target, target.with_suffix(".bin")):
+        check_target(path)
+    # What a conversion makes lives until its end: looking for cycles in it takes a tenth of the time.
+    gc.disable()
+    state.say(f"Converting {model}")
+    shapes, frozen = parse_inputs(input_text)
+    kept = [name.strip() for names in outputs for name in names.split(",")] or None
+    converted = conversion.convert(
+        model,
+        input=shapes,
+        freeze=frozen,
+        output=kept,
+        batch=batch,
+        extensions=extensions,
+        static=static,
+        target=runtime,
+    )
+    stored = conversion.compressed(converted.model, packing, compress_to_fp16)
+    conversion.save_model(stored.model, target)
+    report = None
+    if check:
+        from converter.equivalence import verify
+
+        report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept)
+    weights = target.with_suffix(".bin")
+    if as_json:
+        result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}
+        result.update(target=runtime, rules=dict(converted.rules))
+        if stored.weights is not None:
+            result["compressed"] = {"weights": dict(stored.weights.count), "kept": dict(stored.weights.kept)}
+        if stored.half is not None:
+            result["float16"] = {"constants": stored.half.count, "kept": dict(stored.half.kept)}
+        if report is not None:
+            result["verification"] = report.to_dict()
+        click.echo(json_text(result))
+    else:
+        count = len(stored.model.nodes())
+        state.say(f"Wrote {target} ({count} layers) and {weights} ({size_text(weights.stat().st_size)})")
+        if stored.weights is not None:
+            ways = ", ".join(f"{times} {way}" for way, times in stored.weights.count.items())
+            state.say(f"Compressed weights: {ways or 'none'}" + _but_not(stored.weights.kept))
+        if stored.half is not None:
+            state.say(f"{stored.half.count} constants are float16" + _but_not(stored.half.kept))
+        if converted.rules:
+            acted = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
+            state.say(f"Rules for {runtime}: {acted}")
+        if report is not None:
+            print_report(report)
+    exit_of(report)
+
+
+def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
+    from converter.errors import ConversionError
+    from converter.passes.weight_compression import WeightCompression
+
+    if compress is None:
+        if group_size is not None or symmetric is not None:
+            raise click.UsageError("--group-size, --symmetric and --asymmetric are of use with --compress only")
+        return None
+    try:
+        return WeightCompression.named(compress, group_size, symmetric)
+    except ConversionError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _but_not(kept: Mapping[str, int]) -> str:
+    stayed = ", ".join(f"{times} that {reason}" for reason, times in kept.items())
+    return f", but not {stayed}" if stayed else ""

@@ -1,0 +1,68 @@
+"""``onnx2ir ops``: the operators there are, and those that a model needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from converter.command_line.drawing import json_text, new_table, out
+from converter.command_line.program import main
+from converter.command_line.state import INPUT_FILE, State, guarded
+
+
+@main.command()
+@click.argument("model", type=INPUT_FILE, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@guarded
+def ops(state: State, model: Path | None, as_json: bool) -> None:
+    """List all operators: what they become, how many of ONNX's test cases pass, and what is not supported.
+
+    With a MODEL (.onnx), list those that it needs.
+
+    The exit code is 1 where that is one that cannot be converted.
+
+    \b
+    Examples:
+      onnx2ir ops
+      onnx2ir ops model.onnx
+    """
+    from dataclasses import asdict
+
+    from rich.markup import escape
+
+    from converter.support import (
+        SUPPORT_HEADINGS,
+        needed_operators,
+        support_columns,
+        support_table,
+        supported_operators,
+    )
+
+    if model is None:
+        supported = supported_operators()
+        if as_json:
+            click.echo(json_text([asdict(operator) for operator in supported]))
+            return
+        if not sys.stdout.isatty():
+            click.echo(support_table())
+            return
+        table = new_table(*SUPPORT_HEADINGS)
+        for operator in supported:
+            table.add_row(*(escape(column) for column in support_columns(operator)))
+        out().print(table)
+        return
+    needed = needed_operators(model)
+    if as_json:
+        click.echo(json_text([asdict(operator) for operator in needed]))
+    else:
+        table = new_table("operator", "domain", "opset", "nodes", "supported")
+        for entry in needed:
+            verdict = f"[red]no: {escape(entry.problem)}[/]" if entry.problem else "[green]yes[/]"
+            table.add_row(
+                escape(entry.op_type), escape(entry.domain or "ai.onnx"), str(entry.opset), str(entry.count), verdict
+            )
+        out().print(table)
+    if any(entry.problem for entry in needed):
+        click.get_current_context().exit(1)
