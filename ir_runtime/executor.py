@@ -147,11 +147,7 @@ class _Plan:
         """How the step is done by ``evaluate``."""
         if len(step.nodes) > 1:
             return _one_by_one(step, arrays)
-        op = step.nodes[0].op
-        if not op.subgraphs:
-            return _located(step.nodes[0], op.evaluate)
-        runners: list[Runner] = [_Plan(sub.body, self._workers).run for sub in op.subgraphs]
-        return _located(step.nodes[0], lambda *inputs: op.execute(runners, inputs))
+        return layer_runner(step.nodes[0], self._workers)
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
         values: list[Any] = self._initial.copy()
@@ -357,3 +353,17 @@ def _owned(values: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
         shared = any(value is other for other in [*arguments, *made])
         made.append(value.copy() if shared or not value.flags.writeable or value.base is not None else value)
     return made
+
+
+def layer_runner(node: Node, workers: Workers | None = None) -> Callable[..., Array | tuple[Array, ...]]:
+    """One layer by itself, by its own ``evaluate``: from arrays of its inputs to that of its output, or to several.
+
+    With ``workers`` its bodies have kernels and fused steps.
+
+    Raises, when called, :class:`ModelError`, which names the layer.
+    """
+    op = node.op
+    if not op.subgraphs:
+        return _located(node, op.evaluate)
+    runners: list[Runner] = [_Plan(sub.body, workers).run for sub in op.subgraphs]
+    return _located(node, lambda *inputs: op.execute(runners, inputs))

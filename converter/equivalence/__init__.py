@@ -1,6 +1,7 @@
-"""verify: run an ONNX model and its IR on the same inputs, compare, find the first difference."""
+"""verify: run an ONNX model and its IR on the same inputs, compare, find the first layer that is wrong."""
 
 from converter.equivalence.compare import Comparison, Tolerance
-from converter.equivalence.verify import LayerDifference, Report, verify
+from converter.equivalence.report import LayerDifference, Report, Sample, WeightCheck
+from converter.equivalence.verify import verify
 
-__all__ = ["Comparison", "LayerDifference", "Report", "Tolerance", "verify"]
+__all__ = ["Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck", "verify"]

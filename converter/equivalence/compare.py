@@ -124,32 +124,80 @@ def _integers(expected: Array, actual: Array) -> tuple[str, _Figures]:
     return reason, _Figures(float(max(gap for gap, _ in gaps)), relative)
 
 
+_BLOCK = 1 << 16
+"""Elements at a time: what is made of them in between stays in the cache."""
+
+
 def _floats(expected: Array, actual: Array, allowed: Tolerance) -> tuple[str, _Figures]:
-    a, b = expected.astype(np.float64), actual.astype(np.float64)
-    same_kind = (np.isnan(a) == np.isnan(b)) & (np.isinf(a) == np.isinf(b))
-    same_kind &= ~np.isinf(a) | (np.sign(a) == np.sign(b))
-    nan_agree = bool(same_kind.all())
-    finite = np.isfinite(a) & np.isfinite(b)
-    if not finite.any():
-        reason = "" if nan_agree else f"{int((~same_kind).sum())} NaN or infinite values differ"
-        return reason, _Figures(nan_agree=nan_agree)
-    x, y = a[finite], b[finite]
-    gap, size = np.abs(x - y), np.abs(x)
-    scale = np.maximum(size, allowed.of_largest * size.max())
-    wrong = int((gap > allowed.absolute + allowed.rounding + allowed.relative * scale).sum())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(gap == 0, 0.0, gap / size)
-    lengths = float(np.linalg.norm(x) * np.linalg.norm(y))
-    figures = _Figures(
-        float(gap.max()),
-        float(relative.max()),
-        _ulps(expected[finite], actual[finite]),
-        float(np.dot(x, y) / lengths) if lengths else None,
-        nan_agree,
-    )
-    if not nan_agree:
-        return f"{int((~same_kind).sum())} NaN or infinite values differ", figures
-    return (f"{wrong} of {expected.size} values are beyond the tolerance" if wrong else ""), figures
+    flat, other = np.ascontiguousarray(expected).reshape(-1), np.ascontiguousarray(actual).reshape(-1)
+    largest = _largest(flat, other)
+    sums = _Sums()
+    for start in range(0, flat.size, _BLOCK):
+        sums.add(flat[start : start + _BLOCK], other[start : start + _BLOCK], allowed, largest)
+    if sums.unlike:
+        reason = f"{sums.unlike} NaN or infinite values differ"
+    else:
+        reason = f"{sums.wrong} of {expected.size} values are beyond the tolerance" if sums.wrong else ""
+    return reason, sums.figures()
+
+
+def _largest(expected: Array, actual: Array) -> float:
+    """The greatest magnitude among expected values that are finite on both sides."""
+    found = 0.0
+    with np.errstate(all="ignore"):
+        for start in range(0, expected.size, _BLOCK):
+            x, y = expected[start : start + _BLOCK], actual[start : start + _BLOCK]
+            finite = np.isfinite(x) & np.isfinite(y)
+            found = max(found, float(np.abs(x if finite.all() else x[finite]).max(initial=0)))
+    return found
+
+
+class _Sums:
+    """What is gathered block by block."""
+
+    def __init__(self) -> None:
+        self.unlike = 0
+        self.wrong = 0
+        self._finite = 0
+        self._absolute = 0.0
+        self._relative = 0.0
+        self._ulps = 0.0
+        self._products = [0.0, 0.0, 0.0]
+
+    def add(self, expected: Array, actual: Array, allowed: Tolerance, largest: float) -> None:
+        """Take a block of both sides into account."""
+        x, y = expected.astype(np.float64), actual.astype(np.float64)
+        finite = np.isfinite(x) & np.isfinite(y)
+        if not finite.all():
+            same = (np.isnan(x) == np.isnan(y)) & (np.isinf(x) == np.isinf(y))
+            same &= ~np.isinf(x) | (np.sign(x) == np.sign(y))
+            self.unlike += int((~same).sum())
+            x, y, expected, actual = x[finite], y[finite], expected[finite], actual[finite]
+        if not x.size:
+            return
+        self._finite += x.size
+        for index, (u, v) in enumerate(((x, x), (y, y), (x, y))):
+            self._products[index] += float(np.einsum("i,i->", u, v))  # the threads of np.dot cost more than this
+        gap = np.abs(x - y)
+        if not gap.any():
+            return
+        size = np.abs(x)
+        scale = np.maximum(size, allowed.of_largest * largest)
+        self.wrong += int((gap > allowed.absolute + allowed.rounding + allowed.relative * scale).sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(gap == 0, 0.0, gap / size)
+        self._absolute = max(self._absolute, float(gap.max()))
+        self._relative = max(self._relative, float(relative.max()))
+        self._ulps = max(self._ulps, _ulps(expected, actual))
+
+    def figures(self) -> _Figures:
+        """What there is to say of all blocks."""
+        if not self._finite:
+            return _Figures(nan_agree=not self.unlike)
+        xx, yy, xy = self._products
+        lengths = float(np.sqrt(xx) * np.sqrt(yy))
+        cosine = xy / lengths if lengths else None
+        return _Figures(self._absolute, self._relative, self._ulps, cosine, not self.unlike)
 
 
 _BITS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}

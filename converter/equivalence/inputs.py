@@ -9,47 +9,48 @@ from typing import Any
 
 import numpy as np
 
+from converter.equivalence.input_values import Values, default_values, filled
 from converter.errors import VerificationError
 from ir_runtime import Port
 from ir_runtime.element_types import Array
+from ir_runtime.shapes import PartialShape
 
 _UNKNOWN_RANK = (1, 3, 32, 32)
 
 
-def random_inputs(ports: Sequence[Port], seed: int) -> dict[str, Array]:
+def random_inputs(
+    ports: Sequence[Port],
+    seed: int,
+    values: Mapping[str, Values] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> dict[str, Array]:
     """One array an input, the same for the same seed.
 
-    Unknown extents become small numbers (batch 2; 32 elsewhere in images, 8 otherwise) that respect
-    the port's bounds.
+    ``values`` and ``shapes`` say by name what is known of them. Otherwise unknown extents become small numbers
+    (batch 2; 32 elsewhere in images, 8 otherwise) that respect the port's bounds.
     """
     generator = np.random.default_rng(seed)
-    return {port.name: _random(port, generator) for port in ports}
+    made: dict[str, Array] = {}
+    for port in ports:
+        try:
+            chosen = (values or {}).get(port.name) or default_values(port.element_type)
+        except VerificationError as error:
+            raise VerificationError(f"input '{port.name}': {error}") from error
+        shape = (shapes or {}).get(port.name) or usual_shape(port.partial_shape)
+        made[port.name] = filled(chosen, generator, shape, port.element_type)
+    return made
 
 
-def _shape(port: Port) -> tuple[int, ...]:
-    if not port.partial_shape.has_rank:
+def usual_shape(declared: PartialShape) -> tuple[int, ...]:
+    """Small extents where they are open."""
+    if not declared.has_rank:
         return _UNKNOWN_RANK
-    dims = port.partial_shape.dims
+    dims = declared.dims
     shape = []
     for index, extent in enumerate(dims):
         wanted = 2 if index == 0 and len(dims) > 1 else 32 if len(dims) >= 4 else 8
         shape.append(max(extent.low, min(extent.high, wanted)))
     return tuple(shape)
-
-
-def _random(port: Port, generator: np.random.Generator) -> Array:
-    kind, shape = port.element_type, _shape(port)
-    if kind.is_real:
-        return generator.standard_normal(shape).astype(kind.dtype)
-    if kind.kind == "boolean":
-        return generator.integers(0, 2, shape).astype(np.bool_)
-    if kind.is_integral:
-        # Small and not negative, because integers are indices more often than not.
-        return generator.integers(0, 2 if kind.bits < 8 else 8, shape).astype(kind.dtype)
-    if kind.name == "string":
-        words = np.array(["alpha", "beta", "gamma"], np.object_)
-        return words[generator.integers(0, 3, shape)]
-    raise VerificationError(f"no random values can be made for input '{port.name}' of type {kind}")
 
 
 def given_inputs(source: str | os.PathLike[str] | Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Array]:

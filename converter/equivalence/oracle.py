@@ -1,108 +1,130 @@
-"""The ONNX side of a comparison: onnxruntime where it is installed, else onnx's own evaluator."""
+"""What runs the ONNX side of a comparison: onnxruntime where it is installed, else onnx's own evaluator."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
+from converter.equivalence.onnx_graph import OnnxGraph, embedded
 from converter.errors import VerificationError
-from converter.onnx_file.reader import ModelSource
 from ir_runtime.element_types import Array
 
-Evaluate = Callable[[Mapping[str, Array]], dict[str, Array]]
+Evaluate = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""From inputs by name to outputs by name: arrays, or lists of them for sequences."""
+
+_HINT = "; onnxruntime, which knows more, is not installed: pip install 'onnx2ir[verify]'"
 
 
-def oracle(source: ModelSource, extra_outputs: Sequence[str] = ()) -> tuple[str, Evaluate]:
-    """(what runs the model, a function from inputs to outputs by name).
+class Oracle:
+    """Runs a model, or parts of it.
 
-    ``extra_outputs`` are inner tensors to return as well. Raises :class:`VerificationError` where the
-    model cannot be run.
+    ``plain`` asks for a run without onnxruntime's fusions, which round elsewhere than the single operators do.
+    Raises :class:`VerificationError`, in every method, where the model cannot be loaded or run.
     """
-    if importlib.util.find_spec("onnxruntime") is None:
-        return _reference(source, extra_outputs)
-    try:
-        return _onnxruntime(source, extra_outputs)
-    except VerificationError as refused:
-        # Newer opsets and rarer types than onnxruntime has: onnx itself may still know them.
+
+    def __init__(self, graph: OnnxGraph) -> None:
+        self.graph = graph
+        self.name = ""
+        self._made: dict[tuple[Any, ...], Evaluate] = {}
+
+    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] = (), *, plain: bool = False) -> dict[str, Any]:
+        """The model's outputs, and ``outputs``, which may be inner tensors; what is loaded once is used again."""
+        declared = self.graph.is_as_declared(feeds)
+        key = (declared or tuple(sorted(feeds)), tuple(outputs), plain)
+        if key not in self._made:
+            asks_for_more = any(name not in self.graph.outputs for name in outputs)
+            source = None if declared and not asks_for_more else self.graph.whole(feeds, outputs)
+            self._made[key] = self._loaded(source, plain=plain)
+        return self._made[key](feeds)
+
+    def run_part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+        """Some nodes alone, without fusions, from what comes into them from outside."""
+        return self._loaded(self.graph.part(nodes, feeds, outputs), plain=True)(feeds)
+
+    def _loaded(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
+        """``model``, or the file as it is."""
+        if importlib.util.find_spec("onnxruntime") is None:
+            self.name = f"onnx ReferenceEvaluator {onnx.__version__}"
+            return _reference(self.graph, model, _HINT)
         try:
-            return _reference(source, extra_outputs)
-        except VerificationError as error:
-            raise VerificationError(f"{refused}; {error}") from error
+            evaluate, self.name = _onnxruntime(self.graph, model, plain)
+            return evaluate
+        except VerificationError as refused:
+            # Newer opsets and rarer types than onnxruntime has: onnx itself may still know them.
+            try:
+                evaluate = _reference(self.graph, model, "")
+            except VerificationError as error:
+                raise VerificationError(f"{refused}; {error}") from error
+            self.name = f"onnx ReferenceEvaluator {onnx.__version__}"
+            return evaluate
 
 
-def _with_outputs(source: ModelSource, extra: Sequence[str]) -> onnx.ModelProto:
-    if isinstance(source, onnx.ModelProto):
-        model = onnx.ModelProto()
-        model.CopyFrom(source)
-    elif isinstance(source, (str, os.PathLike)):
-        model = onnx.load(os.fspath(source))
-    else:
-        model = onnx.load_from_string(source if isinstance(source, bytes) else source.read())
-    present = {output.name for output in model.graph.output}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in extra if name not in present)
-    return model
-
-
-def _onnxruntime(source: ModelSource, extra: Sequence[str]) -> tuple[str, Evaluate]:
+def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -> tuple[Evaluate, str]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    if extra:
-        # Fusions would round the inner tensors elsewhere than the layers do.
+    if plain:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    model: Any
-    if not extra and isinstance(source, (str, os.PathLike)):
-        model = os.fspath(Path(source))
+    if graph.folder is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))
+    source: Any
+    if model is None and graph.path is not None:
+        source = os.fspath(graph.path)
     else:
-        model = _with_outputs(source, extra).SerializeToString()
+        source = (model or graph.whole({})).SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no base class of their own
         raise VerificationError(f"onnxruntime cannot load the model: {error}") from error
     names = [output.name for output in session.get_outputs()]
+    wanted = {entry.name for entry in session.get_inputs()} | {
+        entry.name for entry in session.get_overridable_initializers()
+    }
 
-    def evaluate(inputs: Mapping[str, Array]) -> dict[str, Array]:
-        wanted = {entry.name for entry in session.get_inputs()}
+    def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
         feeds = {name: _fed(value) for name, value in inputs.items() if name in wanted}
         try:
-            return {name: np.asarray(value) for name, value in zip(names, session.run(None, feeds))}
+            return {name: _returned(value) for name, value in zip(names, session.run(None, feeds))}
         except Exception as error:
             raise VerificationError(f"onnxruntime cannot run the model on these inputs: {error}") from error
 
-    return f"onnxruntime {onnxruntime.__version__}", evaluate
+    return evaluate, f"onnxruntime {onnxruntime.__version__}"
 
 
-def _fed(value: Array) -> Any:
-    if value.dtype.name != "bfloat16":
+def _fed(value: Any) -> Any:
+    if getattr(getattr(value, "dtype", None), "name", "") != "bfloat16":
         return value
     import onnxruntime
 
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(value.view(np.uint16), onnx.TensorProto.BFLOAT16)
 
 
-def _reference(source: ModelSource, extra: Sequence[str]) -> tuple[str, Evaluate]:
+def _returned(value: Any) -> Array | list[Any]:
+    return value if isinstance(value, list) else np.asarray(value)
+
+
+def _reference(graph: OnnxGraph, model: onnx.ModelProto | None, hint: str) -> Evaluate:
     from onnx.reference import ReferenceEvaluator
 
-    model = _with_outputs(source, extra)
     try:
-        evaluator = ReferenceEvaluator(model)
+        evaluator = ReferenceEvaluator(embedded(graph, model or graph.whole({})))
     except Exception as error:
-        raise VerificationError(f"onnx's ReferenceEvaluator cannot load the model: {error}") from error
+        raise VerificationError(f"onnx's ReferenceEvaluator cannot load the model: {error}{hint}") from error
 
-    def evaluate(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            values = evaluator.run(None, dict(inputs))
+            known = evaluator.input_names
+            values = evaluator.run(None, {name: value for name, value in inputs.items() if name in known})
         except Exception as error:
             raise VerificationError(
-                f"onnx's ReferenceEvaluator cannot run the model on these inputs: {error}"
+                f"onnx's ReferenceEvaluator cannot run the model on these inputs: {error}{hint}"
             ) from error
-        return {name: np.asarray(value) for name, value in zip(evaluator.output_names, values)}
+        return {name: _returned(value) for name, value in zip(evaluator.output_names, values)}
 
-    return f"onnx ReferenceEvaluator {onnx.__version__}", evaluate
+    return evaluate

@@ -1,13 +1,15 @@
 """What the rounding of compressed weights costs each tensor of a model, on given inputs.
 
-Weights that were put on a grid are anywhere within half a step of what they were. The model is run again with
-every code moved by up to half a step at random: it then differs from itself as much as it should differ from the
-model of unrounded weights, and a wrong layer shows beside that. No data but the IR is needed.
+Weights that were put on a grid are anywhere within half a step of what they were, those that were stored as float16
+within half a representable value. The model is run again with every weight moved by up to that much at random: it then
+differs from itself as much as it should differ from the model of unrounded weights, and a wrong layer shows beside
+that. No data but the IR is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output, RuntimeInfo
 from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewrite import clone, replace_all_uses, uses_of
+from ir_runtime.rewrite import clone, replace_all_uses
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
@@ -28,11 +30,55 @@ counts where a few values are much larger than the others: rounding alone stays 
 _TIMES_LARGEST = 1.5
 _SHARE = 0.5
 """Of the largest value; where rounding costs more there is nothing left to compare."""
+_DECOMPRESSION = "decompression"
 
 
-def has_rounded_weights(model: Model) -> bool:
-    """Whether the model says so: weights that it has in whole numbers may be its own."""
-    return any(info.tag == WEIGHT_COMPRESSION for info in _below(model.runtime_info))
+@dataclass(frozen=True)
+class RoundedWeights:
+    """Which constants of a model are rounded weights: the nodes that widen them.
+
+    A model may have weights in whole numbers or float16 of its own; only what the IR says of itself counts.
+    """
+
+    widening: frozenset[Node]
+
+    @classmethod
+    def of(cls, model: Model) -> RoundedWeights:
+        """What ``model`` says of its weights."""
+        whole = any(info.tag == WEIGHT_COMPRESSION for info in _below(model.runtime_info))
+        found: set[Node] = set()
+        for _, nodes in model.parts():
+            widening = {node for node in nodes if _widens(node)}
+            if not widening:
+                continue
+            zero_points = {
+                node.inputs[1].node
+                for node in nodes
+                if isinstance(node.op, Subtract1) and node.inputs[1].node in widening
+            }
+            found |= {
+                node
+                for node in widening - zero_points
+                if (_is_half(node) if node.inputs[0].element_type.is_real else whole)
+            }
+        return cls(frozenset(found))
+
+    def __bool__(self) -> bool:
+        return bool(self.widening)
+
+    def holds(self, node: Node) -> bool:
+        """Whether the node widens rounded weights."""
+        return node in self.widening
+
+    @staticmethod
+    def moved(node: Node, widened: Array, generator: np.random.Generator) -> Array:
+        """The weights that ``node`` widens as they may have been before they were rounded."""
+        source = node.inputs[0].element_type
+        amount = generator.random(widened.shape, np.float32) - np.float32(0.5)
+        if source.is_integral:
+            return np.asarray(widened + amount, widened.dtype)
+        eps = float(np.finfo(np.float16).eps) if source.dtype == np.float16 else 2.0**-7
+        return np.asarray(widened + widened * (amount * eps), widened.dtype)
 
 
 def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, float]:
@@ -63,34 +109,36 @@ def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _moved(model: Model, seed: int) -> Model:
-    """A copy whose codes of weights, but not their zero points, are up to half a step away."""
+    """A copy whose weights, but not their zero points, are as far away as they were rounded."""
     generator = np.random.default_rng(seed)
     made = clone(model)
+    rounded = RoundedWeights.of(made)
     for part in made.all_models():
-        uses = uses_of(part)
         replaced: dict[Output, Output] = {}
         for node in part.nodes():
-            value = node.outputs[0] if node.outputs else None
-            if value is None or not _holds_codes(node):
+            if not rounded.holds(node):
                 continue
-            if any(isinstance(user.op, Subtract1) and user.inputs[1] is value for user in uses[value]):
-                continue
-            codes = node.inputs[0].tensor
-            assert codes is not None
-            moved = codes.array().astype(np.float32)
-            moved += generator.uniform(-0.5, 0.5, moved.shape).astype(np.float32)
+            value = node.outputs[0]
+            stored = node.inputs[0].tensor
+            assert stored is not None
+            moved = rounded.moved(node, stored.array().astype(value.element_type.dtype), generator)
             constant = make_node(Const1(value=Tensor.from_array(moved, value.element_type)), (), node.name)
             replaced[value] = constant.outputs[0]
         replace_all_uses(part, replaced)
     return made
 
 
-def _holds_codes(node: Node) -> bool:
+def _widens(node: Node) -> bool:
     if not isinstance(node.op, Convert1):
         return False
-    source = node.inputs[0]
+    source, target = node.inputs[0], node.outputs[0].element_type
     kind = source.element_type
-    return source.tensor is not None and kind.is_integral and kind.bits <= 8 and node.outputs[0].element_type.is_real
+    small = kind.bits <= 8 if kind.is_integral else kind.is_real
+    return source.tensor is not None and target.is_real and small and 0 < kind.bits < target.bits
+
+
+def _is_half(node: Node) -> bool:
+    return any(dict(info.attributes).get("name") == _DECOMPRESSION for info in node.runtime_info)
 
 
 def _below(found: tuple[RuntimeInfo, ...]) -> Iterator[RuntimeInfo]:

@@ -3,67 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 
-from converter.equivalence.compare import ROUNDED_WEIGHTS, STEPS, Comparison, Tolerance, compare, tolerance_for
+from converter.equivalence import stress as stress_values
+from converter.equivalence.compare import STEPS, Comparison, compare
+from converter.equivalence.engines import Engine, engine_for
+from converter.equivalence.extents import Shapes, candidates, is_open, others
+from converter.equivalence.input_values import Values, parse_values, values_of
 from converter.equivalence.inputs import given_inputs, random_inputs
-from converter.equivalence.oracle import oracle
-from converter.equivalence.rounded_weights import has_rounded_weights, rounding_allowances
+from converter.equivalence.layers import Compared, compare_layers
+from converter.equivalence.minimise import minimise as minimised_to
+from converter.equivalence.onnx_graph import typed
+from converter.equivalence.references import IrReference, OnnxReference, reference_for
+from converter.equivalence.report import Report, Sample
+from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
+from converter.equivalence.tolerances import Choose, chosen_by, furthest, gaps, is_quantized, widened
+from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
-from converter.onnx_file.reader import ModelSource, open_model
-from converter.onnx_file.types import element_type_of
-from ir_runtime import Model, ModelError, compile_model, read_model
+from converter.onnx_file.reader import ModelSource
+from converter.options import InputShapes, make_options, parse_inputs
+from ir_runtime import Model, ModelError, Port, read_model
 from ir_runtime.element_types import Array
-from ir_runtime.graph import Node
-from ir_runtime.operations.inputs_outputs import Result1
-from ir_runtime.operations.quantization import FakeQuantize1
-from ir_runtime.shape_inference import make_node
+from ir_runtime.shapes import PartialShape
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
-
-
-@dataclass(frozen=True)
-class LayerDifference:
-    """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's."""
-
-    layer: str
-    type: str
-    comparison: Comparison
-
-
-@dataclass(frozen=True)
-class Report:
-    """The result of :func:`verify`.
-
-    ``oracle`` names what ran the ONNX model. ``layers`` lists inner tensors in the IR's order, where
-    they were asked for or an output failed; ``first_divergence`` is the first of them that is beyond
-    its tolerance. ``layers_problem`` says why they could not be compared, where that was wanted and failed.
-    """
-
-    passed: bool
-    oracle: str
-    seed: int | None
-    inputs: dict[str, list[int]]
-    outputs: tuple[Comparison, ...]
-    layers: tuple[LayerDifference, ...] = ()
-    layers_problem: str = ""
-
-    @property
-    def first_divergence(self) -> LayerDifference | None:
-        return next((layer for layer in self.layers if not layer.comparison.passed), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, ready for JSON."""
-        first = self.first_divergence
-        return {**asdict(self), "first_divergence": None if first is None else asdict(first)}
+ValuesOf = Mapping[str, Union[str, Values]]
 
 
 def verify(
-    onnx_model: ModelSource,
+    onnx_model: ModelSource | Model,
     ir: Model | str | os.PathLike[str],
     *,
     inputs: InputSource = None,
@@ -72,132 +45,411 @@ def verify(
     atol: float | None = None,
     layers: bool | None = None,
     freeze: Mapping[str, Any] | None = None,
-    output: Sequence[str] | None = None,
+    output: str | Sequence[str] | None = None,
+    input: InputShapes | str = None,
+    batch: int | None = None,
+    samples: int = 2,
+    values: ValuesOf | None = None,
+    stress: bool = False,
+    weights: bool = True,
+    engine: str = "numpy",
+    against: Model | str | os.PathLike[str] | None = None,
+    minimise: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Run both sides on the same inputs and compare every output by name.
 
-    ``inputs`` is a mapping of arrays, an ``.npz`` or (for one input) an ``.npy``; without it the inputs
-    are random with ``seed``. ``rtol`` and ``atol`` replace the tolerance that each type has. ``layers``
-    compares inner tensors, too; by default only where an output fails. For an IR that was converted
-    with frozen inputs or outputs of choice, ``freeze`` and ``output`` are what they were then.
+    ``onnx_model`` is the reference: an ONNX model, or another IR (``.xml``). ``inputs`` is a mapping of arrays, an
+    ``.npz`` or (for one input) an ``.npy``; without it they are random with ``seed``, ``samples`` times, and where
+    the IR leaves extents open once more with other extents. What the graph shows is respected: token ids lie below
+    the rows of their table, masks are ones and zeros, images lie between 0 and 1; ``values`` says otherwise by name
+    (``"0..1"``, ``"zeros"``, ``"ones"``, ``"normal"``, ``"mask"``). Extents are tried until the reference takes
+    them. ``stress`` adds runs of zeros, large and denormal numbers, NaN and infinities.
+
+    ``input``, ``batch``, ``freeze`` and ``output`` are what the conversion was told; the ONNX side is opened up for
+    them. ``rtol`` and ``atol`` replace the tolerance that each type has. ``weights`` accounts for every tensor that
+    the file states, bit by bit. ``layers`` compares inner tensors, too: by default where an output fails, or proves
+    nothing because it is the same whatever the inputs. A layer that is wrong although its inputs are right fails.
+    ``minimise`` is a folder for the smallest part of both models that shows the first such layer.
+
+    ``engine`` runs the IR: ``"numpy"``, ``"openvino"`` (in float32) or ``"openvino-default"``. ``against`` is
+    another IR, which is to have the same outputs.
 
     Where the IR says that its weights were compressed, each output may differ by what their rounding costs it
-    besides, up to half of its largest value: see :mod:`converter.equivalence.rounded_weights`.
+    besides, up to half of its largest value: see :mod:`converter.equivalence.rounded_weights`. The outputs of
+    quantised models may differ by as much as onnxruntime's own optimised and plain runs do, and by a step where no
+    single layer, given right inputs, is wrong.
 
     Raises :class:`converter.VerificationError` where a side cannot be run, and
     :class:`ir_runtime.ModelError` where the IR cannot be read.
     """
-    if hasattr(onnx_model, "read"):
-        onnx_model = onnx_model.read()  # it is needed more than once
+    if isinstance(input, str):
+        shapes, frozen = parse_inputs(input)
+        input, freeze = shapes, {**frozen, **(freeze or {})}
+    options = make_options(input, freeze, output, batch)
+    stored = None if isinstance(ir, Model) else ir
     model = ir if isinstance(ir, Model) else read_model(ir)
-    compiled = compile_model(model)
-    feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
-    try:
-        result = compiled(feeds)
-    except ModelError as error:
-        raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
-    wanted = [] if output is None else list(output)
-    name, evaluate = oracle(onnx_model, wanted)
-    expected = evaluate({**feeds, **_typed(onnx_model, freeze or {})})
-    if output is not None:
-        expected = {tensor: expected[tensor] for tensor in wanted}
-    rounded = rtol is None and atol is None and has_rounded_weights(model)
-    tolerance = _tolerance(model, rtol, atol)
-    allowances = rounding_allowances(model, feeds) if rounded else {}
-    names = {alias: port.name for port in compiled.outputs for alias in (port.name, *port.names)}
-    missing = [output for output in expected if output not in names]
-    if missing:
-        raise VerificationError(f"the IR has no outputs {missing}; it has {compiled.output_names}")
-    outputs = tuple(
-        compare(output, value, result[output], replace(tolerance(value), rounding=allowances.get(names[output], 0.0)))
-        for output, value in expected.items()
+    run = _Run(
+        reference_for(onnx_model),
+        model,
+        engine_for(engine, model, stored),
+        chosen_by(rtol, atol),
+        default_tolerance=rtol is None and atol is None,
+        frozen=options.frozen,
+        wanted=options.outputs,
     )
-    passed = all(comparison.passed for comparison in outputs)
-    details: tuple[LayerDifference, ...] = ()
-    problem = ""
-    if layers or (layers is None and not passed):
+    run.check_inputs()
+    if inputs is not None:
+        run.compare("given inputs", given_inputs(inputs, run.ports))
+    else:
+        run.set_values(values or {})
+        run.random(seed, max(1, samples), options.shapes, options.batch)
+        if stress:
+            run.stress(seed)
+    return run.report(
+        seed if inputs is None else None,
+        layers=layers,
+        weights=weights,
+        against=None if against is None else _other(against, engine),
+        folder=None if minimise is None else Path(minimise),
+    )
+
+
+def _other(against: Model | str | os.PathLike[str], engine: str) -> Engine:
+    if isinstance(against, Model):
+        return engine_for(engine, against)
+    return engine_for(engine, read_model(against), against)
+
+
+@dataclass
+class _Ran:
+    """One run of both sides."""
+
+    description: str
+    feeds: dict[str, Array]
+    expected: dict[str, Array]
+    actual: dict[str, Array]
+    outputs: list[Comparison]
+
+    @property
+    def passed(self) -> bool:
+        return all(one.passed for one in self.outputs)
+
+    @property
+    def shapes(self) -> dict[str, list[int]]:
+        return {name: list(value.shape) for name, value in self.feeds.items()}
+
+
+@dataclass
+class _Run:
+    """Both sides made ready, and what has been found of them."""
+
+    reference: OnnxReference | IrReference
+    model: Model
+    engine: Engine
+    tolerance: Choose
+    default_tolerance: bool
+    frozen: Mapping[str, Array]
+    wanted: tuple[str, ...] | None
+    runs: list[_Ran] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ports: Sequence[Port] = self.engine.inputs
+        self.rounded = RoundedWeights.of(self.model) if self.default_tolerance else RoundedWeights(frozenset())
+        self._values: dict[str, Values] = {}
+        self._names = {port.name: self._reference_name(port) for port in self.ports}
+        self._gaps: dict[str, float] = {}
+        self._steps = (
+            self.default_tolerance and isinstance(self.reference, OnnxReference) and is_quantized(self.reference.graph)
+        )
+
+    def _reference_name(self, port: Port) -> str:
+        known = self.reference.input_names
+        return next((name for name in (port.name, *port.names) if name in known), port.name)
+
+    def check_inputs(self) -> None:
+        """Every input that the reference needs has a value."""
+        given = {*self._names.values(), *self.frozen}
+        missing = [name for name in self.reference.required_inputs if name not in given]
+        if missing:
+            raise VerificationError(
+                f"the IR has no inputs {missing}, which the ONNX model needs: if they were frozen, say the same again, "
+                f'as in --input "{missing[0]}=..." or freeze={{"{missing[0]}": ...}}'
+            )
+
+    def set_values(self, chosen: ValuesOf) -> None:
+        """What the inputs are filled with: as the graph shows, or as the caller says."""
+        seen = values_of(self.reference.graph) if isinstance(self.reference, OnnxReference) else {}
+        self._values = {port: seen[name] for port, name in self._names.items() if name in seen}
+        by_name = {alias: port.name for port in self.ports for alias in (port.name, *port.names)}
+        for name, value in chosen.items():
+            if name not in by_name:
+                raise VerificationError(f"values are given for '{name}', but the IR's inputs are {list(self._names)}")
+            self._values[by_name[name]] = parse_values(value) if isinstance(value, str) else value
+
+    def random(self, seed: int, samples: int, stated: Mapping[str, PartialShape], batch: int | None) -> None:
+        """Random inputs, in extents that the reference takes; then in others, where the IR leaves them open."""
+        ports = [_narrowed(port, self._stated(port, stated, batch)) for port in self.ports]
+        shapes = self._first(ports, seed)
+        for number in range(1, samples):
+            self.compare(f"random, seed {seed + number}", self._random(seed + number, shapes))
+        if is_open(ports) and samples > 1:
+            self._other_extents(ports, seed, shapes)
+
+    def _stated(self, port: Port, stated: Mapping[str, PartialShape], batch: int | None) -> PartialShape | None:
+        for name in (port.name, *port.names, self._names[port.name]):
+            if name in stated:
+                return stated[name]
+        shape = port.partial_shape
+        if batch is None or not shape.has_rank or shape.rank == 0 or shape[0].is_static:
+            return None
+        return shape.replace(0, batch)
+
+    def _random(self, seed: int, shapes: Shapes) -> dict[str, Array]:
+        return random_inputs(self.ports, seed, self._values, shapes)
+
+    def _first(self, ports: Sequence[Port], seed: int) -> Shapes:
+        """The first extents that the reference takes."""
+        refused: list[tuple[Shapes, VerificationError]] = []
+        for shapes in self._candidates(ports):
+            feeds = self._random(seed, shapes)
+            try:
+                expected = self._expected(feeds)
+            except VerificationError as error:
+                refused.append((shapes, error))
+                continue
+            if refused:
+                self.notes.append(
+                    f"the ONNX model does not take {_said(refused[0][0])} ({len(refused)} shapes were tried), "
+                    f"but {_said(shapes)}"
+                )
+            self._compared(f"random, seed {seed}", feeds, expected)
+            return shapes
+        shapes, first = refused[0]
+        if len(refused) == 1:
+            raise first
+        raise VerificationError(
+            f"no extents were found that the model takes; with {_said(shapes)}: {first}; "
+            f"{len(refused)} were tried: say the shapes with --input, or give inputs"
+        ) from first
+
+    def _candidates(self, ports: Sequence[Port]) -> Iterable[Shapes]:
+        if isinstance(self.reference, OnnxReference):
+            return candidates(ports, self.reference.graph, self._names)
+        return [{}]
+
+    def _other_extents(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
+        if not isinstance(self.reference, OnnxReference):
+            return
+        for shapes in others(ports, self.reference.graph, self._names, used):
+            feeds = self._random(seed, shapes)
+            try:
+                expected = self._expected(feeds)
+            except VerificationError:
+                continue
+            self._compared(f"random, seed {seed}, other extents", feeds, expected)
+            return
+        self.notes.append(f"no other extents than {_said(used)} were found that the ONNX model takes")
+
+    def stress(self, seed: int) -> None:
+        """Runs of special values, in the extents of the first run."""
+        first = self.runs[0]
+        for name, feeds in stress_values.feeds(first.feeds, self._values, seed):
+            try:
+                expected = self._expected(feeds)
+            except VerificationError as error:
+                self.notes.append(f"{name}: the reference refuses, {error}")
+                continue
+            self._compared(f"stress: {name}", feeds, expected)
+
+    def compare(self, description: str, feeds: dict[str, Array]) -> None:
+        """Run both sides on ``feeds``."""
+        values = self.engine.run(feeds)  # first, because it says best what does not fit
+        self._compared(description, feeds, self._expected(feeds), values)
+
+    def _given(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs by the names that the reference has for them."""
+        given = {self._names[port]: value for port, value in feeds.items()}
+        if isinstance(self.reference, OnnxReference):
+            graph = self.reference.graph
+            given.update({name: typed(graph, name, value) for name, value in self.frozen.items()})
+        return given
+
+    def _expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        extra = self.wanted or self._inner_outputs()
+        expected = self.reference.run(self._given(feeds), extra)
+        if self.wanted is not None:
+            return {name: expected[name] for name in self.wanted}
+        return expected
+
+    def _inner_outputs(self) -> tuple[str, ...]:
+        """What the IR returns besides the model's outputs."""
+        if not isinstance(self.reference, OnnxReference):
+            return ()
+        graph = self.reference.graph
+        return tuple(
+            next(name for name in port.names if name in graph.producer)
+            for port in self.engine.outputs
+            if not any(name in graph.outputs for name in (port.name, *port.names))
+            and any(name in graph.producer for name in port.names)
+        )
+
+    def _compared(
+        self,
+        description: str,
+        feeds: dict[str, Array],
+        expected: dict[str, Array],
+        values: Sequence[Array] | None = None,
+    ) -> None:
+        if values is None:
+            values = self.engine.run(feeds)
+        actual = {
+            alias: value for port, value in zip(self.engine.outputs, values) for alias in (port.name, *port.names)
+        }
+        missing = [name for name in expected if name not in actual]
+        if missing:
+            raise VerificationError(
+                f"the IR has no outputs {missing}; it has {[port.name for port in self.engine.outputs]}. "
+                f"Where the conversion was told its outputs, say the same again with output (--output)"
+            )
+        names = {alias: port.name for port in self.engine.outputs for alias in (port.name, *port.names)}
+        allowances = rounding_allowances(self.model, feeds) if self.rounded else {}
+        if self._steps:
+            assert isinstance(self.reference, OnnxReference)
+            plain = self.reference.run(self._given(feeds), self.wanted or self._inner_outputs(), plain=True)
+            for name, gap in gaps(expected, plain).items():
+                self._gaps[name] = max(gap, self._gaps.get(name, 0.0))
+        outputs = []
+        for name, value in expected.items():
+            allowed = widened(self.tolerance(value), self._gaps.get(name, 0.0))
+            allowed = replace(allowed, rounding=allowed.rounding + allowances.get(names[name], 0.0))
+            outputs.append(compare(name, value, actual[name], allowed))
+        self.runs.append(_Ran(description, feeds, expected, actual, outputs))
+
+    def report(
+        self, seed: int | None, *, layers: bool | None, weights: bool, against: Engine | None, folder: Path | None
+    ) -> Report:
+        """Everything that was found; layers, weights and another IR are looked at now."""
+        silent = self._silent_outputs()
+        self.notes += [f"output '{name}' {why}: it says nothing about the layers before it" for name, why in silent]
+        if self._gaps:
+            widest = max(self._gaps.values())
+            self.notes.append(f"onnxruntime's own optimised and plain runs are up to {widest:.3g} apart")
+        shown = next((run for run in self.runs if not run.passed), self.runs[0])
+        compared, problem = Compared(), ""
+        wants_layers = layers or (layers is None and (not shown.passed or bool(silent) or folder is not None))
+        if wants_layers and isinstance(self.reference, OnnxReference):
+            compared, problem = self._layers(shown)
+        faulty = any(not layer.local.passed for layer in compared.layers)
+        if self._steps and not shown.passed and compared.layers and not faulty and not problem:
+            self._count_steps()
+        checks = self._weights() if weights else ()
+        others = self._against(against) if against is not None else ()
+        outputs = tuple(furthest([run.outputs[i] for run in self.runs]) for i in range(len(self.runs[0].outputs)))
+        found = Report(
+            passed=all(run.passed for run in self.runs)
+            and not faulty
+            and all(check.passed for check in checks)
+            and all(one.passed for one in others),
+            oracle=self.reference.name,
+            seed=seed,
+            inputs=self.runs[0].shapes,
+            outputs=outputs,
+            layers=tuple(compared.layers),
+            layers_problem=problem,
+            engine=self.engine.name,
+            samples=tuple(Sample(run.description, run.shapes, run.passed) for run in self.runs),
+            weights=checks,
+            against=others,
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+        if folder is None or found.first_fault is None or not isinstance(self.reference, OnnxReference):
+            return found
+        said = minimised_to(self.reference.oracle, self.model, found.first_fault, self._given(shown.feeds), folder)
+        return replace(found, minimised=said)
+
+    def _layers(self, run: _Ran) -> tuple[Compared, str]:
+        assert isinstance(self.reference, OnnxReference)
+        feeds = {output: run.feeds[port.name] for output, port in zip(self.model.inputs, self.ports)}
         try:
-            details = _compare_layers(onnx_model, model, feeds, _typed(onnx_model, freeze or {}), tolerance, rounded)
+            found = compare_layers(
+                self.reference.oracle, self.model, feeds, self._given(run.feeds), self.tolerance, self.rounded
+            )
         except (VerificationError, ModelError) as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
-            problem = str(error)
-    shapes = {port: list(value.shape) for port, value in feeds.items()}
-    return Report(passed, name, seed if inputs is None else None, shapes, outputs, details, problem)
+            return Compared(), str(error)
+        if found.absent:
+            some = ", ".join(f"'{name}'" for name in found.absent[:3]) + (" ..." if len(found.absent) > 3 else "")
+            self.notes.append(
+                f"{len(found.absent)} inner tensors have no counterpart in the IR ({some}): "
+                f"they were compared with the layers around them"
+            )
+        if found.bodies:
+            self.notes.append(f"the bodies of {len(found.bodies)} layers were compared as a whole")
+        return found, "; ".join(found.problems[:3]) + ("" if len(found.problems) <= 3 else " ...")
 
-
-def _tolerance(model: Model, rtol: float | None, atol: float | None) -> Callable[[Array], Tolerance]:
-    """The tolerance for an expected tensor: the caller's, or that of its type.
-
-    Weights that were rounded to float16, and values that are put on steps, leave less than the type has.
-    """
-    marks: set[str | None] = set()
-    quantized = False
-    for part in model.all_models():
-        for node in part.nodes():
-            marks.update(dict(info.attributes).get("name") for info in node.runtime_info)
-            quantized = quantized or isinstance(node.op, FakeQuantize1)
-    least = [ROUNDED_WEIGHTS] * ("decompression" in marks) + [STEPS] * quantized
-
-    def chosen(expected: Array) -> Tolerance:
-        if rtol is not None or atol is not None:
-            return Tolerance(rtol or 0.0, atol or 0.0)
-        by_type = tolerance_for(expected.dtype)
-        return max([by_type, *least]) if expected.dtype.kind == "f" else by_type
-
-    return chosen
-
-
-def _compare_layers(
-    onnx_model: ModelSource,
-    model: Model,
-    feeds: Mapping[str, Array],
-    frozen: Mapping[str, Array],
-    tolerance: Callable[[Array], Tolerance],
-    rounded: bool,
-) -> tuple[LayerDifference, ...]:
-    """Every tensor that both sides know by name, in the order of the IR.
-
-    Raises :class:`VerificationError` or :class:`ModelError` where a side cannot show them.
-    """
-    named = [
-        (output, output.names[0])
-        for node in model.nodes()
-        for output in node.outputs
-        if output.names and node not in model.parameters and node.op.data is None
-    ]
-    probes = []
-    for output, name in named:
-        probe = make_node(Result1(), [output], name)
-        probe.output_names = [name]
-        probes.append(probe)
-    _, evaluate = oracle(onnx_model, [name for _, name in named])
-    expected = evaluate({**feeds, **frozen})
-    observed = _observed(model, probes)
-    values = compile_model(observed)(feeds)
-    allowances = rounding_allowances(observed, feeds) if rounded else {}
-    return tuple(
-        LayerDifference(
-            output.node.name,
-            output.node.op.type,
-            compare(
-                name,
-                expected[name],
-                values[name],
-                replace(tolerance(expected[name]), rounding=allowances.get(name, 0.0)),
-            ),
+    def _count_steps(self) -> None:
+        """Every layer is right from right inputs: what the outputs differ by are values that went to the next step."""
+        for run in self.runs:
+            run.outputs = [
+                one if one.passed else compare(one.name, run.expected[one.name], run.actual[one.name], STEPS)
+                for one in run.outputs
+            ]
+        self.notes.append(
+            "outputs differ by more than rounding, but no layer is wrong from right inputs: values in the middle "
+            "between two steps of quantisation went to different ones"
         )
-        for output, name in named
-        if name in expected
-    )
+
+    def _weights(self) -> tuple[Any, ...]:
+        if not isinstance(self.reference, OnnxReference):
+            return ()
+        returned = list(self.runs[0].expected)
+        return check_weights(self.reference.graph, self.model, returned)
+
+    def _against(self, other: Engine) -> tuple[Comparison, ...]:
+        run = self.runs[0]
+        by_name = {alias: port.name for port in other.inputs for alias in (port.name, *port.names)}
+        feeds: dict[str, Array] = {}
+        for port in self.ports:
+            known = next((by_name[name] for name in (port.name, *port.names) if name in by_name), None)
+            if known is not None:
+                feeds[known] = run.feeds[port.name]
+        missing = [port.name for port in other.inputs if port.name not in feeds]
+        if missing:
+            raise VerificationError(f"the other IR has inputs {missing}, which this one does not have")
+        values = list(zip(other.outputs, other.run(feeds)))
+        theirs = {alias: value for port, value in values for alias in (port.name, *port.names)}
+        found = []
+        for name in run.expected:
+            if name not in theirs:
+                raise VerificationError(f"the other IR has no output '{name}'; it has {list(theirs)}")
+            ours = run.actual[name]
+            allowed = widened(self.tolerance(ours), self._gaps.get(name, 0.0))
+            found.append(compare(name, ours, theirs[name], allowed))
+        return tuple(found)
+
+    def _silent_outputs(self) -> list[tuple[str, str]]:
+        """Real outputs that are the same everywhere, or whatever the inputs."""
+        found: list[tuple[str, str]] = []
+        for name, value in self.runs[0].expected.items():
+            if value.dtype.kind != "f" or not value.size:
+                continue
+            values = [run.expected[name] for run in self.runs]
+            if value.size > 1 and all(one.size and (one == value.flat[0]).all() for one in values):
+                found.append((name, f"is {value.flat[0]:g} everywhere"))
+                continue
+            alike = [one for one in values if one.shape == value.shape]
+            if len(alike) > 1 and self.ports and all(np.array_equal(one, value) for one in alike):
+                found.append((name, f"is the same in all {len(alike)} runs"))
+        return found
 
 
-def _typed(source: ModelSource, values: Mapping[str, Any]) -> dict[str, Array]:
-    """Frozen values in the types that the model declares for them."""
-    if not values:
-        return {}
-    declared = {value.name: value.type.tensor_type.elem_type for value in open_model(source).proto.graph.input}
-    return {name: np.asarray(value, element_type_of(declared[name]).dtype) for name, value in values.items()}
+def _narrowed(port: Port, stated: PartialShape | None) -> Port:
+    """``port`` with the extents that the caller states; those of the IR where they contradict each other."""
+    if stated is None:
+        return port
+    return replace(port, partial_shape=stated)
 
 
-def _observed(model: Model, probes: list[Node]) -> Model:
-    return Model(model.name, model.parameters, probes, model.sinks, model.runtime_info, model.version)
+def _said(shapes: Shapes) -> str:
+    return ", ".join(f"{name}{list(shape)}" for name, shape in shapes.items())

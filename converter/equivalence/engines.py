@@ -1,0 +1,93 @@
+"""What runs the IR side of a comparison: NumPy, or OpenVINO where it is installed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.errors import VerificationError
+from ir_runtime import Model, ModelError, Port, compile_model
+from ir_runtime.element_types import Array
+from ir_runtime.executor import ports_of
+
+ENGINES = ("numpy", "openvino", "openvino-default")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A model made ready to run: its ports, and a function from inputs by name to the outputs in order."""
+
+    name: str
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    run: Callable[[Mapping[str, Array]], list[Array]]
+
+
+def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> Engine:
+    """``model`` in the engine called ``name``; ``path`` is where it is stored, if it is.
+
+    ``numpy`` is our executor, ``openvino`` OpenVINO's CPU plug-in computing float32 as such, ``openvino-default``
+    the same in the precision that it chooses by itself. Raises :class:`VerificationError` for other names, and where
+    the engine does not take the model.
+    """
+    if name == "numpy":
+        compiled = compile_model(model)
+        return Engine("NumPy", compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
+    if name not in ENGINES:
+        raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
+    return _openvino(model, path, None if name == "openvino-default" else "f32")
+
+
+def _run_here(compiled: Any, feeds: Mapping[str, Array]) -> list[Array]:
+    try:
+        found: list[Array] = compiled(feeds).to_list()
+        return found
+    except ModelError as error:
+        raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
+
+
+def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str | None) -> Engine:
+    try:
+        import openvino
+    except ImportError as error:
+        raise VerificationError("the engine openvino is not installed: pip install openvino") from error
+    settings = {} if precision is None else {"INFERENCE_PRECISION_HINT": precision}
+    inputs, outputs = ports_of(model)
+    core = openvino.Core()
+    try:
+        if path is not None:
+            compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
+        else:
+            # The plug-in copies what it needs while it compiles, so the files may go.
+            with tempfile.TemporaryDirectory() as folder:
+                compiled = core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
+    except RuntimeError as error:
+        raise VerificationError(f"OpenVINO does not take the IR: {error}") from error
+
+    def run(feeds: Mapping[str, Array]) -> list[Array]:
+        given = {index: feeds[port.name] for index, port in enumerate(inputs)}
+        try:
+            request = compiled.create_infer_request()
+            request.infer(given)
+            return [
+                np.array(request.get_output_tensor(index).data).astype(port.dtype, copy=False)
+                for index, port in enumerate(outputs)
+            ]
+        except RuntimeError as error:
+            raise VerificationError(f"OpenVINO cannot run the IR on these inputs: {error}") from error
+
+    where = "in float32" if precision else "in its own precision"
+    return Engine(f"OpenVINO {openvino.__version__.partition('-')[0]} {where}", inputs, outputs, run)
+
+
+def _stored(core: Any, model: Model, folder: Path) -> Any:
+    from ir_runtime.xml_writer import write_model
+
+    write_model(model, folder / "model.xml")
+    return core.read_model(str(folder / "model.xml"))

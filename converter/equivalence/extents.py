@@ -1,0 +1,148 @@
+"""Extents for inputs that leave them open: those of one name alike, and tried until the model takes them."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from converter.equivalence.onnx_graph import OnnxGraph
+from ir_runtime import Port
+from ir_runtime.shapes import Dimension
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What open extents become: the first, those of images, all others."""
+
+    batch: int
+    space: int
+    other: int
+
+
+# Small first; then what models with strides, windows and fixed heads need; the second row of a kind differs from
+# the first in every extent.
+_TRIED = [
+    _Sizes(2, 32, 8),
+    _Sizes(1, 32, 8),
+    _Sizes(2, 64, 16),
+    _Sizes(1, 64, 16),
+    _Sizes(1, 64, 1),
+    _Sizes(1, 128, 4),
+    _Sizes(1, 224, 32),
+    _Sizes(1, 256, 64),
+    _Sizes(1, 224, 128),
+    _Sizes(1, 320, 512),
+    _Sizes(1, 640, 16000),
+    _Sizes(1, 48, 3),
+    _Sizes(1, 1, 1),
+    _Sizes(4, 512, 256),
+    _Sizes(8, 32, 8),
+]
+_OTHER = [
+    _Sizes(3, 48, 5),
+    _Sizes(3, 96, 12),
+    _Sizes(1, 96, 12),
+    _Sizes(1, 160, 24),
+    _Sizes(3, 32, 8),
+    _Sizes(1, 32, 7),
+]
+
+
+def is_open(ports: Sequence[Port]) -> bool:
+    """Whether any extent may be chosen."""
+    return any(not port.partial_shape.is_static for port in ports)
+
+
+def candidates(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str]) -> Iterator[Shapes]:
+    """Shapes for the inputs, by the ports' names, most usual first; ``names`` are those of the ONNX inputs.
+
+    Extents that the ONNX file gives one name are alike, and those it names by a sum are that sum.
+    """
+    yield from _distinct(ports, graph, names, _TRIED)
+
+
+def others(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], used: Shapes) -> Iterator[Shapes]:
+    """Shapes that differ from ``used``."""
+    for shapes in _distinct(ports, graph, names, _OTHER):
+        if shapes != used:
+            yield shapes
+
+
+def _distinct(
+    ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], tried: Sequence[_Sizes]
+) -> Iterator[Shapes]:
+    seen: list[Shapes] = []
+    for sizes in tried:
+        shapes = _shapes(ports, graph, names, sizes)
+        if shapes not in seen:
+            seen.append(shapes)
+            yield shapes
+
+
+def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
+    chosen: dict[str, int] = {}
+    later: list[tuple[Port, int, str]] = []
+    found: dict[str, list[int]] = {}
+    for port in ports:
+        name = names.get(port.name, "")
+        if not port.partial_shape.has_rank:
+            found[port.name] = [sizes.batch, 3, sizes.space, sizes.space]
+            continue
+        dims = port.partial_shape.dims
+        symbols = graph.dim_params(name) if name in graph.inputs else []
+        shape = [0] * len(dims)
+        for index, extent in enumerate(dims):
+            symbol = symbols[index] if index < len(symbols) else ""
+            wanted = sizes.batch if index == 0 and len(dims) > 1 else sizes.space if len(dims) >= 4 else sizes.other
+            if extent.is_static:
+                shape[index] = extent.value
+                if symbol:
+                    chosen.setdefault(symbol, extent.value)
+            elif symbol and not symbol.isidentifier():
+                later.append((port, index, symbol))
+                shape[index] = _within(extent, wanted)
+            else:
+                shape[index] = chosen.setdefault(symbol, _within(extent, wanted)) if symbol else _within(extent, wanted)
+        found[port.name] = shape
+    for port, index, symbol in later:
+        value = _evaluated(symbol, chosen, sizes.other)
+        if value is not None:
+            found[port.name][index] = _within(port.partial_shape.dims[index], value)
+    return {name: tuple(shape) for name, shape in found.items()}
+
+
+def _within(extent: Dimension, wanted: int) -> int:
+    return int(max(extent.low, min(extent.high, wanted)))
+
+
+_OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _evaluated(symbol: str, chosen: dict[str, int], default: int) -> int | None:
+    """What an extent's name comes to that is written as a sum or product of others; None for any other text."""
+    try:
+        found = _term(ast.parse(symbol, mode="eval").body, chosen, default)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return None
+    return found if found >= 0 else None
+
+
+def _term(term: ast.AST, chosen: dict[str, int], default: int) -> int:
+    if isinstance(term, ast.BinOp) and type(term.op) in _OPERATORS:
+        return _OPERATORS[type(term.op)](_term(term.left, chosen, default), _term(term.right, chosen, default))
+    if isinstance(term, ast.Name):
+        return chosen.setdefault(term.id, default)
+    if isinstance(term, ast.Constant) and isinstance(term.value, int):
+        return term.value
+    raise ValueError("neither a name, a number nor a sum of them")

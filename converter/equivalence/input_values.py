@@ -1,0 +1,240 @@
+"""What values an input can take, as the graph shows: token ids below the rows of their table, masks, images, lengths.
+
+An input that indexes a table must stay inside it, a mask is ones and then zeros, an image lies between 0 and 1:
+other values make a model refuse, or saturate, and prove less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import NodeProto, TensorProto
+
+from converter.equivalence.onnx_graph import OnnxGraph
+from converter.errors import VerificationError
+from ir_runtime.element_types import Array, ElementType
+
+Make = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+@dataclass(frozen=True)
+class Values:
+    """How to fill an input; ``meaning`` is for messages."""
+
+    meaning: str
+    make: Make
+
+
+NORMAL = Values("normal", lambda generator, shape: generator.standard_normal(shape))
+ZEROS = Values("zeros", lambda _, shape: np.zeros(shape))
+ONES = Values("ones", lambda _, shape: np.ones(shape))
+
+
+def uniform(low: float, high: float) -> Values:
+    """Real numbers from ``low`` to ``high``."""
+    return Values(f"{low:g}..{high:g}", lambda generator, shape: generator.uniform(low, high, shape))
+
+
+def whole_numbers(low: int, high: int) -> Values:
+    """Whole numbers from ``low`` to ``high``, both included."""
+    return Values(f"{low}..{high}", lambda generator, shape: generator.integers(low, high, shape, endpoint=True))
+
+
+def _mask(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Ones up to a length of each row's own, which is never 0, then zeros."""
+    if not shape:
+        return np.ones(())
+    lengths = generator.integers(1, max(1, shape[-1]), shape[:-1], endpoint=True)
+    return (np.arange(shape[-1]) < lengths[..., None]).astype(np.int64)
+
+
+MASK = Values("mask: ones, then zeros", _mask)
+
+
+def default_values(kind: ElementType) -> Values:
+    """Values of a type of which nothing more is known. Raises :class:`VerificationError` for types without any."""
+    if kind.is_real:
+        return NORMAL
+    if kind.kind == "boolean":
+        return Values("false or true", lambda generator, shape: generator.integers(0, 2, shape))
+    if kind.is_integral:
+        # Small and not negative, because integers are indices more often than not.
+        return whole_numbers(0, 1 if kind.bits < 8 else 7)
+    if kind.name == "string":
+        words = np.array(["alpha", "beta", "gamma"], np.object_)
+        return Values("words", lambda generator, shape: words[generator.integers(0, 3, shape)])
+    raise VerificationError(f"no random values can be made for an input of type {kind}")
+
+
+def parse_values(text: str) -> Values:
+    """What ``zeros``, ``ones``, ``normal``, ``mask``, ``0..1`` or ``0..30521`` stand for.
+
+    A range is of whole numbers where both ends are written as such, for inputs of integers, and of real numbers
+    for all others. Raises :class:`VerificationError` for anything else.
+    """
+    named = {"zeros": ZEROS, "ones": ONES, "normal": NORMAL, "mask": MASK}
+    if text in named:
+        return named[text]
+    low, dots, high = text.partition("..")
+    try:
+        if dots and float(low) <= float(high):
+            return _range(float(low), float(high))
+    except ValueError:
+        pass
+    raise VerificationError(
+        f"values must be {', '.join(named)} or a range such as 0..1 whose first number is the smaller, not {text!r}"
+    )
+
+
+def _range(low: float, high: float) -> Values:
+    return Values(f"{low:g}..{high:g}", lambda generator, shape: generator.uniform(low, high, shape))
+
+
+def filled(values: Values, generator: np.random.Generator, shape: tuple[int, ...], kind: ElementType) -> Array:
+    """An array of ``kind``; whole numbers where that is what the type holds."""
+    made = np.asarray(values.make(generator, shape))
+    if made.dtype.kind == "f" and (kind.is_integral or kind.kind == "boolean"):
+        made = np.floor(made + (0.5 if values.meaning != NORMAL.meaning else 0.0))
+    return made.astype(kind.dtype)
+
+
+# What reads an input directly, or behind layers that only move its values or change their type.
+_PASSING = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice", "Tile"}
+# operator -> (position of what is asked for, position of the table): the table's rows bound what may be asked for
+_LOOK_UPS = {
+    "Gather": [(1, 0)],
+    "GatherBlockQuantized": [(1, 0)],
+    "EmbedLayerNormalization": [(0, 2), (1, 4)],
+    "SkipLayerNormalization": [],
+}
+_EXTENTS = {
+    "Reshape": 1,
+    "Expand": 1,
+    "ConstantOfShape": 0,
+    "Tile": 1,
+    "TopK": 1,
+    "Range": 1,
+    "Resize": 3,
+    "Upsample": 1,
+    "Pad": 1,
+}
+"""Operators and the input that says how large something becomes."""
+_LENGTHS = {"LSTM": 4, "GRU": 4, "RNN": 4}
+_CHANNELS = (1, 3, 4)
+
+
+def values_of(graph: OnnxGraph) -> dict[str, Values]:
+    """The inputs of which the graph says what they hold."""
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.nodes:
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    found: dict[str, Values] = {}
+    for name, value in graph.inputs.items():
+        tensor = value.type.tensor_type
+        seen = _seen(graph, readers, name)
+        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+        is_whole = tensor.elem_type in _INTEGERS
+        chosen = _integers(seen, name, shape) if is_whole else _reals(name, tensor.elem_type, shape)
+        if chosen is not None:
+            found[name] = chosen
+    return found
+
+
+_INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8, TensorProto.UINT32}
+_REALS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+
+
+@dataclass
+class _Seen:
+    """What becomes of an input of integers."""
+
+    rows: int | None = None
+    is_looked_up: bool = False
+    is_extent: bool = False
+    is_length: bool = False
+    is_mask: bool = False
+
+
+def _seen(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name: str) -> _Seen:
+    seen = _Seen()
+    pending, visited = [name], {name}
+    while pending:
+        current = pending.pop()
+        for node in readers.get(current, ()):
+            inputs = list(node.input)
+            for asked, table in _LOOK_UPS.get(node.op_type, ()):
+                if table < len(inputs) and inputs[asked] == current:
+                    seen.is_looked_up = True
+                    rows = _rows(graph, node, inputs[table])
+                    if rows is not None:
+                        seen.rows = rows if seen.rows is None else min(seen.rows, rows)
+            if node.op_type == "OneHot" and inputs[0] == current:
+                depth = _constant(graph, inputs[1])
+                if depth is not None:
+                    seen.is_looked_up, seen.rows = True, int(depth.reshape(-1)[0])
+            seen.is_extent |= _reads_at(inputs, current, _EXTENTS.get(node.op_type))
+            seen.is_length |= _reads_at(inputs, current, _LENGTHS.get(node.op_type))
+            seen.is_mask |= node.op_type == "Cast" and _casts_to(node) in (*_REALS, TensorProto.BOOL)
+            seen.is_mask |= node.op_type == "EmbedLayerNormalization" and _reads_at(inputs, current, 7)
+            if node.op_type in _PASSING and inputs[0] == current:
+                new = [output for output in node.output if output not in visited]
+                visited.update(new)
+                pending.extend(new)
+    return seen
+
+
+def _reads_at(inputs: Sequence[str], name: str, position: int | None) -> bool:
+    return position is not None and position < len(inputs) and inputs[position] == name
+
+
+def _rows(graph: OnnxGraph, node: NodeProto, table: str) -> int | None:
+    if table not in graph.weights:
+        constant = _constant(graph, table)
+        shape: Sequence[int] | None = None if constant is None else constant.shape
+    else:
+        shape = graph.weights[table].dims
+    axis = next((attribute.i for attribute in node.attribute if attribute.name in ("axis", "gather_axis")), 0)
+    return None if not shape or not -len(shape) <= axis < len(shape) else int(shape[axis])
+
+
+def _constant(graph: OnnxGraph, name: str) -> Array | None:
+    if name in graph.weights:
+        return graph.file.tensor(graph.weights[name]).array()
+    index = graph.producer.get(name)
+    if index is None or graph.nodes[index].op_type != "Constant":
+        return None
+    found = next((attribute for attribute in graph.nodes[index].attribute if attribute.name == "value"), None)
+    return None if found is None else graph.file.tensor(found.t).array()
+
+
+def _casts_to(node: NodeProto) -> int:
+    return next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
+
+
+def _integers(seen: _Seen, name: str, shape: Sequence[int | None]) -> Values | None:
+    if seen.is_looked_up and seen.rows:
+        return whole_numbers(0, seen.rows - 1)
+    if seen.is_looked_up:
+        return None
+    if "mask" in name.lower() or (seen.is_mask and len(shape) > 1):
+        return MASK
+    if seen.is_length or seen.is_extent:
+        return whole_numbers(1, 2)
+    return None
+
+
+def _reals(name: str, kind: int, shape: Sequence[int | None]) -> Values | None:
+    if kind in _REALS and "mask" in name.lower():
+        return MASK
+    if len(shape) not in (4, 3):
+        return None
+    # Images of one colour without a batch are left out: three extents are a sequence more often.
+    channels = [shape[1], shape[-1]] if len(shape) == 4 else [c for c in (shape[0], shape[-1]) if c != 1]
+    if not any(extent in _CHANNELS for extent in channels):
+        return None
+    if kind == TensorProto.UINT8:
+        return whole_numbers(0, 255)
+    return uniform(0.0, 1.0) if kind in _REALS else None

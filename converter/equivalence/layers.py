@@ -1,0 +1,287 @@
+"""Both sides tensor by tensor, a segment of the graph at a time.
+
+The ONNX model is run in segments: some nodes at a time, from the values of those before. After each segment the IR's
+layers up to there are computed twice, each by its own ``evaluate``: once from the IR's own values, which shows how far
+both sides have drifted apart, and once from the oracle's, which shows whether this very part is wrong. Values are kept
+no longer than something reads them, so that a model's activations need not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from converter.equivalence.compare import Comparison, Tolerance, compare
+from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.oracle import Oracle
+from converter.equivalence.report import LayerDifference
+from converter.equivalence.rounded_weights import RoundedWeights
+from converter.equivalence.rounding import Spread
+from converter.onnx_file.node_order import node_name
+from ir_runtime import Model, ModelError
+from ir_runtime.constant_folding import as_tuple
+from ir_runtime.element_types import Array
+from ir_runtime.executor import layer_runner
+from ir_runtime.graph import Node, Output
+from ir_runtime.rewrite import clone
+
+_SEGMENT_BYTES = 64 << 20
+_SEGMENT_NODES = 1000
+_UNKNOWN_BYTES = 1 << 20
+
+
+@dataclass
+class Compared:
+    """What :func:`compare_layers` found; ``problems`` say what could not be compared.
+
+    ``absent`` are tensors of the ONNX model that no value of the IR carries the name of: they lie within parts of
+    several layers. ``bodies`` are layers that were compared as a whole.
+    """
+
+    layers: list[LayerDifference] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def compare_layers(
+    oracle: Oracle,
+    model: Model,
+    feeds: Mapping[Output, Array],
+    given: Mapping[str, Array],
+    tolerance: Callable[[Array], Tolerance],
+    rounded: RoundedWeights,
+) -> Compared:
+    """Every tensor of the main graph that both sides know by name, in the order of the graph.
+
+    ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` says which of the
+    IR's weights were. Raises :class:`VerificationError` or :class:`ModelError` where a side cannot be run.
+    """
+    return _Walk(oracle, model, feeds, given, tolerance, rounded).compared()
+
+
+class _Walk:
+    def __init__(
+        self,
+        oracle: Oracle,
+        model: Model,
+        feeds: Mapping[Output, Array],
+        given: Mapping[str, Array],
+        tolerance: Callable[[Array], Tolerance],
+        rounded: RoundedWeights,
+    ) -> None:
+        self._oracle = oracle
+        self._graph = oracle.graph
+        self._nodes = model.nodes()
+        self._tolerance = tolerance
+        self._rounded = rounded
+        self._names = anchors(self._graph, self._nodes)
+        self._expected: dict[str, object] = dict(given)
+        self._own: dict[Output, Array] = dict(feeds)
+        self._right: dict[Output, Array] = dict(feeds)
+        self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
+        self._found = Compared()
+        self._parts: dict[Output, list[Node]] = {}
+        self._shown = {name for names in self._names.values() for name in names}
+        self._last_use: dict[str, int] = {}
+        self._sizes = _sizes(model, self._nodes, feeds)
+
+    def compared(self) -> Compared:
+        if not self._shown:
+            self._found.problems.append("no layer carries the name of an inner tensor of the ONNX model")
+            return self._found
+        needed = self._graph.needed(self._shown)
+        self._found.absent = [
+            name
+            for index in needed
+            for name in self._graph.nodes[index].output
+            if name and name not in self._shown and self._graph.nodes[index].op_type != "Constant"
+        ]
+        self._found.bodies = [node.name for node in self._nodes if node.op.subgraphs]
+        segments = list(self._segments(needed))
+        level_of = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.nodes[i].output}
+        by_level = self._levels(level_of, len(segments))
+        last_read = self._last_read(by_level)
+        self._last_use = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.reads[i]}
+        for level, part in enumerate(segments):
+            self._run_oracle(level, part)
+            for node in by_level[level]:
+                self._run_layer(node)
+            self._forget(level, last_read)
+        return self._found
+
+    def _segments(self, nodes: Sequence[int]) -> Iterator[list[int]]:
+        """Nodes in order, as many at a time as fill some tens of megabytes."""
+        by_name = {name: self._sizes.get(output) for output, names in self._names.items() for name in names}
+        part: list[int] = []
+        size = 0
+        for index in nodes:
+            part.append(index)
+            size += sum(by_name.get(name) or _UNKNOWN_BYTES for name in self._graph.nodes[index].output)
+            if size >= _SEGMENT_BYTES or len(part) >= _SEGMENT_NODES:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    def _levels(self, level_of: Mapping[str, int], count: int) -> list[list[Node]]:
+        """The layers that can be computed after each segment, in order."""
+        levels: dict[Node, int] = {}
+        ordered: list[list[Node]] = [[] for _ in range(count)]
+        for node in self._nodes:
+            own = [level_of.get(name, 0) for output in node.outputs for name in self._names.get(output, ())]
+            levels[node] = max([levels[source.node] for source in node.inputs] + own, default=0)
+            ordered[levels[node]].append(node)
+        return ordered
+
+    def _last_read(self, by_level: Sequence[Sequence[Node]]) -> dict[int, list[Output]]:
+        last: dict[Output, int] = {}
+        for level, nodes in enumerate(by_level):
+            for node in nodes:
+                last.update(dict.fromkeys([*node.outputs, *node.inputs], level))
+                # What a part is computed from again must be there until its end.
+                for output in node.outputs:
+                    if output in self._names:
+                        part = self._parts[output] = between(output, self._names)
+                        last.update((source, level) for inner in part for source in inner.inputs)
+        found: dict[int, list[Output]] = {}
+        for output, level in last.items():
+            found.setdefault(level, []).append(output)
+        return found
+
+    def _forget(self, level: int, last_read: Mapping[int, Sequence[Output]]) -> None:
+        for output in last_read.get(level, ()):
+            self._own.pop(output, None)
+            self._right.pop(output, None)
+
+    def _run_oracle(self, level: int, part: Sequence[int]) -> None:
+        """The tensors of a segment that are compared, or read later."""
+        graph, last = self._graph, self._last_use
+        made = [name for index in part for name in graph.nodes[index].output if name]
+        asked = [name for name in made if name in self._shown or last.get(name, -1) > level]
+        read = set().union(*(graph.reads[index] for index in part))
+        feeds = {name: value for name, value in self._expected.items() if name in read}
+        values = self._oracle.run_part(part, feeds, asked)
+        self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) > level}
+        self._expected.update(values)
+
+    def _run_layer(self, node: Node) -> None:
+        if not node.outputs:
+            return
+        if node.outputs[0] not in self._own:  # parameters are given
+            self._evaluate(node)
+        for output in node.outputs:
+            for name in self._names.get(output, ()):
+                self._compare(output, name)
+
+    def _evaluate(self, node: Node) -> None:
+        own = [self._own[source] for source in node.inputs]
+        right = [self._right[source] for source in node.inputs]
+        results = self.run(node, own)
+        self._own.update(zip(node.outputs, results))
+        if not all(a is b for a, b in zip(own, right)):
+            results = self.run(node, right)
+        self._right.update(zip(node.outputs, results))
+
+    def run(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """One layer, by its own ``evaluate``."""
+        if node.op.data is not None:
+            return (node.op.data.array(),)
+        if node not in self._runners:
+            self._runners[node] = layer_runner(node)
+        with np.errstate(all="ignore"):
+            return as_tuple(self._runners[node](*inputs))
+
+    def _compare(self, output: Output, name: str) -> None:
+        expected = self._expected.get(name)
+        if not isinstance(expected, np.ndarray):
+            self._found.problems.append(f"'{name}' is no tensor in the ONNX model")
+            return
+        own, right = np.asarray(self._own[output]), np.asarray(self._right[output])
+        allowed = self._tolerance(expected)
+        if self._rounded:
+            allowed = Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, float("inf"))
+        whole = compare(name, expected, own, allowed)
+        part = self._parts[output]
+        local = self._local(name, expected, right, output, part)
+        made_by = node_name(self._graph.nodes[self._graph.producer[name]])
+        names = tuple(node.name for node in part if node.op.data is None)
+        self._found.layers.append(LayerDifference(output.node.name, output.node.op.type, whole, local, made_by, names))
+        if expected.shape == right.shape and expected.dtype == right.dtype and not np.array_equal(expected, right):
+            self._right[output] = expected
+
+    def _local(self, name: str, expected: Array, right: Array, output: Output, part: Sequence[Node]) -> Comparison:
+        """Whether these layers alone, from right inputs, are off by no more than rounding."""
+        strict = _strict(expected.dtype)
+        found = compare(name, expected, right, strict)
+        if found.passed or found.max_ulps is None:
+            return found
+        spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, right)
+        return compare(name, expected, right, Tolerance(strict.relative, strict.absolute, strict.of_largest, spread))
+
+
+def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
+    """The values of the IR that carry names of tensors which nodes of the main graph make."""
+    found: dict[Output, list[str]] = {}
+    for node in nodes:
+        for output in node.outputs:
+            names = [name for name in output.names if name in graph.producer]
+            if names and not _is_stated(graph, names, node):
+                found[output] = names
+    return found
+
+
+def _is_stated(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
+    """Constants on both sides, which are compared as weights."""
+    return node.op.data is not None and all(graph.nodes[graph.producer[n]].op_type == "Constant" for n in names)
+
+
+def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]:
+    """The layers that lie between ``output`` and the nearest named values before it, each after those it reads."""
+    found: list[Node] = []
+    seen = {output.node}
+    stack: list[tuple[Node, bool]] = [(output.node, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            found.append(node)
+            continue
+        stack.append((node, True))
+        for source in node.inputs:
+            if source.node not in seen and source not in names:
+                seen.add(source.node)
+                stack.append((source.node, False))
+    return [node for node in found if node.inputs or node.op.data is not None or node is output.node]
+
+
+_EPSILONS = 8.0
+
+
+def _strict(dtype: np.dtype[np.generic]) -> Tolerance:
+    """What a layer may be off by where its inputs are right: a few representable values of its larger results."""
+    if dtype.kind != "f" and dtype.name not in ("bfloat16",):
+        return Tolerance(0.0, 0.0)
+    bits = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name)
+    if bits is None:  # 8 bits or fewer: one step
+        return Tolerance(0.26, 0.0, 0.0)
+    return Tolerance(_EPSILONS * 2.0**-bits, float(np.finfo(np.float32).tiny), 0.5)
+
+
+def _sizes(model: Model, nodes: Sequence[Node], feeds: Mapping[Output, Array]) -> dict[Output, int]:
+    """The bytes of every value whose extents follow from those of ``feeds``."""
+    types = [output.type for node in nodes for output in node.outputs]
+    if any(not output.shape.is_static for output in feeds):
+        shaped = clone(model)
+        try:
+            shaped.reshape({index: feeds[output].shape for index, output in enumerate(model.inputs)})
+            types = [output.type for node in shaped.nodes() for output in node.outputs]
+        except ModelError:
+            pass  # running it will say what is wrong
+    outputs = (output for node in nodes for output in node.outputs)
+    return {
+        output: kind.element_type.byte_size(kind.shape.element_count().value)
+        for output, kind in zip(outputs, types)
+        if kind.shape.is_static and kind.element_type.bits
+    }

@@ -1,0 +1,72 @@
+"""The smallest part of both models that shows a wrong layer, as files for a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from converter.equivalence.compare import compare
+from converter.equivalence.layers import anchors, between
+from converter.equivalence.onnx_graph import embedded
+from converter.equivalence.oracle import Oracle
+from converter.equivalence.report import LayerDifference
+from converter.errors import VerificationError
+from ir_runtime import Model, compile_model
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Output
+from ir_runtime.submodel import extract
+
+
+def minimise(oracle: Oracle, model: Model, fault: LayerDifference, given: Mapping[str, Array], folder: Path) -> str:
+    """Write ``model.onnx``, ``model.xml``, ``model.bin``, ``inputs.npz`` and ``expected.npz`` into ``folder``.
+
+    They hold the layers of ``fault`` and the ONNX nodes that make the same tensor, between the nearest tensors that
+    both sides have; ``inputs.npz`` has the oracle's values for these, ``expected.npz`` what should come out. Returns
+    a sentence that says so. Raises :class:`VerificationError` where the part alone cannot be run, :class:`OSError`
+    where it cannot be written.
+    """
+    from ir_runtime.xml_writer import write_model
+
+    graph = oracle.graph
+    names = anchors(graph, model.nodes())
+    target = next(output for output, known in names.items() if fault.comparison.name in known)
+    part = between(target, names)
+    inside = {output for node in part for output in node.outputs}
+    outside: dict[Output, str] = {}
+    for node in part:
+        for source in node.inputs:
+            if source not in inside and source not in outside:
+                known = [name for name in source.names if name in names.get(source, ()) or name in given]
+                if not known:
+                    raise VerificationError(f"{source.node.where} has no name in the ONNX model to cut it off at")
+                outside[source] = known[0]
+    wanted = fault.comparison.name
+    missing = [name for name in outside.values() if name not in given]
+    values = {**given, **oracle.run(given, missing, plain=True)} if missing else dict(given)
+    feeds = {name: values[name] for name in outside.values()}
+    nodes = graph.needed([wanted], list(feeds))
+    # What the ONNX nodes read besides, such as an input that became a constant of the IR.
+    made = {name for index in nodes for name in graph.nodes[index].output}
+    more = set().union(*(graph.reads[index] for index in nodes)) - made - set(feeds)
+    feeds.update({name: values[name] for name in sorted(more) if name in values})
+    expected = oracle.run_part(nodes, feeds, [wanted])[wanted]
+    small = extract(model, outside, {target: wanted})
+    compiled = compile_model(small, optimize=False)
+    actual = compiled({name: feeds[name] for name in outside.values()})[0]
+    found = compare(wanted, expected, actual, fault.local.tolerance)
+    folder.mkdir(parents=True, exist_ok=True)
+    cut = embedded(graph, graph.part(nodes, feeds, [wanted]))
+    (folder / "model.onnx").write_bytes(cut.SerializeToString())
+    write_model(small, folder / "model.xml")
+    _save(folder / "inputs.npz", feeds)
+    _save(folder / "expected.npz", {wanted: expected})
+    layers = f"{len(fault.part)} layer" + ("s" if len(fault.part) != 1 else "")
+    shows = f"shows it: {found.reason}" if not found.passed else "does not show it by itself"
+    return f"{folder} holds {layers} and {len(nodes)} ONNX nodes; this part alone {shows}"
+
+
+def _save(path: Path, arrays: Mapping[str, Array]) -> None:
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)

@@ -1,0 +1,235 @@
+"""The ONNX model as the oracle is to run it: whole or in part, with other extents and outputs, weights where they are.
+
+Weights of a model given as a path become external data that lies in the model's own file, so that nothing is copied
+and 2 GB, what a protobuf message holds, is no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.node_order import in_order, read_names, subgraphs
+from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
+from converter.onnx_file.types import element_type_of, onnx_number
+from converter.onnx_file.wire_format import EMBEDDED
+from ir_runtime import element_types
+from ir_runtime.element_types import Array
+from ir_runtime.shapes import PartialShape
+from ir_runtime.tensor import Tensor
+
+
+class OnnxGraph:
+    """The main graph of a model: its inputs, nodes in order, weights; and models made from parts of it."""
+
+    def __init__(self, source: ModelSource) -> None:
+        self.file: OnnxFile = open_model(source)
+        self.proto = self.file.proto
+        graph = self.proto.graph
+        self.weights: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
+        self.sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+        self.inputs: dict[str, ValueInfoProto] = {
+            value.name: value for value in graph.input if value.name not in self.weights
+        }
+        """Inputs that have no value of their own."""
+        self.defaults: dict[str, ValueInfoProto] = {
+            value.name: value for value in graph.input if value.name in self.weights
+        }
+        self.outputs: list[str] = [value.name for value in graph.output]
+        known = {*self.weights, *self.sparse, *self.inputs}
+        self.nodes: list[NodeProto] = in_order(graph.node, known)
+        self.reads: list[set[str]] = [read_names(node) for node in self.nodes]
+        self.producer: dict[str, int] = {
+            name: index for index, node in enumerate(self.nodes) for name in node.output if name
+        }
+
+    @property
+    def path(self) -> Path | None:
+        """Where the model lies, if it was given as a path."""
+        return self.file.path
+
+    @property
+    def folder(self) -> Path | None:
+        """Where external data lies."""
+        return None if self.path is None else self.path.resolve().parent
+
+    def constants(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor that the file states for the main graph: initializers, sparse ones, Constant nodes."""
+        for name, proto in self.weights.items():
+            yield name, self.file.tensor(proto)
+        for name, sparse in self.sparse.items():
+            yield name, self.file.dense(sparse)
+        for node in self.nodes:
+            if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and node.output:
+                for attribute in node.attribute:
+                    if attribute.name == "value":
+                        yield node.output[0], self.file.tensor(attribute.t)
+
+    def declared(self, name: str) -> PartialShape:
+        """The shape that the file declares for an input."""
+        return declared_shape(self.inputs[name].type)
+
+    def dim_params(self, name: str) -> list[str]:
+        """The names that the file gives to the extents of an input; empty where it gives none."""
+        return [dim.dim_param for dim in self.inputs[name].type.tensor_type.shape.dim]
+
+    def whole(self, feeds: Mapping[str, object], extra: Sequence[str] = ()) -> ModelProto:
+        """The model with ``extra`` inner tensors as outputs, whose inputs accept ``feeds``."""
+        made = self._header()
+        made.graph.node.extend(self.nodes)
+        for value in self.inputs.values():
+            made.graph.input.append(self._accepting(value, feeds.get(value.name)))
+        outputs = self.proto.graph.output
+        made.graph.output.extend(outputs if not self._is_relaxed(feeds) else map(_without_shape, outputs))
+        present = set(self.outputs)
+        made.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
+        made.graph.input.extend(value for name, value in self.defaults.items() if name in feeds)
+        read = set().union(*self.reads, self.outputs)
+        self._add_weights(made, [name for name in (*self.weights, *self.sparse) if name in read])
+        return made
+
+    def part(self, nodes: Sequence[int], feeds: Mapping[str, object], outputs: Sequence[str]) -> ModelProto:
+        """``nodes`` alone: ``feeds`` are the tensors that are given from outside, ``outputs`` what is returned."""
+        made = self._header()
+        made.graph.node.extend(self.nodes[index] for index in nodes)
+        read = set().union(*(self.reads[index] for index in nodes), outputs)
+        for name, value in feeds.items():
+            if name in read:
+                made.graph.input.append(value_info(name, value))
+        made.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        self._add_weights(made, [name for name in (*self.weights, *self.sparse) if name in read and name not in feeds])
+        return made
+
+    def needed(self, outputs: Collection[str], given: Collection[str] = ()) -> list[int]:
+        """The nodes that ``outputs`` follow from, in order, where ``given`` tensors are known."""
+        wanted, found = {name for name in outputs if name not in given}, []
+        for index in range(len(self.nodes) - 1, -1, -1):
+            if wanted.isdisjoint(self.nodes[index].output):
+                continue
+            found.append(index)
+            wanted.update(name for name in self.reads[index] if name not in given)
+        return found[::-1]
+
+    def is_as_declared(self, feeds: Mapping[str, object]) -> bool:
+        """Whether the file as it is accepts ``feeds``."""
+        return not self._is_relaxed(feeds) and not any(name in feeds for name in self.defaults)
+
+    def _is_relaxed(self, feeds: Mapping[str, object]) -> bool:
+        return any(self._accepting(value, feeds.get(name)) is not value for name, value in self.inputs.items())
+
+    def _accepting(self, value: ValueInfoProto, feed: object) -> ValueInfoProto:
+        shape = getattr(feed, "shape", None)
+        if shape is None or declared_shape(value.type).accepts(shape):
+            return value
+        return value_info(value.name, feed, is_open=True)
+
+    def _header(self) -> ModelProto:
+        made = ModelProto()
+        made.ir_version = max(self.proto.ir_version, 4)  # from there on weights need not be inputs
+        made.opset_import.extend(self.proto.opset_import)
+        made.functions.extend(self.proto.functions)
+        made.graph.name = self.proto.graph.name or "graph"
+        return made
+
+    def _add_weights(self, made: ModelProto, names: Sequence[str]) -> None:
+        for name in names:
+            if name in self.sparse:
+                made.graph.sparse_initializer.append(self.sparse[name])
+            else:
+                made.graph.initializer.append(self.weights[name])
+        for tensor in made.graph.initializer:
+            self._locate(tensor)
+        for tensor in _inner_tensors(made):
+            self._embed(tensor)
+
+    def _locate(self, tensor: TensorProto) -> None:
+        """Let a tensor that lies in the model's file say so, as any external data does."""
+        if not _is_cut(tensor):
+            return
+        if self.path is None:
+            self._embed(tensor)
+            return
+        tensor.data_location = TensorProto.EXTERNAL
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = self.path.resolve().name
+
+    def _embed(self, tensor: TensorProto) -> None:
+        if not _is_cut(tensor):
+            return
+        data = b"".join(bytes(chunk) for chunk in self.file.tensor(tensor).chunks())
+        del tensor.external_data[:]
+        tensor.raw_data = data
+
+
+def embedded(graph: OnnxGraph, model: ModelProto) -> ModelProto:
+    """``model`` with all of its weights inside, however large."""
+    names = {tensor.name for tensor in model.graph.initializer if tensor.external_data}
+    for tensor in model.graph.initializer:
+        if tensor.name in names:
+            data = b"".join(bytes(chunk) for chunk in graph.file.tensor(graph.weights[tensor.name]).chunks())
+            del tensor.external_data[:]
+            tensor.data_location = TensorProto.DEFAULT
+            tensor.raw_data = data
+    return model
+
+
+def value_info(name: str, value: object, *, is_open: bool = False) -> ValueInfoProto:
+    """The declaration of a tensor, or a sequence of them, with the type and shape (``is_open``: rank) of ``value``."""
+    if isinstance(value, (list, tuple)):
+        first = value[0] if value else None
+        kind = TensorProto.FLOAT if first is None else _number(first)
+        return helper.make_tensor_sequence_value_info(name, kind, None)
+    shape = list(getattr(value, "shape", ()))
+    return helper.make_tensor_value_info(name, _number(value), [None] * len(shape) if is_open else shape)
+
+
+def _number(value: object) -> int:
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype.kind in "OUST":
+        return int(TensorProto.STRING)
+    return onnx_number(element_types.from_dtype(dtype))
+
+
+def _without_shape(value: ValueInfoProto) -> ValueInfoProto:
+    if value.type.WhichOneof("value") != "tensor_type":
+        return value
+    made = ValueInfoProto()
+    made.CopyFrom(value)
+    made.type.tensor_type.ClearField("shape")
+    return made
+
+
+def _is_cut(tensor: TensorProto) -> bool:
+    return any(entry.key == "location" and entry.value == EMBEDDED for entry in tensor.external_data)
+
+
+def _inner_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Tensors that no initializer of the main graph holds: of attributes, bodies, functions, sparse ones."""
+    for sparse in model.graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    pending: list[Sequence[NodeProto]] = [model.graph.node, *(function.node for function in model.functions)]
+    while pending:
+        for node in pending.pop():
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+                for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                    yield from (sparse.values, sparse.indices)
+            graph: GraphProto
+            for graph in subgraphs(node):
+                yield from graph.initializer
+                pending.append(graph.node)
+
+
+def typed(graph: OnnxGraph, name: str, value: object) -> Array:
+    """A value for an input in the type that the file declares for it."""
+    import numpy as np
+
+    declared = graph.inputs.get(name, graph.defaults.get(name))
+    array = np.asarray(value)
+    return array if declared is None else array.astype(element_type_of(declared.type.tensor_type.elem_type).dtype)

@@ -1,0 +1,82 @@
+"""What an IR is held against: an ONNX model, or another IR."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.equivalence.engines import engine_for
+from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.oracle import Oracle
+from converter.onnx_file.reader import ModelSource
+from ir_runtime import Model, read_model
+from ir_runtime.element_types import Array
+
+
+class OnnxReference:
+    """An ONNX model and what runs it."""
+
+    def __init__(self, source: ModelSource) -> None:
+        self.graph = OnnxGraph(source)
+        self.oracle = Oracle(self.graph)
+
+    @property
+    def name(self) -> str:
+        return self.oracle.name
+
+    @property
+    def input_names(self) -> Collection[str]:
+        """Everything that can be fed."""
+        return {**self.graph.inputs, **self.graph.defaults}
+
+    @property
+    def required_inputs(self) -> Collection[str]:
+        """What has no value of its own, and is read."""
+        read = set().union(*self.graph.reads, self.graph.outputs)
+        return [name for name in self.graph.inputs if name in read]
+
+    def run(self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False) -> dict[str, Array]:
+        """The outputs by name, sequences as arrays of their elements."""
+        found = self.oracle.run(feeds, extra, plain=plain)
+        return {name: _as_array(value) for name, value in found.items()}
+
+
+class IrReference:
+    """Another IR, executed in NumPy."""
+
+    def __init__(self, model: Model) -> None:
+        self._engine = engine_for("numpy", model)
+        self.name = "the other IR in NumPy"
+
+    @property
+    def input_names(self) -> Collection[str]:
+        """Every name that an input has."""
+        return {name for port in self._engine.inputs for name in (port.name, *port.names)}
+
+    @property
+    def required_inputs(self) -> Collection[str]:
+        """None is named here: the engine says what is missing."""
+        return []
+
+    def run(self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False) -> dict[str, Array]:
+        """The outputs by name."""
+        ports = {alias: port.name for port in self._engine.inputs for alias in (port.name, *port.names)}
+        values = self._engine.run({ports.get(name, name): value for name, value in feeds.items()})
+        return {port.name: value for port, value in zip(self._engine.outputs, values)}
+
+
+def reference_for(source: ModelSource | Model) -> OnnxReference | IrReference:
+    """The reference that ``source`` is: an IR where it is one or a path that ends in ``.xml``."""
+    if isinstance(source, Model):
+        return IrReference(source)
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() == ".xml":
+        return IrReference(read_model(source))
+    return OnnxReference(source)
+
+
+def _as_array(value: Any) -> Array:
+    return np.asarray(value)

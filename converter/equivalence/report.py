@@ -1,0 +1,117 @@
+"""What a comparison found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from converter.equivalence.compare import Comparison
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's.
+
+    ``comparison`` is of the whole run, so that it carries whatever went wrong before. ``local`` is of this part of
+    the graph alone: the layers between the nearest tensors that both sides have were given the oracle's values, and
+    may be off by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
+    ``node`` is the ONNX node that makes the tensor.
+    """
+
+    layer: str
+    type: str
+    comparison: Comparison
+    local: Comparison
+    node: str
+    part: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WeightCheck:
+    """What became of one tensor that the ONNX file states.
+
+    ``state`` is one of
+
+    * ``identical``: a constant of the IR has the same values, bit by bit (``form`` says if in another layout);
+    * ``converted``: every value is the nearest one of a narrower type, ``form`` says which;
+    * ``compressed``: whole numbers with scales, ``error`` the greatest difference, which is at most one step;
+    * ``folded``: not a constant by itself, but part of what ``layers`` compute or hold;
+    * ``unused``: no output depends on it;
+    * ``changed``: the IR has other values in its place, ``error`` apart, and fails.
+    """
+
+    name: str
+    state: str
+    layers: tuple[str, ...] = ()
+    form: str = ""
+    error: float = 0.0
+    reason: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.state != "changed"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of both sides: the shapes of its inputs, what they were filled with, and whether it passed."""
+
+    description: str
+    inputs: dict[str, list[int]]
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of :func:`verify`.
+
+    ``oracle`` names what ran the reference, ``engine`` what ran the IR. ``samples`` lists the runs; ``inputs`` are
+    the shapes of the first. ``outputs`` has for each output the comparison of the run where it was furthest away.
+    ``layers`` lists inner tensors in the order of the graph, where they were asked for, an output failed or proves
+    nothing; ``first_fault`` is the first that is wrong although its inputs were right, ``first_divergence`` the
+    first that is beyond its tolerance in the whole run. ``layers_problem`` says why tensors could not be compared.
+    ``weights`` accounts for every tensor that the file states. ``notes`` say what else a reader must know.
+    """
+
+    passed: bool
+    oracle: str
+    seed: int | None
+    inputs: dict[str, list[int]]
+    outputs: tuple[Comparison, ...]
+    layers: tuple[LayerDifference, ...] = ()
+    layers_problem: str = ""
+    engine: str = "NumPy"
+    samples: tuple[Sample, ...] = ()
+    weights: tuple[WeightCheck, ...] = ()
+    against: tuple[Comparison, ...] = ()
+    notes: tuple[str, ...] = ()
+    minimised: str = ""
+
+    @property
+    def first_divergence(self) -> LayerDifference | None:
+        return next((layer for layer in self.layers if not layer.comparison.passed), None)
+
+    @property
+    def first_fault(self) -> LayerDifference | None:
+        return next((layer for layer in self.layers if not layer.local.passed), None)
+
+    @property
+    def weight_states(self) -> dict[str, int]:
+        """How many of the file's tensors are in which state."""
+        return dict(Counter(check.state for check in self.weights))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for JSON."""
+        first, fault = self.first_divergence, self.first_fault
+        return {
+            **asdict(self),
+            "first_divergence": None if first is None else asdict(first),
+            "first_fault": None if fault is None else asdict(fault),
+            "weight_states": self.weight_states,
+        }
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "FAILED"
+        failed = [output.name for output in self.outputs if not output.passed]
+        return f"Report({verdict} against {self.oracle}, {len(self.outputs)} outputs, failed: {failed})"

@@ -1,0 +1,60 @@
+"""Which tolerance an output has, as the IR and the oracle's own runs call for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from converter.equivalence.compare import Comparison, Tolerance, tolerance_for
+from converter.equivalence.onnx_graph import OnnxGraph
+from ir_runtime.element_types import Array
+
+_GAPS = 2.0
+_QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
+
+Choose = Callable[[Array], Tolerance]
+
+
+def chosen_by(rtol: float | None, atol: float | None) -> Choose:
+    """The tolerance for an expected tensor: the caller's, or that of its type."""
+
+    def choose(expected: Array) -> Tolerance:
+        if rtol is not None or atol is not None:
+            return Tolerance(rtol or 0.0, atol or 0.0)
+        return tolerance_for(expected.dtype)
+
+    return choose
+
+
+def is_quantized(graph: OnnxGraph) -> bool:
+    """Whether activations are put on steps: a value in the middle between two may go to either."""
+    lists = [graph.nodes, *(function.node for function in graph.proto.functions)]
+    return any(
+        node.op_type in _QUANTIZING or node.op_type.startswith("QLinear") or node.op_type == "DynamicQuantizeMatMul"
+        for nodes in lists
+        for node in nodes
+    )
+
+
+def gaps(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, float]:
+    """The largest difference of each real tensor between two runs of the same model."""
+    found: dict[str, float] = {}
+    for name, value in first.items():
+        other = second[name]
+        if not isinstance(value, np.ndarray) or value.shape != other.shape or value.dtype.kind != "f":
+            continue
+        with np.errstate(all="ignore"):
+            apart = np.abs(value.astype(np.float64) - other.astype(np.float64))
+        found[name] = float(apart[np.isfinite(apart)].max(initial=0.0))
+    return found
+
+
+def widened(allowed: Tolerance, by: float) -> Tolerance:
+    """A tolerance that lets runs of the oracle itself pass, which are ``by`` apart."""
+    return Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, allowed.rounding + _GAPS * by)
+
+
+def furthest(found: list[Comparison]) -> Comparison:
+    """Of comparisons of one tensor in several runs the one that says most: what failed, or was furthest away."""
+    return max(found, key=lambda one: (not one.passed, one.max_absolute))
