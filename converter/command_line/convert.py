@@ -138,7 +138,7 @@ def convert(
     if check:
         from converter.equivalence import verify
 
-        report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept)
+        report = verify(model, target, inputs=inputs, seed=seed, input=shapes, freeze=frozen, output=kept, batch=batch)
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}

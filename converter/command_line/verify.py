@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,42 +13,105 @@ from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
-    from converter.equivalence import Report
+    from rich.table import Table
+
+    from converter.equivalence import Comparison, Report
+
+_MINIMISE = "Write the smallest part of both models that shows the first wrong layer."
 
 
 @main.command("verify")
 @click.argument("model", type=INPUT_FILE)
 @click.argument("ir", type=INPUT_FILE)
+@click.option(
+    "--input",
+    "input_text",
+    default="",
+    metavar="TEXT",
+    help='As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".',
+)
+@click.option("--output", "outputs", multiple=True, metavar="NAMES", help='As for convert: "a,b"; can be repeated.')
+@click.option("--batch", type=click.IntRange(min=1), help="As for convert: the first dimension of every input.")
 @click.option("--inputs", type=INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--samples", type=click.IntRange(min=1), default=2, show_default=True, help="How many random inputs.")
+@click.option(
+    "--values",
+    "ranges",
+    multiple=True,
+    metavar="NAME=KIND",
+    help="What to fill an input with: 0..1, zeros, ones, normal, mask; can be repeated.",
+)
+@click.option("--stress", is_flag=True, help="Also zeros, large, small and denormal numbers, infinities and NaN.")
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance instead of each type's own.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance instead of each type's own.")
 @click.option("--layers/--no-layers", default=None, help="Compare inner tensors; by default where an output fails.")
+@click.option("--weights/--no-weights", default=True, help="Account for every weight, bit by bit; by default.")
+@click.option(
+    "--engine",
+    type=click.Choice(["numpy", "openvino", "openvino-default"]),
+    default="numpy",
+    show_default=True,
+    help="What runs the IR; openvino computes in float32, openvino-default as it likes.",
+)
+@click.option("--against", type=INPUT_FILE, help="Another IR (.xml), which is to have the same outputs.")
+@click.option("--minimise", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help=_MINIMISE)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @guarded
 def verify_command(
     state: State,
     model: Path,
     ir: Path,
+    input_text: str,
+    outputs: tuple[str, ...],
+    batch: int | None,
     inputs: Path | None,
     seed: int,
+    samples: int,
+    ranges: tuple[str, ...],
+    stress: bool,
     rtol: float | None,
     atol: float | None,
     layers: bool | None,
+    weights: bool,
+    engine: str,
+    against: Path | None,
+    minimise: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the ONNX file MODEL with the IR (.xml), output by output.
+    """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
 
     \b
     Examples:
       onnx2ir verify model.onnx model.xml
       onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
       onnx2ir verify model.onnx model.xml --layers --json
+      onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
+      onnx2ir verify model.onnx model.xml --minimise fault/
+      onnx2ir verify model.onnx ours.xml --against theirs.xml
     """
     from converter.equivalence import verify
 
     state.say(f"Verifying {ir} against {model}")
-    report = verify(model, ir, inputs=inputs, seed=seed, rtol=rtol, atol=atol, layers=layers)
+    report = verify(
+        model,
+        ir,
+        inputs=inputs,
+        seed=seed,
+        rtol=rtol,
+        atol=atol,
+        layers=layers,
+        output=[name.strip() for names in outputs for name in names.split(",")] or None,
+        input=input_text,
+        batch=batch,
+        samples=samples,
+        values=dict(_named(text) for text in ranges),
+        stress=stress,
+        weights=weights,
+        engine=engine,
+        against=against,
+        minimise=minimise,
+    )
     if as_json:
         click.echo(json_text(report.to_dict()))
     else:
@@ -55,12 +119,72 @@ def verify_command(
     exit_of(report)
 
 
+def _named(text: str) -> tuple[str, str]:
+    name, sign, kind = text.partition("=")
+    if not sign or not name.strip() or not kind.strip():
+        raise click.UsageError(f"--values must be NAME=KIND, such as image=0..1, not {text!r}")
+    return name.strip(), kind.strip()
+
+
 def print_report(report: Report) -> None:
+    """The report as a person reads it: outputs, weights, what is wrong first, the verdict."""
     from rich.markup import escape
 
-    table = new_table("output", "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
-    for row in report.outputs:
-        agreed = "within the weights' rounding" if row.tolerance.rounding else "equal"
+    console = out()
+    console.print(_outputs_table("output", report.outputs))
+    if report.against:
+        console.print(_outputs_table("against the other IR", report.against))
+    for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
+        rounding = f", rounding {tolerance.rounding:.3g}" if tolerance.rounding else ""
+        console.print(
+            f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
+        )
+    if report.weights:
+        counts = ", ".join(f"{times} {name}" for name, times in report.weight_states.items())
+        console.print(f"weights: {counts}")
+        for check in report.weights:
+            if not check.passed:
+                where = f"weight '{check.name}' in layer {', '.join(check.layers)}"
+                console.print(f"[red]changed[/]: {escape(where)}: {escape(check.reason)}")
+    _print_layers(report)
+    for note in report.notes:
+        console.print(f"note: {escape(note)}")
+    if report.minimised:
+        console.print(escape(report.minimised))
+    inputs = (
+        "given inputs" if report.seed is None else f"{len(report.samples)} random inputs from seed {report.seed} on"
+    )
+    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
+    console.print(f"{verdict} in {escape(report.engine)} against {escape(report.oracle)} on {inputs}")
+
+
+def _print_layers(report: Report) -> None:
+    from rich.markup import escape
+
+    console = out()
+    fault, first = report.first_fault, report.first_divergence
+    if report.layers:
+        wrong = sum(not layer.local.passed for layer in report.layers)
+        console.print(f"inner tensors: {len(report.layers)} compared, {wrong} wrong from right inputs")
+    if fault is not None:
+        part = f", one of {', '.join(fault.part)}" if len(fault.part) > 1 else ""
+        where = f"layer '{fault.layer}' ({fault.type}{part}), tensor '{fault.comparison.name}' of node '{fault.node}'"
+        console.print(f"[red]first layer that is wrong although its inputs are right[/]: {escape(where)}")
+        console.print(f"  {escape(fault.local.reason)}, at most {fault.local.max_absolute:.3g} apart")
+    elif first is not None:
+        where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
+        console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
+        console.print("  no layer is wrong from right inputs: rounding adds up from layer to layer")
+    if report.layers_problem:
+        console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
+
+
+def _outputs_table(title: str, rows: Sequence[Comparison]) -> Table:
+    from rich.markup import escape
+
+    table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
+    for row in rows:
+        agreed = "within rounding" if row.tolerance.rounding else "equal"
         verdict = f"[green]{agreed}[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
         table.add_row(
             escape(row.name),
@@ -72,24 +196,10 @@ def print_report(report: Report) -> None:
             "-" if row.cosine is None else f"{row.cosine:.7f}",
             verdict,
         )
-    console = out()
-    console.print(table)
-    for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
-        rounding = f", rounding of weights {tolerance.rounding:.3g}" if tolerance.rounding else ""
-        console.print(
-            f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
-        )
-    first = report.first_divergence
-    if first is not None:
-        where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
-        console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
-    if report.layers_problem:
-        console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
-    inputs = "given inputs" if report.seed is None else f"random inputs of seed {report.seed}"
-    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
-    console.print(f"{verdict} against {escape(report.oracle)} on {inputs}")
+    return table
 
 
 def exit_of(report: Report | None) -> None:
+    """Exit code 1 where a report did not pass."""
     if report is not None and not report.passed:
         click.get_current_context().exit(1)

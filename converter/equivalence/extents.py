@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from converter.equivalence.onnx_graph import OnnxGraph
@@ -21,6 +21,8 @@ class _Sizes:
     batch: int
     space: int
     other: int
+    sound: int = 0
+    """For real inputs of at most three dimensions, where that is not as for others."""
 
 
 # Small first; then what models with strides, windows and fixed heads need; the second row of a kind differs from
@@ -36,7 +38,7 @@ _TRIED = [
     _Sizes(1, 256, 64),
     _Sizes(1, 224, 128),
     _Sizes(1, 320, 512),
-    _Sizes(1, 640, 16000),
+    _Sizes(1, 640, 256, 16000),
     _Sizes(1, 48, 3),
     _Sizes(1, 1, 1),
     _Sizes(4, 512, 256),
@@ -50,6 +52,8 @@ _OTHER = [
     _Sizes(3, 32, 8),
     _Sizes(1, 32, 7),
 ]
+_CHANNELS = (1, 3, 4)
+"""Of images; other inputs of four dimensions are caches and the like, whose lengths go with those of sequences."""
 
 
 def is_open(ports: Sequence[Port]) -> bool:
@@ -57,30 +61,66 @@ def is_open(ports: Sequence[Port]) -> bool:
     return any(not port.partial_shape.is_static for port in ports)
 
 
-def candidates(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str]) -> Iterator[Shapes]:
-    """Shapes for the inputs, by the ports' names, most usual first; ``names`` are those of the ONNX inputs.
+@dataclass(frozen=True)
+class Open:
+    """The inputs of an IR, ``names`` of the ONNX inputs that they are, and which of them are masks."""
 
-    Extents that the ONNX file gives one name are alike, and those it names by a sum are that sum.
-    """
-    yield from _distinct(ports, graph, names, _TRIED)
+    ports: Sequence[Port]
+    graph: OnnxGraph
+    names: Mapping[str, str]
+    masks: Collection[str]
+
+    def candidates(self) -> Iterator[Shapes]:
+        """Shapes by the ports' names, most usual first.
+
+        Extents that the ONNX file gives one name are alike, and those it names by a sum are that sum. A mask beside
+        caches is as long as the cached tokens and the new ones together.
+        """
+        yield from self._distinct(_TRIED)
+
+    def others(self, used: Shapes) -> Iterator[Shapes]:
+        """Shapes that differ from ``used``."""
+        for shapes in self._distinct(_OTHER):
+            if shapes != used:
+                yield shapes
+
+    def _distinct(self, tried: Sequence[_Sizes]) -> Iterator[Shapes]:
+        seen: list[Shapes] = []
+        for sizes in tried:
+            plain = _shapes(self.ports, self.graph, self.names, sizes)
+            for shapes in (_with_caches(self.ports, plain, self.masks), plain):
+                if shapes not in seen:
+                    seen.append(shapes)
+                    yield shapes
 
 
-def others(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], used: Shapes) -> Iterator[Shapes]:
-    """Shapes that differ from ``used``."""
-    for shapes in _distinct(ports, graph, names, _OTHER):
-        if shapes != used:
-            yield shapes
+_CACHED = 2
+"""The axis of a cache that counts tokens; the others are batch, heads and the width of a head."""
 
 
-def _distinct(
-    ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], tried: Sequence[_Sizes]
-) -> Iterator[Shapes]:
-    seen: list[Shapes] = []
-    for sizes in tried:
-        shapes = _shapes(ports, graph, names, sizes)
-        if shapes not in seen:
-            seen.append(shapes)
-            yield shapes
+def _with_caches(ports: Sequence[Port], shapes: Shapes, masks: Collection[str]) -> Shapes:
+    """``shapes`` with masks that cover what caches hold, where there are caches of an open length."""
+    cached = [
+        shapes[port.name][_CACHED]
+        for port in ports
+        if port.element_type.is_real
+        and port.partial_shape.has_rank
+        and port.partial_shape.rank == _CACHED + 2
+        and not port.partial_shape[_CACHED].is_static
+        and port.partial_shape[_CACHED + 1].is_static
+    ]
+    tokens = [
+        shapes[port.name][1]
+        for port in ports
+        if port.element_type.is_integral and port.name not in masks and len(shapes[port.name]) == 2
+    ]
+    if not cached or not tokens:
+        return shapes
+    made = dict(shapes)
+    for port in ports:
+        if port.name in masks and port.partial_shape.has_rank and not port.partial_shape[-1].is_static:
+            made[port.name] = (*shapes[port.name][:-1], cached[0] + tokens[0])
+    return made
 
 
 def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
@@ -95,9 +135,12 @@ def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], s
         dims = port.partial_shape.dims
         symbols = graph.dim_params(name) if name in graph.inputs else []
         shape = [0] * len(dims)
+        other = sizes.sound or sizes.other if port.element_type.is_real and len(dims) <= 3 else sizes.other
+        image = len(dims) >= 4 and any(not dims[at].is_static or dims[at].value in _CHANNELS for at in (1, -1))
+        image = image and not (len(dims) == 4 and dims[-1].is_static and not dims[2].is_static)
         for index, extent in enumerate(dims):
             symbol = symbols[index] if index < len(symbols) else ""
-            wanted = sizes.batch if index == 0 and len(dims) > 1 else sizes.space if len(dims) >= 4 else sizes.other
+            wanted = sizes.batch if index == 0 and len(dims) > 1 else sizes.space if image else other
             if extent.is_static:
                 shape[index] = extent.value
                 if symbol:

@@ -13,12 +13,12 @@ import numpy as np
 from converter.equivalence import stress as stress_values
 from converter.equivalence.compare import STEPS, Comparison, compare
 from converter.equivalence.engines import Engine, engine_for
-from converter.equivalence.extents import Shapes, candidates, is_open, others
-from converter.equivalence.input_values import Values, parse_values, values_of
+from converter.equivalence.extents import Open, Shapes, is_open
+from converter.equivalence.input_values import MASK, Values, parse_values, values_of
 from converter.equivalence.inputs import given_inputs, random_inputs
 from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.minimise import minimise as minimised_to
-from converter.equivalence.onnx_graph import typed
+from converter.equivalence.onnx_graph import OnnxGraph, typed
 from converter.equivalence.references import IrReference, OnnxReference, reference_for
 from converter.equivalence.report import Report, Sample
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
@@ -235,13 +235,17 @@ class _Run:
 
     def _candidates(self, ports: Sequence[Port]) -> Iterable[Shapes]:
         if isinstance(self.reference, OnnxReference):
-            return candidates(ports, self.reference.graph, self._names)
+            return self._open(ports, self.reference.graph).candidates()
         return [{}]
+
+    def _open(self, ports: Sequence[Port], graph: OnnxGraph) -> Open:
+        masks = {name for name, values in self._values.items() if values is MASK}
+        return Open(ports, graph, self._names, masks)
 
     def _other_extents(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
         if not isinstance(self.reference, OnnxReference):
             return
-        for shapes in others(ports, self.reference.graph, self._names, used):
+        for shapes in self._open(ports, self.reference.graph).others(used):
             feeds = self._random(seed, shapes)
             try:
                 expected = self._expected(feeds)

@@ -29,6 +29,7 @@ _LARGEST_STEP = 1.01
 _SAME_SHARE = 0.5
 _SAMPLED = 64
 _LONGEST_LIST = 64
+_MOVING = {"Constant", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
 def check_weights(graph: OnnxGraph, model: Model, outputs: Sequence[str]) -> tuple[WeightCheck, ...]:
@@ -98,7 +99,7 @@ class _Accounts:
         assert held is not None
         if held.size != tensor.size or held.element_type is not tensor.element_type:
             return None  # another tensor of the same name, such as a scalar that stands for it
-        return _changed(name, node, tensor, held)
+        return _changed(name, node, tensor.array(), held.array())
 
     def _damaged(self, name: str, tensor: Tensor, places: Sequence[Node]) -> WeightCheck | None:
         """A constant that nobody else accounts for and that is the tensor but for some values."""
@@ -106,12 +107,18 @@ class _Accounts:
             held = node.op.data
             if held is None or node in self._claimed or held.size != tensor.size or held.size < 2:
                 continue
-            if held.element_type is not tensor.element_type or _is_list(tensor):
+            if held.element_type is not tensor.element_type or _is_list(tensor) or self._is_computed(node):
                 continue
-            same = np.mean(_bits(tensor.array()) == _bits(held.array()))
-            if same >= _SAME_SHARE:
-                return _changed(name, node, tensor, held)
+            actual = held.array()
+            expected = _layout(tensor.array(), actual)
+            if expected is not None and np.mean(_bits(expected) == _bits(actual)) >= _SAME_SHARE:
+                return _changed(name, node, expected, actual)
         return None
+
+    def _is_computed(self, node: Node) -> bool:
+        """Whether the constant is what an ONNX node makes of its inputs, other than to move them."""
+        made = [self._graph.producer[name] for name in self._names.get(node.outputs[0], ())]
+        return any(self._graph.nodes[index].op_type not in _MOVING for index in made)
 
     def _nearby(self, name: str) -> Iterator[Node]:
         """The constants of the layers that the readers of ``name`` became."""
@@ -195,8 +202,8 @@ def _is_list(tensor: Tensor) -> bool:
     return tensor.element_type.is_integral and tensor.size <= _LONGEST_LIST
 
 
-def _changed(name: str, node: Node, tensor: Tensor, held: Tensor) -> WeightCheck:
-    expected, actual = tensor.array().reshape(-1), held.array().reshape(-1)
+def _changed(name: str, node: Node, expected: Array, actual: Array) -> WeightCheck:
+    expected, actual = expected.reshape(-1), actual.reshape(-1)
     unequal = _bits(expected) != _bits(actual)
     first = int(np.argmax(unequal))
     with np.errstate(all="ignore"):
