@@ -306,7 +306,10 @@ class _Run:
         values: Sequence[Array] | None = None,
     ) -> None:
         if values is None:
-            values = self.engine.run(feeds)
+            try:
+                values = self.engine.run(feeds)
+            except VerificationError as error:
+                raise VerificationError(f"{error}{self._culprit(feeds)}") from error
         actual = {
             alias: value for port, value in zip(self.engine.outputs, values) for alias in (port.name, *port.names)
         }
@@ -391,6 +394,16 @@ class _Run:
         if found.bodies:
             self.notes.append(f"the bodies of {len(found.bodies)} layers were compared as a whole")
         return found, "; ".join(found.problems[:3]) + ("" if len(found.problems) <= 3 else " ...")
+
+    def _culprit(self, feeds: dict[str, Array]) -> str:
+        """For the message of an IR that cannot be run: the first layer that is wrong from right inputs."""
+        if not isinstance(self.reference, OnnxReference):
+            return ""
+        compared, _ = self._layers(_Ran("", feeds, {}, {}, []))
+        fault = next((layer for layer in compared.layers if not layer.local.passed), None)
+        if fault is None:
+            return ""
+        return f"; the first layer that is wrong although its inputs are right is '{fault.layer}' ({fault.type})"
 
     def _count_steps(self) -> None:
         """Every layer is right from right inputs: what the outputs differ by are values that went to the next step."""
