@@ -354,6 +354,8 @@ def _judged(path: Path, faulty: Model, case: Case, names: set[str], text: str) -
         case.said = "layers"
         if names & {fault.layer, fault.node, fault.comparison.name}:
             case.exact = True
+        elif any(f"layer '{name}'" in suspect for name in names for suspect in report.suspects):
+            case.exact, case.said = True, "layers, then what a conversion makes"
         elif names & set(fault.part):
             case.part = len(fault.part)
     return case

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from converter.conversion import convert_model, save_model
-    from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
+    from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck, verify
     from converter.errors import (
         ConversionError,
         InternalError,
@@ -22,7 +22,9 @@ __all__ = [
     "Comparison",
     "LayerDifference",
     "Report",
+    "Sample",
     "Tolerance",
+    "WeightCheck",
     "ConversionError",
     "InternalError",
     "InvalidModelError",
@@ -39,7 +41,10 @@ __all__ = [
 # name that needs them.
 _MODULES = {
     "converter.conversion": ("convert_model", "save_model"),
-    "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Tolerance", "verify"),
+    "converter.equivalence": (
+        *("Comparison", "LayerDifference", "Report", "Sample"),
+        *("Tolerance", "WeightCheck", "verify"),
+    ),
     "converter.errors": (
         *("ConversionError", "InternalError", "InvalidModelError"),
         *("UnsupportedModelError", "VerificationError"),

@@ -7,7 +7,7 @@ A command is a module. None of them imports the converter, NumPy or rich before 
 and ``--version`` answer at once.
 """
 
-from converter.command_line import convert, inspect, ops, run, verify
+from converter.command_line import convert, diff, inspect, ops, run, verify
 from converter.command_line.program import main
 
-__all__ = ["convert", "inspect", "main", "ops", "run", "verify"]
+__all__ = ["convert", "diff", "inspect", "main", "ops", "run", "verify"]

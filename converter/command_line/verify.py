@@ -133,7 +133,8 @@ def print_report(report: Report) -> None:
     console = out()
     console.print(_outputs_table("output", report.outputs))
     if report.against:
-        console.print(_outputs_table("against the other IR", report.against))
+        console.print("against the other IR:")
+        console.print(_outputs_table("output", report.against))
     for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
         rounding = f", rounding {tolerance.rounding:.3g}" if tolerance.rounding else ""
         console.print(
@@ -171,6 +172,8 @@ def _print_layers(report: Report) -> None:
         where = f"layer '{fault.layer}' ({fault.type}{part}), tensor '{fault.comparison.name}' of node '{fault.node}'"
         console.print(f"[red]first layer that is wrong although its inputs are right[/]: {escape(where)}")
         console.print(f"  {escape(fault.local.reason)}, at most {fault.local.max_absolute:.3g} apart")
+        for suspect in report.suspects:
+            console.print(f"  not as a conversion now makes it: {escape(suspect)}")
     elif first is not None:
         where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
         console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")

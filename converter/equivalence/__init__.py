@@ -2,6 +2,6 @@
 
 from converter.equivalence.compare import Comparison, Tolerance
 from converter.equivalence.report import LayerDifference, Report, Sample, WeightCheck
-from converter.equivalence.verify import verify
+from converter.equivalence.verification import verify
 
 __all__ = ["Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck", "verify"]

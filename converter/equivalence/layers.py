@@ -102,9 +102,9 @@ class _Walk:
         self._found.bodies = [node.name for node in self._nodes if node.op.subgraphs]
         segments = list(self._segments(needed))
         level_of = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.nodes[i].output}
+        self._last_use = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.reads[i]}
         by_level = self._levels(level_of, len(segments))
         last_read = self._last_read(by_level)
-        self._last_use = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.reads[i]}
         for level, part in enumerate(segments):
             self._run_oracle(level, part)
             for node in by_level[level]:
@@ -134,6 +134,9 @@ class _Walk:
             own = [level_of.get(name, 0) for output in node.outputs for name in self._names.get(output, ())]
             levels[node] = max([levels[source.node] for source in node.inputs] + own, default=0)
             ordered[levels[node]].append(node)
+            for output in node.outputs:
+                for name in self._names.get(output, ()):
+                    self._last_use[name] = max(levels[node], self._last_use.get(name, 0))
         return ordered
 
     def _last_read(self, by_level: Sequence[Sequence[Node]]) -> dict[int, list[Output]]:
@@ -164,7 +167,7 @@ class _Walk:
         read = set().union(*(graph.reads[index] for index in part))
         feeds = {name: value for name, value in self._expected.items() if name in read}
         values = self._oracle.run_part(part, feeds, asked)
-        self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) > level}
+        self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) >= level}
         self._expected.update(values)
 
     def _run_layer(self, node: Node) -> None:

@@ -71,6 +71,7 @@ class Report:
     ``layers`` lists inner tensors in the order of the graph, where they were asked for, an output failed or proves
     nothing; ``first_fault`` is the first that is wrong although its inputs were right, ``first_divergence`` the
     first that is beyond its tolerance in the whole run. ``layers_problem`` says why tensors could not be compared.
+    ``suspects`` name layers near the fault that are not as a conversion now makes them.
     ``weights`` accounts for every tensor that the file states. ``notes`` say what else a reader must know.
     """
 
@@ -87,6 +88,7 @@ class Report:
     against: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()
     minimised: str = ""
+    suspects: tuple[str, ...] = ()
 
     @property
     def first_divergence(self) -> LayerDifference | None:

@@ -1,8 +1,7 @@
-"""verify: run the ONNX model and the IR on the same inputs and compare every output by name."""
+"""Both sides of a comparison, run again and again: on random, given and special inputs, and what came of it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,116 +11,30 @@ import numpy as np
 
 from converter.equivalence import stress as stress_values
 from converter.equivalence.compare import STEPS, Comparison, compare
-from converter.equivalence.engines import Engine, engine_for
+from converter.equivalence.engines import Engine
 from converter.equivalence.extents import Open, Shapes, is_open
 from converter.equivalence.input_values import MASK, Values, parse_values, values_of
-from converter.equivalence.inputs import given_inputs, random_inputs
+from converter.equivalence.inputs import random_inputs
 from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.minimise import minimise as minimised_to
 from converter.equivalence.onnx_graph import OnnxGraph, typed
-from converter.equivalence.references import IrReference, OnnxReference, reference_for
-from converter.equivalence.report import Report, Sample
+from converter.equivalence.references import IrReference, OnnxReference
+from converter.equivalence.report import Report, Sample, WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
-from converter.equivalence.tolerances import Choose, chosen_by, furthest, gaps, is_quantized, widened
+from converter.equivalence.suspects import names, suspects
+from converter.equivalence.tolerances import Choose, furthest, gaps, is_quantized, widened
 from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
-from converter.options import InputShapes, make_options, parse_inputs
-from ir_runtime import Model, ModelError, Port, read_model
+from ir_runtime import Model, ModelError, Port
 from ir_runtime.element_types import Array
 from ir_runtime.shapes import PartialShape
 
-InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 ValuesOf = Mapping[str, Union[str, Values]]
 
 
-def verify(
-    onnx_model: ModelSource | Model,
-    ir: Model | str | os.PathLike[str],
-    *,
-    inputs: InputSource = None,
-    seed: int = 0,
-    rtol: float | None = None,
-    atol: float | None = None,
-    layers: bool | None = None,
-    freeze: Mapping[str, Any] | None = None,
-    output: str | Sequence[str] | None = None,
-    input: InputShapes | str = None,
-    batch: int | None = None,
-    samples: int = 2,
-    values: ValuesOf | None = None,
-    stress: bool = False,
-    weights: bool = True,
-    engine: str = "numpy",
-    against: Model | str | os.PathLike[str] | None = None,
-    minimise: str | os.PathLike[str] | None = None,
-) -> Report:
-    """Run both sides on the same inputs and compare every output by name.
-
-    ``onnx_model`` is the reference: an ONNX model, or another IR (``.xml``). ``inputs`` is a mapping of arrays, an
-    ``.npz`` or (for one input) an ``.npy``; without it they are random with ``seed``, ``samples`` times, and where
-    the IR leaves extents open once more with other extents. What the graph shows is respected: token ids lie below
-    the rows of their table, masks are ones and zeros, images lie between 0 and 1; ``values`` says otherwise by name
-    (``"0..1"``, ``"zeros"``, ``"ones"``, ``"normal"``, ``"mask"``). Extents are tried until the reference takes
-    them. ``stress`` adds runs of zeros, large and denormal numbers, NaN and infinities.
-
-    ``input``, ``batch``, ``freeze`` and ``output`` are what the conversion was told; the ONNX side is opened up for
-    them. ``rtol`` and ``atol`` replace the tolerance that each type has. ``weights`` accounts for every tensor that
-    the file states, bit by bit. ``layers`` compares inner tensors, too: by default where an output fails, or proves
-    nothing because it is the same whatever the inputs. A layer that is wrong although its inputs are right fails.
-    ``minimise`` is a folder for the smallest part of both models that shows the first such layer.
-
-    ``engine`` runs the IR: ``"numpy"``, ``"openvino"`` (in float32) or ``"openvino-default"``. ``against`` is
-    another IR, which is to have the same outputs.
-
-    Where the IR says that its weights were compressed, each output may differ by what their rounding costs it
-    besides, up to half of its largest value: see :mod:`converter.equivalence.rounded_weights`. The outputs of
-    quantised models may differ by as much as onnxruntime's own optimised and plain runs do, and by a step where no
-    single layer, given right inputs, is wrong.
-
-    Raises :class:`converter.VerificationError` where a side cannot be run, and
-    :class:`ir_runtime.ModelError` where the IR cannot be read.
-    """
-    if isinstance(input, str):
-        shapes, frozen = parse_inputs(input)
-        input, freeze = shapes, {**frozen, **(freeze or {})}
-    options = make_options(input, freeze, output, batch)
-    stored = None if isinstance(ir, Model) else ir
-    model = ir if isinstance(ir, Model) else read_model(ir)
-    run = _Run(
-        reference_for(onnx_model),
-        model,
-        engine_for(engine, model, stored),
-        chosen_by(rtol, atol),
-        default_tolerance=rtol is None and atol is None,
-        frozen=options.frozen,
-        wanted=options.outputs,
-    )
-    run.check_inputs()
-    if inputs is not None:
-        run.compare("given inputs", given_inputs(inputs, run.ports))
-    else:
-        run.set_values(values or {})
-        run.random(seed, max(1, samples), options.shapes, options.batch)
-        if stress:
-            run.stress(seed)
-    return run.report(
-        seed if inputs is None else None,
-        layers=layers,
-        weights=weights,
-        against=None if against is None else _other(against, engine),
-        folder=None if minimise is None else Path(minimise),
-    )
-
-
-def _other(against: Model | str | os.PathLike[str], engine: str) -> Engine:
-    if isinstance(against, Model):
-        return engine_for(engine, against)
-    return engine_for(engine, read_model(against), against)
-
-
 @dataclass
-class _Ran:
+class Ran:
     """One run of both sides."""
 
     description: str
@@ -140,9 +53,11 @@ class _Ran:
 
 
 @dataclass
-class _Run:
+class Runs:
     """Both sides made ready, and what has been found of them."""
 
+    source: ModelSource
+    options: Mapping[str, Any]
     reference: OnnxReference | IrReference
     model: Model
     engine: Engine
@@ -150,7 +65,7 @@ class _Run:
     default_tolerance: bool
     frozen: Mapping[str, Array]
     wanted: tuple[str, ...] | None
-    runs: list[_Ran] = field(default_factory=list)
+    runs: list[Ran] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -331,7 +246,7 @@ class _Run:
             allowed = widened(self.tolerance(value), self._gaps.get(name, 0.0))
             allowed = replace(allowed, rounding=allowed.rounding + allowances.get(names[name], 0.0))
             outputs.append(compare(name, value, actual[name], allowed))
-        self.runs.append(_Ran(description, feeds, expected, actual, outputs))
+        self.runs.append(Ran(description, feeds, expected, actual, outputs))
 
     def report(
         self, seed: int | None, *, layers: bool | None, weights: bool, against: Engine | None, folder: Path | None
@@ -370,12 +285,16 @@ class _Run:
             against=others,
             notes=tuple(dict.fromkeys(self.notes)),
         )
-        if folder is None or found.first_fault is None or not isinstance(self.reference, OnnxReference):
+        fault = found.first_fault
+        if fault is None or not isinstance(self.reference, OnnxReference):
             return found
-        said = minimised_to(self.reference.oracle, self.model, found.first_fault, self._given(shown.feeds), folder)
+        found = replace(found, suspects=names(suspects(self.source, self.options, self.model), fault.part))
+        if folder is None:
+            return found
+        said = minimised_to(self.reference.oracle, self.model, fault, self._given(shown.feeds), folder)
         return replace(found, minimised=said)
 
-    def _layers(self, run: _Ran) -> tuple[Compared, str]:
+    def _layers(self, run: Ran) -> tuple[Compared, str]:
         assert isinstance(self.reference, OnnxReference)
         feeds = {output: run.feeds[port.name] for output, port in zip(self.model.inputs, self.ports)}
         try:
@@ -399,7 +318,7 @@ class _Run:
         """For the message of an IR that cannot be run: the first layer that is wrong from right inputs."""
         if not isinstance(self.reference, OnnxReference):
             return ""
-        compared, _ = self._layers(_Ran("", feeds, {}, {}, []))
+        compared, _ = self._layers(Ran("", feeds, {}, {}, []))
         fault = next((layer for layer in compared.layers if not layer.local.passed), None)
         if fault is None:
             return ""
@@ -417,7 +336,7 @@ class _Run:
             "between two steps of quantisation went to different ones"
         )
 
-    def _weights(self) -> tuple[Any, ...]:
+    def _weights(self) -> tuple[WeightCheck, ...]:
         if not isinstance(self.reference, OnnxReference):
             return ()
         returned = list(self.runs[0].expected)
@@ -440,9 +359,8 @@ class _Run:
         for name in run.expected:
             if name not in theirs:
                 raise VerificationError(f"the other IR has no output '{name}'; it has {list(theirs)}")
-            ours = run.actual[name]
-            allowed = widened(self.tolerance(ours), self._gaps.get(name, 0.0))
-            found.append(compare(name, ours, theirs[name], allowed))
+            allowed = next(one.tolerance for one in run.outputs if one.name == name)
+            found.append(compare(name, run.actual[name], theirs[name], allowed))
         return tuple(found)
 
     def _silent_outputs(self) -> list[tuple[str, str]]:
