@@ -152,11 +152,9 @@ def print_report(report: Report) -> None:
         console.print(f"note: {escape(note)}")
     if report.minimised:
         console.print(escape(report.minimised))
-    inputs = (
-        "given inputs" if report.seed is None else f"{len(report.samples)} random inputs from seed {report.seed} on"
-    )
+    inputs = "given inputs" if report.seed is None else f"{len(report.samples)} random inputs (seed {report.seed})"
     verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
-    console.print(f"{verdict} in {escape(report.engine)} against {escape(report.oracle)} on {inputs}")
+    console.print(f"{verdict} against {escape(report.oracle)} on {inputs}, IR in {escape(report.engine)}")
 
 
 def _print_layers(report: Report) -> None:

@@ -205,11 +205,13 @@ _BITS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 
 def _ulps(a: Array, b: Array) -> float:
     """The largest number of representable values between two elements."""
-    return float(np.abs(_ordered(a) - _ordered(b)).max())
+    with np.errstate(over="ignore"):
+        return float(np.abs(_ordered(a) - _ordered(b)).max())
 
 
 def _ordered(x: Array) -> Array:
-    """Numbers in the order of the floats, one apart for neighbours; float64, exact below 2^53."""
+    """Numbers in the order of the floats, one apart for neighbours; those of float64 are exact below 2^53."""
     bits = np.ascontiguousarray(x).view(_BITS[x.dtype.itemsize]).astype(np.int64)
     lowest = -(1 << (8 * x.dtype.itemsize - 1))
-    return np.where(bits < 0, lowest - bits, bits).astype(np.float64)
+    ordered = np.where(bits < 0, lowest - bits, bits)
+    return ordered.astype(np.float64) if x.dtype.itemsize == 8 else ordered
