@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from converter.passes.weight_compression import WeightCompression
 
 __all__ = [
+    "__version__",
     "Comparison",
     "LayerDifference",
     "Report",

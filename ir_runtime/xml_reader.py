@@ -19,6 +19,7 @@ from lxml import etree
 from . import operations as _operations
 from .element_types import Array, from_precision
 from .errors import FormatError, ModelError, UnsupportedError
+from .file_kinds import IR, kind_of_bytes, kind_of_path
 from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
 from .mapped_file import MappedFile, bytes_of
 from .operation import Operation, find_operation
@@ -50,7 +51,13 @@ def read_model(
     document, path = _contents(xml)
     if weights is None and path is not None and path.with_suffix(".bin").exists():
         weights = path.with_suffix(".bin")
-    root = _parse(document)
+    try:
+        root = _parse(document)
+    except FormatError as error:
+        kind = kind_of_bytes(document, path)
+        if kind is not None and kind is not IR:
+            raise FormatError(f"{path or 'the document'} is not OpenVINO IR, but {kind}") from error
+        raise
     if _tag(root) != "net":
         raise FormatError(f"the root element must be <net>, but is <{_tag(root)}>")
     version = _integer(root, "version", "the net")
@@ -73,6 +80,9 @@ def _contents(source: str | os.PathLike[str] | bytes | IO[bytes]) -> tuple[bytes
         try:
             return path.read_bytes(), path
         except OSError as error:
+            kind = kind_of_path(path) if path.is_dir() else None
+            if kind is not None:
+                raise FormatError(f"{path} is not OpenVINO IR, but {kind}") from error
             raise FormatError(f"{path} cannot be read: {error.strerror or error}") from error
     return source.read(), None
 

@@ -9,14 +9,14 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out, size_text
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, State, guarded
 
 if TYPE_CHECKING:
     from ir_runtime import Port
 
 
 @main.command()
-@click.argument("ir", type=INPUT_FILE)
+@click.argument("ir", type=MODEL_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
 def inspect(state: State, ir: Path, as_json: bool) -> None:

@@ -9,7 +9,7 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @main.command()
-@click.argument("ir", type=INPUT_FILE)
+@click.argument("ir", type=MODEL_FILE)
 @click.option("--inputs", type=INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("-o", "--output", type=OUTPUT_FILE, help="Save the outputs as .npz.")
