@@ -34,6 +34,9 @@ class Port:
     element_type: ElementType
     partial_shape: PartialShape
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.element_type}{self.partial_shape}"
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of the arrays that go through this port."""
@@ -238,8 +241,12 @@ class CompiledModel:
     """A model that can be called. Made by :func:`compile_model`."""
 
     def __init__(self, model: Model, *, optimize: bool = True, threads: int = 1) -> None:
-        if threads < 1:
-            raise ExecutionError(f"threads must be 1 or more, but are {threads}")
+        if not isinstance(model, Model):
+            raise ExecutionError(
+                f"a Model is required, which read_model and convert_model return, but got {type(model).__name__}"
+            )
+        if not isinstance(threads, int) or threads < 1:
+            raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
         self._plan = _Plan(model, Workers(threads) if optimize else None)
         self.inputs, self.outputs = ports_of(model)
 
@@ -252,6 +259,13 @@ class CompiledModel:
     def output_names(self) -> list[str]:
         """The name of each output, in order."""
         return [port.name for port in self.outputs]
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<CompiledModel ({inputs}) -> ({outputs})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")
 
     def __call__(self, inputs: Any = None) -> InferenceResult:
         """Execute the model.
