@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from converter.conversion import convert_model, save_model
-    from converter.equivalence import Comparison, LayerDifference, Report, Tolerance, verify
+    from converter.equivalence import Comparison, LayerDifference, Report, Tolerance
     from converter.errors import (
         ConversionError,
         InternalError,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from converter.operators import onnx_op
     from converter.passes.weight_compression import WeightCompression
+    from converter.verification import verify
 
 __all__ = [
     "__version__",
@@ -42,13 +43,14 @@ __all__ = [
 # name that needs them.
 _MODULES = {
     "converter.conversion": ("convert_model", "save_model"),
-    "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Tolerance", "verify"),
+    "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Tolerance"),
     "converter.errors": (
         *("ConversionError", "InternalError", "InvalidModelError"),
         *("UnsupportedModelError", "VerificationError"),
     ),
     "converter.operators": ("onnx_op",),
     "converter.passes.weight_compression": ("WeightCompression",),
+    "converter.verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -19,6 +19,7 @@ from converter.targets.registry import DEFAULT, Target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
+from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Model
 from ir_runtime.rewrite import clone
@@ -26,6 +27,7 @@ from ir_runtime.rewrite import clone
 _logger = logging.getLogger("converter")
 
 
+@expected_errors(OptionError, (ConversionError,))
 def convert_model(
     model: ModelSource | None = None,
     input: InputShapes = None,
@@ -142,6 +144,7 @@ def _converted(file: OnnxFile, options: Options, static: bool, runtime: Target) 
     return Conversion(made, rules)
 
 
+@expected_errors(OptionError, (ConversionError,))
 def save_model(
     model: Model,
     path: str | os.PathLike[str],
@@ -158,15 +161,14 @@ def save_model(
     other constants is float16. Both files appear complete or not at all.
 
     Raises :class:`converter.ConversionError` for an unknown kind of compression, :class:`ir_runtime.ModelError`
-    for what the format cannot hold, :class:`OSError` where the disk refuses.
+    for what the format cannot hold, :class:`ir_runtime.FileError`, which is an :class:`OSError`, too, where the disk
+    refuses.
     """
     # Converting alone needs no XML.
     from ir_runtime.xml_writer import write_model
 
     if not isinstance(model, Model):
-        raise OptionError(
-            f"save_model needs a model, which convert_model and read_model return, but got {shown(model)}"
-        )
+        raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
     if chosen is not None and not isinstance(chosen, WeightCompression):
         raise OptionError(f'compress must be "int8", "int4" or a WeightCompression, but is {shown(compress)}')

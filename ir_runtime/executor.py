@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .boundary import expected_errors
 from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
@@ -267,6 +268,7 @@ class CompiledModel:
     def __reduce__(self) -> tuple[Any, ...]:
         raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")
 
+    @expected_errors(ExecutionError)
     def __call__(self, inputs: Any = None) -> InferenceResult:
         """Execute the model.
 
@@ -276,6 +278,7 @@ class CompiledModel:
         """
         return self._called(inputs, None)
 
+    @expected_errors(ExecutionError)
     def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
         """Execute the model ``repeat`` times (once more before that, which does not count), and say where the time
         went: by layer and by type of layer. Inputs are those of a call.
@@ -306,7 +309,11 @@ class CompiledModel:
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
         if not isinstance(inputs, Mapping):
-            inputs = dict(enumerate(inputs))
+            if not isinstance(inputs, Iterable) or isinstance(inputs, (str, bytes)):
+                raise ExecutionError(
+                    f"the inputs must map names to arrays, or list arrays, but are a {type(inputs).__name__}"
+                )
+            inputs = dict(zip(range(len(self.inputs) + 1), inputs))
         given: dict[int, Any] = {}
         for key, value in inputs.items():
             given[self._position(key)] = value
@@ -324,6 +331,7 @@ class CompiledModel:
         raise ExecutionError(f"the model has no input {key!r}; its inputs are {self.input_names}")
 
 
+@expected_errors(ExecutionError)
 def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Make ``model`` ready to run in NumPy: order the work, compute what is constant, choose kernels.
 

@@ -63,7 +63,7 @@ def kind_of_path(path: str | os.PathLike[str]) -> FileKind | None:
     path = Path(path)
     try:
         if path.is_dir():
-            return _kind_of_folder(path)
+            return kind_of_folder(path)
         if not path.is_file():
             return None
         with path.open("rb") as file:
@@ -82,6 +82,14 @@ def kind_of_bytes(head: bytes, path: Path | None = None) -> FileKind | None:
         if head.startswith(beginning):
             return kind
     return _kind_of_zip(head) or _kind_of_text(head) or _kind_of_fields(head, path) or _kind_by_name(path)
+
+
+def kind_of_folder(path: Path) -> FileKind | None:
+    """What the folder at ``path`` is; None where there is none."""
+    try:
+        return _kind_of_folder(path) if path.is_dir() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _kind_of_folder(path: Path) -> FileKind:

@@ -17,8 +17,9 @@ from converter.errors import ConversionError, InvalidModelError, UnsupportedMode
 from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import EMBEDDED, skeleton
 from ir_runtime import element_types
+from ir_runtime.boundary import shortened
 from ir_runtime.element_types import Array
-from ir_runtime.file_kinds import ONNX, kind_of_bytes, kind_of_path
+from ir_runtime.file_kinds import ONNX, kind_of_bytes, kind_of_folder
 from ir_runtime.mapped_file import FileSpan, MappedFile, bytes_of
 from ir_runtime.tensor import Tensor
 
@@ -239,10 +240,12 @@ def _mapped(path: Path, share: bool = True) -> MappedFile | Array | None:
             return file
         return np.frombuffer(b"".join(FileSpan(file, 0, len(file)).chunks()), np.uint8)
     except (OSError, ValueError) as error:
-        kind = kind_of_path(path) if path.is_dir() else None
+        kind = kind_of_folder(path)
         if kind is not None:
             raise ConversionError(f"{path} is not an ONNX model, but {kind}") from error
-        raise ConversionError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise ConversionError(
+            f"{shortened(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _slice(data: Array, entries: dict[str, str], name: str) -> Array:
