@@ -111,9 +111,11 @@ def convert(
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
     from converter import conversion
+    from converter.errors import ConversionError
     from converter.input_forms import parse_inputs
     from converter.options import extension_paths
-    from ir_runtime.xml_writer import check_target
+    from ir_runtime.file_kinds import IR, kind_of_path
+    from ir_runtime.whole_files import check_target
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
@@ -121,6 +123,8 @@ def convert(
     target = _target(output_model, model)
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
+    if target.resolve() == model.resolve() and kind_of_path(model) is IR:
+        raise ConversionError(f"{model} is not an ONNX model, but {IR}")
     if target.resolve() == model.resolve() or target.with_suffix(".bin").resolve() == model.resolve():
         raise click.UsageError(f"the output would overwrite the model {model}")
     for path in (target, target.with_suffix(".bin")):

@@ -126,6 +126,17 @@ class OnnxFile:
         parts = location.replace("\\", "/").split("/")
         if not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]:
             raise InvalidModelError(f"tensor '{name}': external data may not lie at {location!r}")
+        try:
+            return self._found(location, name)
+        except (OSError, ValueError, RuntimeError) as error:  # names that no file can have, links in a circle
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidModelError(
+                f"tensor '{name}': its external data {shortened(location)!r} cannot be read: {reason}"
+            ) from error
+
+    def _found(self, location: str, name: str) -> Path:
+        """The file at a location that is relative, if it does lie in the model's folder."""
+        assert self.path is not None
         logical, real = self.path.parent, self.path.resolve().parent
         for folder in (logical, real):
             candidate = folder / location
