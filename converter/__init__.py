@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from converter.conversion import convert_model, save_model
-    from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck, verify
+    from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
     from converter.errors import (
         ConversionError,
         InternalError,
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     )
     from converter.operators import onnx_op
     from converter.passes.weight_compression import WeightCompression
+    from converter.verification import verify
 
 __all__ = [
+    "__version__",
     "Comparison",
     "LayerDifference",
     "Report",
@@ -41,16 +45,14 @@ __all__ = [
 # name that needs them.
 _MODULES = {
     "converter.conversion": ("convert_model", "save_model"),
-    "converter.equivalence": (
-        *("Comparison", "LayerDifference", "Report", "Sample"),
-        *("Tolerance", "WeightCheck", "verify"),
-    ),
+    "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck"),
     "converter.errors": (
         *("ConversionError", "InternalError", "InvalidModelError"),
         *("UnsupportedModelError", "VerificationError"),
     ),
     "converter.operators": ("onnx_op",),
     "converter.passes.weight_compression": ("WeightCompression",),
+    "converter.verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

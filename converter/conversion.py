@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from converter.onnx_file.reader import ModelSource, open_model
-from converter.options import InputShapes, make_options
+from converter.errors import ConversionError, InternalError
+from converter.input_forms import InputShapes, OptionError, shown
+from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
+from converter.options import Options, extension_paths, make_options
 from converter.passes.compression import Halved, halve
 from converter.passes.pipeline import passes
 from converter.passes.weight_compression import CompressedWeights, WeightCompression, compress_weights
@@ -16,31 +19,45 @@ from converter.targets.registry import DEFAULT, Target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
+from ir_runtime.boundary import expected_errors
+from ir_runtime.errors import ModelError
 from ir_runtime.graph import Model
 from ir_runtime.rewrite import clone
 
+_logger = logging.getLogger("converter")
 
+
+@expected_errors(OptionError, (ConversionError,))
 def convert_model(
-    model: ModelSource,
-    *,
+    model: ModelSource | None = None,
     input: InputShapes = None,
-    freeze: Mapping[str, Any] | None = None,
     output: str | Sequence[str] | None = None,
+    example_input: Any = None,
+    extension: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    verbose: bool = False,
+    share_weights: bool = True,
+    dynamo: bool = False,
+    *,
+    freeze: Mapping[str, Any] | None = None,
     batch: int | None = None,
-    extensions: Sequence[str | os.PathLike[str]] = (),
+    extensions: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     static: bool = False,
     target: str = DEFAULT,
+    input_model: ModelSource | None = None,
 ) -> Model:
     """Convert an ONNX model to OpenVINO IR in memory.
 
-    ``model`` is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``. Weights
-    stay views of the file, which must not change while the result is used.
+    ``model`` (or ``input_model``) is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``.
+    Weights stay views of the file, which must not change while the result is used; without ``share_weights``
+    they are read into memory.
 
-    ``input`` sets shapes: ``{"a": [1, 3, 224, 224]}`` or ``[("a", [1, 3])]``, with ``-1``, None or
-    ``"1..8"`` for extents that stay open. ``freeze`` gives inputs a constant value. ``output`` names the
-    tensors to return instead of the model's outputs, also inner ones; what they do not need is left
-    out. ``batch`` sets the first dimension of every input. ``extensions`` are Python files that
-    register operators of the user's own.
+    ``input`` sets shapes and types: ``{"a": [1, 3, 224, 224]}``, ``[("a", [1, 3], "f16")]``, ``"a[1,3],b{i32}"``, or,
+    for inputs in order, shapes alone: ``[1, 3]``, ``[[1, 3], [2]]``; with ``-1``, None, ``"1..8"`` or dimensions for
+    extents that stay open. Shapes, dimensions and types may be NumPy's or OpenVINO's own. A type takes the place of
+    the one that the file states. ``freeze`` gives inputs a constant value. ``output`` names the tensors to return
+    instead of the model's outputs, also inner ones; what they do not need is left out. ``batch`` sets the first
+    dimension of every input. ``extension`` and ``extensions`` are Python files that register operators of the
+    user's own.
 
     What follows from the shapes of the inputs stays computed, so that the model can be given other shapes
     later. With ``static`` all of it is decided now: the smallest file, for the shapes of today alone.
@@ -49,18 +66,31 @@ def convert_model(
     gets wrong or runs slowly are said differently, ``"cpu@2024.6"`` and the like, which have no later operations,
     or ``"any"``, the plain IR.
 
+    The order of the first arguments, ``example_input`` (which an ONNX model has no use for), ``verbose`` (which logs
+    what was done, at INFO, as ``converter``) and ``dynamo`` (which must be False) are those of OpenVINO's
+    ``convert_model``.
+
     Raises :class:`converter.ConversionError`, which lists every reason at once.
     """
-    return convert(
-        model,
+    if (model is None) == (input_model is None):
+        raise OptionError("convert_model needs one model: a path, bytes, a file object or an onnx.ModelProto")
+    if dynamo:
+        raise OptionError("dynamo is for PyTorch's modules: export yours with torch.onnx.export and convert the .onnx")
+    converted = convert(
+        model if model is not None else input_model,
         input=input,
         freeze=freeze,
         output=output,
         batch=batch,
-        extensions=extensions,
+        extensions=(*extension_paths(extension), *extension_paths(extensions)),
         static=static,
         target=target,
-    ).model
+        share_weights=share_weights,
+    )
+    if verbose:
+        layers = len(converted.model.nodes())
+        _logger.info("converted '%s' to %d layers; rules: %s", converted.model.name, layers, dict(converted.rules))
+    return converted.model
 
 
 @dataclass(frozen=True)
@@ -72,7 +102,7 @@ class Conversion:
 
 
 def convert(
-    model: ModelSource,
+    model: Any,
     *,
     input: InputShapes,
     freeze: Mapping[str, Any] | None,
@@ -81,15 +111,27 @@ def convert(
     extensions: Sequence[str | os.PathLike[str]],
     static: bool,
     target: str,
+    share_weights: bool = True,
 ) -> Conversion:
     """As :func:`convert_model`, with what there is to say of it."""
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
-    file = open_model(model)
-    said: set[str] = set()
+    try:
+        return _converted(open_model(model, share_weights), options, bool(static), runtime)
+    except (ConversionError, ModelError):
+        raise
+    except MemoryError as error:
+        raise ConversionError("there is not enough memory to convert the model") from error
+    except Exception as error:
+        raise InternalError(
+            f"the converter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
+        ) from error
 
+
+def _converted(file: OnnxFile, options: Options, static: bool, runtime: Target) -> Conversion:
+    said: set[str] = set()
     rules: dict[str, int] = {}
 
     def finish(translated: Model) -> None:
@@ -102,6 +144,7 @@ def convert(
     return Conversion(made, rules)
 
 
+@expected_errors(OptionError, (ConversionError,))
 def save_model(
     model: Model,
     path: str | os.PathLike[str],
@@ -118,12 +161,17 @@ def save_model(
     other constants is float16. Both files appear complete or not at all.
 
     Raises :class:`converter.ConversionError` for an unknown kind of compression, :class:`ir_runtime.ModelError`
-    for what the format cannot hold, :class:`OSError` where the disk refuses.
+    for what the format cannot hold, :class:`ir_runtime.FileError`, which is an :class:`OSError`, too, where the disk
+    refuses.
     """
     # Converting alone needs no XML.
     from ir_runtime.xml_writer import write_model
 
+    if not isinstance(model, Model):
+        raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
+    if chosen is not None and not isinstance(chosen, WeightCompression):
+        raise OptionError(f'compress must be "int8", "int4" or a WeightCompression, but is {shown(compress)}')
     write_model(compressed(model, chosen, compress_to_fp16).model, path)
 
 

@@ -1,49 +1,56 @@
-"""What a user can set while converting: shapes, frozen inputs, outputs, the batch size.
-
-The notation of shapes follows OpenVINO's own converter: ``a[1,3,224,224],b[?,16],c[1..8]``.
-"""
+"""What a user can set while converting: shapes, types, frozen inputs, outputs, the batch size."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Union
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
 from converter.errors import ConversionError
-from ir_runtime import ModelError
+from converter.input_forms import InputShapes, InputSpec, OptionError, input_specs, shown
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 
-ShapeLike = Union[PartialShape, str, Sequence[Any]]
-InputShapes = Union[Mapping[str, ShapeLike], Iterable[tuple[str, ShapeLike]], None]
-
-
-class OptionError(ConversionError):
-    """An option does not fit the model, or cannot be read."""
-
 
 @dataclass(frozen=True)
 class Options:
-    """Shapes by input name, values of frozen inputs, the outputs to keep (None: the model's own)."""
+    """Shapes, types and values by input name, the outputs to keep (None: the model's own)."""
 
     shapes: Mapping[str, PartialShape] = field(default_factory=dict)
     frozen: Mapping[str, Array] = field(default_factory=dict)
     outputs: tuple[str, ...] | None = None
     batch: int | None = None
+    kinds: Mapping[str, ElementType] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    """Inputs of which nothing but the name is said, among others."""
+    unnamed: tuple[InputSpec, ...] = ()
 
-    def check_inputs(self, known: Sequence[str]) -> None:
-        """Every input that the options name exists; raises :class:`OptionError` with suggestions."""
-        for name in [*self.shapes, *self.frozen]:
+    def bound(self, known: Sequence[str]) -> Options:
+        """The options for a model with these inputs: what has no name is said of the inputs that are not named.
+
+        Raises :class:`OptionError` where a name is not known, with suggestions, or inputs are missing.
+        """
+        for name in [*self.shapes, *self.kinds, *self.frozen, *self.named]:
             if name not in known:
                 raise OptionError(f"the model has no input '{name}'{suggestions(name, known)}")
-        both = set(self.shapes) & set(self.frozen)
+        both = (set(self.shapes) | set(self.kinds)) & set(self.frozen)
         if both:
             raise OptionError(f"input '{min(both)}' is given a shape and a value; one of them is enough")
+        free = [name for name in known if name not in {*self.shapes, *self.kinds, *self.frozen, *self.named}]
+        if len(self.unnamed) > len(free):
+            raise OptionError(
+                f"{len(self.unnamed)} shapes or types are given without a name, but the model has {len(free)} inputs "
+                f"for them: {', '.join(known) or 'none'}"
+            )
+        taken = list(zip(free, self.unnamed))
+        shapes = {name: spec.shape for name, spec in taken if spec.shape is not None}
+        kinds = {name: spec.kind for name, spec in taken if spec.kind is not None}
+        return replace(self, shapes={**self.shapes, **shapes}, kinds={**self.kinds, **kinds}, unnamed=())
 
     def shape_of(self, name: str, declared: PartialShape) -> PartialShape:
         """The shape that the input is to have."""
@@ -75,15 +82,25 @@ class Options:
         return Tensor.from_array(value, kind)
 
 
-def suggestions(name: str, known: Iterable[str]) -> str:
-    """The nearest names there are, as the end of a sentence."""
-    import difflib  # of use in an error's sentence alone
-
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
-    return f"; near are {', '.join(repr(found) for found in near)}" if near else ""
+Call = TypeVar("Call", bound=Callable[..., Any])
 
 
+def read_safely(function: Call) -> Call:
+    """What is done to objects of the user's own raises :class:`OptionError`, whatever they do when they are asked."""
+
+    @wraps(function)
+    def reading(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except ConversionError:
+            raise
+        except Exception as error:
+            raise OptionError(f"the arguments cannot be read: {type(error).__name__}: {error}") from error
+
+    return reading  # type: ignore[return-value]
+
+
+@read_safely
 def make_options(
     input: InputShapes = None,
     freeze: Mapping[str, Any] | None = None,
@@ -91,85 +108,104 @@ def make_options(
     batch: int | None = None,
 ) -> Options:
     """Check the arguments of ``convert_model``; raises :class:`OptionError`."""
-    pairs = input.items() if isinstance(input, Mapping) else input or ()
     shapes: dict[str, PartialShape] = {}
-    for pair in pairs:
-        if isinstance(pair, str) or len(pair) != 2:
-            raise OptionError(f"input must list pairs of a name and a shape, but has {pair!r}")
-        name, shape = pair
-        if name in shapes:
-            raise OptionError(f"input '{name}' is given two shapes")
-        shapes[name] = _shape(name, shape)
-    if batch is not None and batch < 1:
-        raise OptionError(f"the batch must be a positive number, but is {batch}")
-    outputs = None if output is None else ((output,) if isinstance(output, str) else tuple(output))
-    if outputs is not None and not outputs:
+    kinds: dict[str, ElementType] = {}
+    named: list[str] = []
+    unnamed: list[InputSpec] = []
+    frozen = _frozen(freeze)
+    for spec in input_specs(input):
+        if spec.name is None:
+            unnamed.append(spec)
+            continue
+        if spec.name in named:
+            raise OptionError(f"input '{spec.name}' is given two shapes or values: name it once")
+        named.append(spec.name)
+        if spec.shape is not None:
+            shapes[spec.name] = spec.shape
+        if spec.kind is not None:
+            kinds[spec.name] = spec.kind
+        if spec.value is not None:
+            if spec.name in frozen:
+                raise OptionError(f"input '{spec.name}' is given two values")
+            frozen[spec.name] = spec.value
+    if batch is not None and (not _is_whole(batch) or batch < 1):
+        raise OptionError(f"the batch must be a positive number, but is {shown(batch)}")
+    return Options(shapes, frozen, output_names(output), batch, kinds, tuple(named), tuple(unnamed))
+
+
+def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The tensors to return: a name, several separated by commas, or a list of names; None for the model's own."""
+    if output is None:
+        return None
+    if isinstance(output, str):
+        output = output.split(",")
+    if not isinstance(output, Iterable) or isinstance(output, (bytes, Mapping)):
+        raise OptionError(f"output must be a name or a list of names, but is {shown(output)}")
+    outputs = tuple(name.strip() if isinstance(name, str) else name for name in output)
+    strange = next((name for name in outputs if not isinstance(name, str) or not name), None)
+    if strange is not None:
+        raise OptionError(f"output must list names of tensors, but has {shown(strange)}")
+    if not outputs:
         raise OptionError("output must name at least one tensor")
-    if outputs is not None and len(set(outputs)) != len(outputs):
+    if len(set(outputs)) != len(outputs):
         raise OptionError("output names a tensor twice")
-    return Options(shapes, {name: np.asarray(value) for name, value in (freeze or {}).items()}, outputs, batch)
+    return outputs
 
 
-def _shape(name: str, shape: ShapeLike) -> PartialShape:
-    try:
-        if isinstance(shape, PartialShape):
-            return shape
-        if isinstance(shape, str):
-            return PartialShape.parse(shape)
-        return PartialShape([PartialShape.parse(d)[0] if isinstance(d, str) else d for d in shape])
-    except (ModelError, TypeError, ValueError) as error:
-        raise OptionError(f"the shape of input '{name}': {error}") from error
-
-
-_ENTRY = re.compile(r"\s*(?P<name>[^,=\[\]]+?)\s*(?:\[(?P<shape>[^\]]*)\]|=(?P<value>\[[^\]]*\]|[^,]*))\s*(?:,|$)")
-
-
-def parse_inputs(text: str) -> tuple[dict[str, str], dict[str, Array]]:
-    """Shapes and frozen values of a command line's ``--input``.
-
-    ``a[1,3,224,224]`` sets a shape, ``sr=16000`` or ``axes=[1,2]`` freezes a value, ``mask=mask.npy``
-    freezes what the file holds. Raises :class:`OptionError` for anything else.
-    """
-    shapes: dict[str, str] = {}
-    values: dict[str, Array] = {}
-    position = 0
-    while position < len(text):
-        entry = _ENTRY.match(text, position)
-        if entry is None:
-            raise OptionError(f"--input cannot be read at {text[position:]!r}: write name[1,3,224,224] or name=value")
-        name = entry["name"]
-        if name in shapes or name in values:
-            raise OptionError(f"--input names '{name}' twice")
-        if entry["shape"] is not None:
-            shapes[name] = entry["shape"]
-        else:
-            values[name] = _value(name, entry["value"].strip())
-        position = entry.end()
-    return shapes, values
-
-
-def _value(name: str, text: str) -> Array:
-    if text.endswith(".npy"):
+def _frozen(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
+    if freeze is None:
+        return {}
+    if not isinstance(freeze, Mapping):
+        raise OptionError(f"freeze must map names of inputs to values, but is {shown(freeze)}")
+    found: dict[str, Array] = {}
+    for name, value in freeze.items():
+        if not isinstance(name, str):
+            raise OptionError(f"freeze must map names of inputs to values, but has the key {shown(name)}")
         try:
-            return np.load(Path(text), allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise OptionError(f"the value of '{name}': {text} cannot be read as .npy: {error}") from error
-    parts = [part.strip() for part in text.strip("[]").split(",")] if text.startswith("[") else [text]
-    try:
-        numbers = [_number(part) for part in parts if part]
-    except ValueError as error:
-        raise OptionError(f"the value of '{name}' must be a number, a list or a .npy file, but is {text!r}") from error
-    if text.startswith("["):
-        return np.array(numbers)
-    if len(numbers) != 1:
-        raise OptionError(f"the value of '{name}' is missing")
-    return np.array(numbers[0])
+            found[name] = np.array(value)
+        except Exception as error:  # whatever an object does when it is asked for its values
+            raise OptionError(f"the value of '{name}' is not an array: {type(error).__name__}: {error}") from error
+        if found[name].dtype.hasobject and not all(isinstance(item, str) for item in found[name].flat):
+            raise OptionError(f"the value of '{name}' must be numbers or texts, but is {shown(value)}")
+    return found
 
 
-def _number(text: str) -> bool | int | float:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+@read_safely
+def extension_paths(extensions: Any) -> tuple[str | os.PathLike[str], ...]:
+    """The Python files that ``extension`` names: a path, several separated by commas, or a list of paths."""
+    if extensions is None:
+        return ()
+    if isinstance(extensions, str):
+        extensions = [part.strip() for part in extensions.split(",") if part.strip()]
+    if isinstance(extensions, os.PathLike):
+        extensions = [extensions]
+    if not isinstance(extensions, Iterable) or isinstance(extensions, (bytes, Mapping)):
+        raise OptionError(
+            f"extension must be the path of a Python file, or a list of paths, but is {shown(extensions)}"
+        )
+    paths = tuple(extensions)
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise OptionError(
+                f"extension must be the path of a Python file, but is {shown(path)}: write your operators into a file, "
+                "with @converter.onnx_op"
+            )
+        if os.fspath(path).endswith((".so", ".dll", ".dylib")):
+            raise OptionError(
+                f"the extension {os.fspath(path)} is a library for OpenVINO, which cannot be used here: write your "
+                "operators in Python, with @converter.onnx_op"
+            )
+    return paths
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def suggestions(name: str, known: Iterable[str]) -> str:
+    """The nearest names there are, as the end of a sentence."""
+    import difflib  # of use in an error's sentence alone
+
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
+    return f"; near are {', '.join(repr(found) for found in near)}" if near else ""

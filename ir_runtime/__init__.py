@@ -9,6 +9,7 @@ from . import operations as _operations
 from .errors import (
     AttributeValueError,
     ExecutionError,
+    FileError,
     FormatError,
     InferenceError,
     ModelError,
@@ -31,6 +32,7 @@ __all__ = [
     "CompiledModel",
     "Dimension",
     "ExecutionError",
+    "FileError",
     "FormatError",
     "InferenceError",
     "InferenceResult",

@@ -11,6 +11,23 @@ class FormatError(ModelError):
     """A file is not a valid IR: XML, weights, ids, edges, offsets."""
 
 
+class FileError(ModelError, OSError):
+    """The system refuses to read or to write a file: no space, no permission, no such folder."""
+
+    @classmethod
+    def of(cls, cause: OSError, path: object = None, done: str = "used") -> FileError:
+        """What ``cause`` says, of the file at ``path`` (by default the one that it names)."""
+        if isinstance(cause, FileError):
+            return cause
+        named = cause.filename if path is None else path
+        reason = cause.strerror or str(cause) or type(cause).__name__
+        text = str(named) if named is not None else ""
+        text = text if len(text) <= 500 else f"{text[:500]}..."
+        made = cls(f"{text!r} cannot be {done}: {reason}" if text else reason)
+        made.errno = cause.errno
+        return made
+
+
 class AttributeValueError(ModelError):
     """An operation was given an attribute that it does not have or cannot hold."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .boundary import expected_errors
 from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
@@ -33,6 +34,9 @@ class Port:
     shape: tuple[int | None, ...] | None
     element_type: ElementType
     partial_shape: PartialShape
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.element_type}{self.partial_shape}"
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -234,8 +238,12 @@ class CompiledModel:
     """A model that can be called. Made by :func:`compile_model`."""
 
     def __init__(self, model: Model, *, optimize: bool = True, threads: int = 1) -> None:
-        if threads < 1:
-            raise ExecutionError(f"threads must be 1 or more, but are {threads}")
+        if not isinstance(model, Model):
+            raise ExecutionError(
+                f"a Model is required, which read_model and convert_model return, but got {type(model).__name__}"
+            )
+        if not isinstance(threads, int) or threads < 1:
+            raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
         self._plan = _Plan(model, Workers(threads) if optimize else None)
         self.inputs, self.outputs = ports_of(model)
 
@@ -249,6 +257,14 @@ class CompiledModel:
         """The name of each output, in order."""
         return [port.name for port in self.outputs]
 
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<CompiledModel ({inputs}) -> ({outputs})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")
+
+    @expected_errors(ExecutionError)
     def __call__(self, inputs: Any = None) -> InferenceResult:
         """Execute the model.
 
@@ -258,6 +274,7 @@ class CompiledModel:
         """
         return self._called(inputs, None)
 
+    @expected_errors(ExecutionError)
     def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
         """Execute the model ``repeat`` times (once more before that, which does not count), and say where the time
         went: by layer and by type of layer. Inputs are those of a call.
@@ -288,7 +305,11 @@ class CompiledModel:
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
         if not isinstance(inputs, Mapping):
-            inputs = dict(enumerate(inputs))
+            if not isinstance(inputs, Iterable) or isinstance(inputs, (str, bytes)):
+                raise ExecutionError(
+                    f"the inputs must map names to arrays, or list arrays, but are a {type(inputs).__name__}"
+                )
+            inputs = dict(zip(range(len(self.inputs) + 1), inputs))
         given: dict[int, Any] = {}
         for key, value in inputs.items():
             given[self._position(key)] = value
@@ -306,6 +327,7 @@ class CompiledModel:
         raise ExecutionError(f"the model has no input {key!r}; its inputs are {self.input_names}")
 
 
+@expected_errors(ExecutionError)
 def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Make ``model`` ready to run in NumPy: order the work, compute what is constant, choose kernels.
 

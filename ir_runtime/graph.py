@@ -53,7 +53,8 @@ class Output:
             self.names.append(name)
 
     def __repr__(self) -> str:
-        return f"Output({self.node.name!r}, {self.index}, {self.type})"
+        names = f" {', '.join(map(repr, self.names))}" if self.names else ""
+        return f"<Output {self.index} of layer {self.node.name!r} ({self.node.op.type}):{names} {self.type}>"
 
 
 class Node:
@@ -85,10 +86,12 @@ class Node:
         return f"layer '{self.name}' ({self.op.type}{made_from})"
 
     def __repr__(self) -> str:
-        return f"Node({self.name!r}, {self.op.type}-{self.op.opset})"
+        inputs = ", ".join(str(source.type) for source in self.inputs)
+        outputs = ", ".join(str(output.type) for output in self.outputs)
+        return f"<Node {self.name!r}: {self.op.type}-{self.op.opset}({inputs}) -> ({outputs})>"
 
 
-@dataclass
+@dataclass(repr=False)
 class Model:
     """A graph between parameters and results; bodies of operations are models, too.
 
@@ -154,6 +157,22 @@ class Model:
             for node in model.nodes():
                 pending.extend(sub.body for sub in node.op.subgraphs)
 
+    def __repr__(self) -> str:
+        inputs = ", ".join(_label(node.outputs[0], node) for node in self.parameters)
+        outputs = ", ".join(_label(node.inputs[0], node) for node in self.results)
+        return f"<Model {self.name!r}: ({inputs}) -> ({outputs})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from .pickling import flattened, rebuilt  # which stands on this module
+
+        return rebuilt, flattened(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        """A copy of the graph, which shares with this one what does not change: operations and weights."""
+        from .rewrite import clone
+
+        return clone(self)
+
     def reshape(self, shapes: Any) -> None:
         """Give inputs other shapes, in place: see :func:`ir_runtime.rewrite.reshape`."""
         from .rewrite import reshape  # which stands on this module
@@ -169,6 +188,12 @@ class Model:
     def outputs(self) -> list[Output]:
         """What the results return."""
         return [node.inputs[0] for node in self.results]
+
+
+def _label(output: Output, end: Node) -> str:
+    """A tensor as a model's input or output: its name and its type."""
+    names = end.output_names or output.names
+    return f"{names[0] if names else end.name}: {output.type}"
 
 
 def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:

@@ -226,6 +226,23 @@ class Operation:
         given = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.declared)
         return f"{type(self).__name__}({given})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from .pickling import operation_of  # which stands on this module
+
+        # Some classes are made by factories, and are found by what they are registered under alone.
+        registered = _REVISIONS.get(self.type, {}).get(self.opset) is type(self)
+        kind = (self.type, self.opset) if registered else type(self)
+        return operation_of, (kind, {name: getattr(self, name) for name in self.declared})
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Operation:
+        """Operations do not change; bodies may."""
+        from .rewrite import clone, in_bodies
+
+        return in_bodies(self, clone)
+
     @classmethod
     def _label(cls) -> str:
         return cls.type or cls.__name__

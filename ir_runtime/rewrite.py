@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .boundary import expected_errors
 from .errors import ModelError
 from .graph import Model, Node, Output
 from .operation import Operation, TensorType
@@ -149,6 +150,7 @@ def with_parameters(body: Model, parameters: Sequence[TensorType]) -> Model:
     return made
 
 
+@expected_errors()
 def reshape(model: Model, shapes: Any) -> None:
     """Give inputs of ``model`` other shapes, in place; everything that follows from them is inferred anew.
 

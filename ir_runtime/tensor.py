@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from . import element_types
 from .element_types import Array, ElementType
+from .errors import ModelError
 from .mapped_file import FileSpan
 
 _CHUNK_BYTES = 1 << 22
+_SHOWN = 16
+"""How many elements a tensor may have that is shown with them."""
 _SAMPLED = 16
 """How many elements are looked at in each of two places before all the data is."""
 
@@ -185,7 +189,28 @@ class Tensor:
             yield element_types.pack(rest, self.element_type)
 
     def __repr__(self) -> str:
-        return f"Tensor({self.element_type}, {list(self.shape)})"
+        return f"<Tensor {self.element_type}{list(self.shape)}: {self._shown()}>"
+
+    def _shown(self) -> str:
+        """The first values, or where they are not at hand, how many bytes there are."""
+        if self._parts is not None or self.size > _SHOWN:
+            return f"{self.size} values"
+        try:
+            return np.array2string(self.array(), separator=", ").replace("\n", "")
+        except ModelError as error:  # of a file that has changed
+            return str(error)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from .pickling import tensor_of_bytes  # which stands on this module
+
+        return tensor_of_bytes, (self.element_type, self.shape, b"".join(self.chunks()))
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """Tensors do not change."""
+        return self
 
 
 def _slices(flat: Array) -> Iterator[memoryview]:

@@ -17,8 +17,10 @@ import numpy as np
 from lxml import etree
 
 from . import operations as _operations
+from .boundary import expected_errors, shortened
 from .element_types import Array, from_precision
 from .errors import FormatError, ModelError, UnsupportedError
+from .file_kinds import IR, kind_of_bytes, kind_of_folder
 from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
 from .mapped_file import MappedFile, bytes_of
 from .operation import Operation, find_operation
@@ -33,6 +35,7 @@ _MAX_NESTING = 64
 _MAX_ELEMENTS = 2**62
 
 
+@expected_errors(FormatError)
 def read_model(
     xml: str | os.PathLike[str] | bytes | IO[bytes],
     weights: str | os.PathLike[str] | bytes | IO[bytes] | Array | None = None,
@@ -50,7 +53,13 @@ def read_model(
     document, path = _contents(xml)
     if weights is None and path is not None and path.with_suffix(".bin").exists():
         weights = path.with_suffix(".bin")
-    root = _parse(document)
+    try:
+        root = _parse(document)
+    except FormatError as error:
+        kind = kind_of_bytes(document, path)
+        if kind is not None and kind is not IR:
+            raise FormatError(f"{path or 'the document'} is not OpenVINO IR, but {kind}") from error
+        raise
     if _tag(root) != "net":
         raise FormatError(f"the root element must be <net>, but is <{_tag(root)}>")
     version = _integer(root, "version", "the net")
@@ -66,15 +75,25 @@ def read_model(
 
 
 def _contents(source: str | os.PathLike[str] | bytes | IO[bytes]) -> tuple[bytes, Path | None]:
-    if isinstance(source, bytes):
-        return source, None
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source), None
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         try:
             return path.read_bytes(), path
         except OSError as error:
-            raise FormatError(f"{path} cannot be read: {error.strerror or error}") from error
-    return source.read(), None
+            kind = kind_of_folder(path)
+            if kind is not None:
+                raise FormatError(f"{path} is not OpenVINO IR, but {kind}") from error
+            raise FormatError(f"{shortened(str(path))} cannot be read: {error.strerror or error}") from error
+    if not callable(getattr(source, "read", None)):
+        raise FormatError(
+            f"the XML must be a path, bytes or a binary file object, but is an object of type {type(source).__name__}"
+        )
+    document = source.read()
+    if not isinstance(document, (bytes, bytearray)):
+        raise FormatError("the XML's file object must be opened in binary mode")
+    return bytes(document), None
 
 
 class _NoDoctype:
@@ -172,6 +191,11 @@ def _bytes_of(source: str | os.PathLike[str] | bytes | IO[bytes] | Array) -> Arr
         except OSError as error:
             raise FormatError(f"the weights {source} cannot be read: {error.strerror or error}") from error
         return bytes_of(mapped)
+    if not callable(getattr(source, "read", None)):
+        raise FormatError(
+            "the weights must be a path, bytes, an array or a file object, but are an object of type "
+            f"{type(source).__name__}"
+        )
     return np.frombuffer(source.read(), np.uint8)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import os
 import re
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from .boundary import expected_errors
 from .errors import ModelError
 from .graph import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
 from .tensor_names import join_names
 from .weights import WeightsLayout
+from .whole_files import check_target, write_pair
 
 # What may not stand in XML is listed, and not what may: the pattern is compiled twenty times as fast.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -31,6 +31,7 @@ _ENTITIES = {
 }  # fmt: skip
 
 
+@expected_errors()
 def write_model(
     model: Model,
     xml: str | os.PathLike[str] | IO[bytes],
@@ -40,18 +41,24 @@ def write_model(
 
     ``xml`` is a path or a binary file object. ``weights`` defaults to the path with ``.bin`` in
     place of the suffix, and must be given for a file object. Files appear complete or not at all.
-    Raises :class:`ModelError` for a model the format cannot hold and :class:`OSError` where the disk
-    refuses.
+    Raises :class:`ModelError` for a model the format cannot hold and :class:`FileError`, which is an
+    :class:`OSError`, too, where the disk refuses.
     """
+    if not isinstance(model, Model):
+        raise ModelError(f"a Model is required, but got an object of type {type(model).__name__}")
     layout = WeightsLayout()
     if not isinstance(xml, (str, os.PathLike)):
-        if weights is None or isinstance(weights, (str, os.PathLike)):
+        if not callable(getattr(xml, "write", None)):
+            raise ModelError(f"the XML needs a path or a binary file object, but got a {type(xml).__name__}")
+        if weights is None or isinstance(weights, (str, os.PathLike)) or not hasattr(weights, "write"):
             raise ModelError("writing the XML to a file object needs a file object for the weights, too")
         document = _document(model, layout)
         layout.write(weights)
         xml.write(document)
         return
     xml_path = Path(xml)
+    if not xml_path.name:
+        raise ModelError(f"the XML needs the name of a file, but got {os.fspath(xml)!r}")
     if weights is not None and not isinstance(weights, (str, os.PathLike)):
         raise ModelError("writing the XML to a path needs a path for the weights, too")
     bin_path = xml_path.with_suffix(".bin") if weights is None else Path(weights)
@@ -60,17 +67,7 @@ def write_model(
     check_target(xml_path)
     check_target(bin_path)
     document = _document(model, layout)
-    _write_pair(xml_path, bin_path, document, layout)
-
-
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Raises :class:`OSError` where something stands in the file's place that is no file: a folder, a device, a pipe.
-
-    Files are written beside their place and then renamed, which would put a file where the device was.
-    """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise OSError(f"'{path}' exists and is not a regular file: it cannot be written over")
+    write_pair(xml_path, lambda file: file.write(document), bin_path, layout.write)
 
 
 def model_to_bytes(model: Model) -> tuple[bytes, bytes]:
@@ -78,49 +75,6 @@ def model_to_bytes(model: Model) -> tuple[bytes, bytes]:
     xml, weights = io.BytesIO(), io.BytesIO()
     write_model(model, xml, weights)
     return xml.getvalue(), weights.getvalue()
-
-
-def _write_pair(xml_path: Path, bin_path: Path, document: bytes, layout: WeightsLayout) -> None:
-    with _temporary(bin_path) as (bin_file, bin_temporary), _temporary(xml_path) as (xml_file, xml_temporary):
-        layout.write(bin_file)
-        xml_file.write(document)
-        for file in (bin_file, xml_file):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        # An old XML must never be seen beside new weights. The XML comes last: it is what makes a pair.
-        xml_path.unlink(missing_ok=True)
-        os.replace(bin_temporary, bin_path)
-        os.replace(xml_temporary, xml_path)
-    _sync_folder(xml_path.parent)
-
-
-@contextlib.contextmanager
-def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
-    """A file beside ``path`` that is gone afterwards unless it was renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.chmod(name, 0o666 & ~_umask())
-            yield file, name
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system lets a folder be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _document(model: Model, layout: WeightsLayout) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.inspect import summary_of
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
 
 if TYPE_CHECKING:
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 
 
 @main.command()
-@click.argument("model", type=INPUT_FILE)
-@click.option("-o", "--output-model", type=OUTPUT_FILE, help="The .xml to write; by default the model's name.")
+@click.argument("model", type=MODEL_FILE)
+@click.option(
+    "-o",
+    "--output-model",
+    metavar="PATH",
+    help="The .xml to write, or the folder (existing, or ending in /); by default beside the model, by its name.",
+)
 @click.option(
     "--compress-to-fp16/--no-compress-to-fp16",
     default=False,
@@ -46,10 +52,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--input",
-    "input_text",
-    default="",
+    "input_texts",
+    multiple=True,
     metavar="TEXT",
-    help='Shapes and frozen values: "a[1,3,224,224],b[?,16],c[1..8]", "sr=16000", "mask=mask.npy".',
+    help='Shapes, types and frozen values: "a[1,3,224,224],b[?,16]{f16},c[1..8]", "[1,3]" for inputs in order, '
+    '"sr=16000", "mask=mask.npy"; can be repeated.',
 )
 @click.option("--output", "outputs", multiple=True, metavar="NAMES", help='Tensors to return: "a,b"; can be repeated.')
 @click.option("--batch", type=click.IntRange(min=1), help="The first dimension of every input.")
@@ -66,7 +73,9 @@ if TYPE_CHECKING:
     metavar="NAME",
     help='What the IR is for: "cpu" (OpenVINO\'s CPU plug-in), "cpu@2024.6" (a release), "any" (plain layers).',
 )
-@click.option("--extension", "extensions", multiple=True, type=INPUT_FILE, help="Python file with operators.")
+@click.option(
+    "--extension", "extensions", multiple=True, metavar="FILES", help="Python files with operators; can be repeated."
+)
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
 @click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
 @click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
@@ -75,17 +84,17 @@ if TYPE_CHECKING:
 def convert(
     state: State,
     model: Path,
-    output_model: Path | None,
+    output_model: str | None,
     compress_to_fp16: bool,
     compress: str | None,
     group_size: int | None,
     symmetric: bool | None,
-    input_text: str,
+    input_texts: tuple[str, ...],
     outputs: tuple[str, ...],
     batch: int | None,
     static: bool,
     runtime: str,
-    extensions: tuple[Path, ...],
+    extensions: tuple[str, ...],
     check: bool,
     inputs: Path | None,
     seed: int,
@@ -102,43 +111,47 @@ def convert(
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
     from converter import conversion
-    from converter.options import parse_inputs
-    from ir_runtime.xml_writer import check_target
+    from converter.errors import ConversionError
+    from converter.input_forms import parse_inputs
+    from converter.options import extension_paths
+    from ir_runtime.file_kinds import IR, kind_of_path
+    from ir_runtime.whole_files import check_target
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
     packing = _packing(compress, group_size, symmetric)
-    target = output_model or model.with_suffix(".xml")
+    target = _target(output_model, model)
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
+    if target.resolve() == model.resolve() and kind_of_path(model) is IR:
+        raise ConversionError(f"{model} is not an ONNX model, but {IR}")
     if target.resolve() == model.resolve() or target.with_suffix(".bin").resolve() == model.resolve():
         raise click.UsageError(f"the output would overwrite the model {model}")
-    if not target.parent.is_dir():
-        raise click.UsageError(f"the folder {target.parent} does not exist")
     for path in (target, target.with_suffix(".bin")):
         check_target(path)
     # What a conversion makes lives until its end: looking for cycles in it takes a tenth of the time.
     gc.disable()
     state.say(f"Converting {model}")
-    shapes, frozen = parse_inputs(input_text)
+    specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
     converted = conversion.convert(
         model,
-        input=shapes,
-        freeze=frozen,
+        input=specs,
+        freeze=None,
         output=kept,
         batch=batch,
-        extensions=extensions,
+        extensions=[path for text in extensions for path in extension_paths(text)],
         static=static,
         target=runtime,
     )
     stored = conversion.compressed(converted.model, packing, compress_to_fp16)
+    target.parent.mkdir(parents=True, exist_ok=True)
     conversion.save_model(stored.model, target)
     report = None
     if check:
         from converter.equivalence import verify
 
-        report = verify(model, target, inputs=inputs, seed=seed, input=shapes, freeze=frozen, output=kept, batch=batch)
+        report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch)
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}
@@ -164,6 +177,20 @@ def convert(
         if report is not None:
             print_report(report)
     exit_of(report)
+
+
+def _target(given: str | None, model: Path) -> Path:
+    """The .xml to write: named as ``ovc`` does, except that it lies beside the model where nothing is said."""
+    if given is None:
+        return model.parent / f"{model.stem}.xml"
+    path = Path(given)
+    if given.endswith(("/", os.sep)) or path.is_dir():
+        return path / f"{model.stem}.xml"
+    if path.resolve() == model.resolve():
+        raise click.UsageError(f"the output would overwrite the model {model}")
+    if path.suffix.lower() in (".xml", ".bin"):
+        return path
+    return path.with_name(f"{path.name}.xml")
 
 
 def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:

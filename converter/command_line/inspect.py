@@ -9,39 +9,94 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out, size_text
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, State, guarded
 
 if TYPE_CHECKING:
     from ir_runtime import Port
 
 
 @main.command()
-@click.argument("ir", type=INPUT_FILE)
+@click.argument("file", type=MODEL_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
-def inspect(state: State, ir: Path, as_json: bool) -> None:
-    """Show inputs, outputs, layers and weights of the IR (.xml).
+def inspect(state: State, file: Path, as_json: bool) -> None:
+    """Show what is in FILE, an ONNX model or an IR (.xml): inputs, outputs, operators or layers, weights.
+
+    Of an ONNX model also its opsets, producer, functions, metadata, and the multiplications (MACs) of products and
+    convolutions.
 
     \b
-    Example:
+    Examples:
+      onnx2ir inspect model.onnx
       onnx2ir inspect model.xml
+      onnx2ir inspect model.onnx --json
     """
-    summary = summary_of(ir)
+    from ir_runtime.file_kinds import IR, kind_of_path
+
+    is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
+    summary = summary_of(file) if is_ir else _summary_of_onnx(file)
     if as_json:
         click.echo(json_text(summary))
-        return
+    elif is_ir:
+        _print_ports(summary)
+        _print_counts("layer", summary["layers"])
+        out().print(f"weights: {size_text(summary['weight_bytes'])}")
+    else:
+        _print_onnx(summary)
+
+
+def _summary_of_onnx(file: Path) -> dict[str, Any]:
+    from converter.onnx_file.reader import open_model
+    from converter.onnx_file.summary import summary_of_onnx
+
+    return summary_of_onnx(open_model(file))
+
+
+def _print_onnx(summary: dict[str, Any]) -> None:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in summary["opsets"].items())
+    lines = [f"ONNX, IR version {summary['ir_version']}, opset {opsets or 'not stated'}"]
+    if summary["producer"]:
+        lines.append(f"made by {summary['producer']}")
+    console = out()
+    for line in lines:
+        console.print(line, markup=False)
+    _print_ports(summary)
+    _print_counts("operator", summary["operators"])
+    open_ones = summary["macs_unknown"]
+    beside = f", besides {open_ones} nodes with open extents" if open_ones else ""
+    lines = [
+        f"parameters: {summary['parameters']:,} ({size_text(summary['weight_bytes'])})",
+        f"multiplications: {summary['macs']:,}{beside}",
+    ]
+    if summary["functions"]:
+        lines.append(f"functions: {', '.join(summary['functions'])}")
+    lines += [f"metadata: {key} = {_short(value)}" for key, value in summary["metadata"].items()]
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:197]}..."
+
+
+def _print_ports(summary: dict[str, Any]) -> None:
     from rich.markup import escape
 
     table = new_table("", "name", "type", "shape")
     for side in ("inputs", "outputs"):
         for port in summary[side]:
-            table.add_row(side[:-1], escape(port["name"]), port["type"], port["shape"])
+            table.add_row(side[:-1], escape(port["name"]), port["type"], escape(port["shape"]))
     out().print(table)
-    layers = new_table("layer", "count")
-    for name, count in summary["layers"].items():
-        layers.add_row(name, str(count))
-    out().print(layers)
-    out().print(f"weights: {size_text(summary['weight_bytes'])}")
+
+
+def _print_counts(what: str, counts: dict[str, int]) -> None:
+    from rich.markup import escape
+
+    table = new_table(what, "count")
+    for name, count in counts.items():
+        table.add_row(escape(name), str(count))
+    out().print(table)
 
 
 def summary_of(ir: Path) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, State, guarded
 
 
 @main.command()
-@click.argument("model", type=INPUT_FILE, required=False)
+@click.argument("model", type=MODEL_FILE, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
 def ops(state: State, model: Path | None, as_json: bool) -> None:

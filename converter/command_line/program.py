@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from converter.command_line.state import State
+from converter import __version__
+from converter.command_line.state import Command, State, dashed, loudness
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("-q", "--quiet", is_flag=True, help="Print results and errors only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print details, and tracebacks of errors.")
-@click.version_option(package_name="onnx2ir")
-@click.pass_context
-def main(context: click.Context, quiet: bool, verbose: bool) -> None:
+class _Group(click.Group):
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += loudness()
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        # What --quiet and --verbose write to must be there before they are read.
+        return super().make_context(*args, obj=State(), **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.find_object(State).choose(quiet=False, verbose=False)  # type: ignore[union-attr]
+        return super().invoke(ctx)
+
+
+@click.group(
+    cls=_Group,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "token_normalize_func": dashed,
+    },
+)
+@click.version_option(__version__, prog_name="onnx2ir")
+def main() -> None:
     """Convert ONNX models to OpenVINO IR and prove that both compute the same.
 
     \b
@@ -21,10 +44,3 @@ def main(context: click.Context, quiet: bool, verbose: bool) -> None:
       onnx2ir verify model.onnx model.xml
       onnx2ir ops model.onnx
     """
-    if quiet and verbose:
-        raise click.UsageError("--quiet and --verbose exclude each other")
-    import logging
-
-    level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s: %(message)s", force=True)
-    context.obj = State(quiet, verbose)

@@ -9,7 +9,7 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @main.command()
-@click.argument("ir", type=INPUT_FILE)
+@click.argument("ir", type=MODEL_FILE)
 @click.option("--inputs", type=INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("-o", "--output", type=OUTPUT_FILE, help="Save the outputs as .npz.")
@@ -51,7 +51,7 @@ def run(
 
     from converter.equivalence.inputs import given_inputs, random_inputs
     from ir_runtime import compile_model, read_model
-    from ir_runtime.xml_writer import check_target
+    from ir_runtime.whole_files import check_target, write_whole
 
     if output is not None:
         check_target(output)
@@ -62,8 +62,7 @@ def run(
         import numpy as np
 
         arrays: dict[str, Any] = {port.name: value for port, value in zip(compiled.outputs, result.to_list())}
-        with output.open("wb") as file:
-            np.savez(file, **arrays)
+        write_whole(output, lambda file: np.savez(file, **arrays))
         state.say(f"Wrote {output}")
     rows = [_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())]
     times = compiled.profile(feeds, repeat=repeat or 1) if profile or repeat is not None else None

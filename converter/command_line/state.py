@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import update_wrapper
 from pathlib import Path
@@ -9,20 +10,110 @@ from typing import Any
 
 import click
 
+from converter.command_line.former_options import FORMER_OPTIONS
+
 INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+MODEL_FILE = click.Path(exists=True, path_type=Path)
+"""Folders are called by their name where they are read."""
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+
+_SWITCHES = ("--compress-to-fp16",)
+"""Options that ``ovc`` gives a value: ``--compress_to_fp16=False``."""
+_ON = ("true", "1", "yes", "on")
+_OFF = ("false", "0", "no", "off")
 
 
 class State:
-    """What the options of the whole command say."""
+    """What the options of the whole command say; they may stand before and after a command."""
 
-    def __init__(self, quiet: bool, verbose: bool) -> None:
-        self.quiet = quiet
-        self.verbose = verbose
+    def __init__(self) -> None:
+        self.quiet = False
+        self.verbose = False
+
+    def choose(self, quiet: bool, verbose: bool) -> None:
+        """Note what was said in one of the places. Raises :class:`click.UsageError` for a contradiction."""
+        self.quiet |= quiet
+        self.verbose |= verbose
+        if self.quiet and self.verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other")
+        level = logging.ERROR if self.quiet else logging.INFO if self.verbose else logging.WARNING
+        logging.basicConfig(level=level, format="%(levelname)s: %(message)s", force=True)
 
     def say(self, message: str) -> None:
         if not self.quiet:
             click.echo(message, err=True)
+
+
+def dashed(token: str) -> str:
+    """Options may be written with underscores, as ``ovc`` writes them."""
+    return token.replace("_", "-")
+
+
+def _chosen(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    if value:
+        state = context.find_object(State)
+        assert state is not None
+        state.choose(quiet=parameter.name == "quiet", verbose=parameter.name == "verbose")
+    return value
+
+
+def loudness() -> list[click.Option]:
+    """``--quiet`` and ``--verbose``."""
+    return [
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            expose_value=False,
+            callback=_chosen,
+            help="Print results and errors only.",
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            is_flag=True,
+            expose_value=False,
+            callback=_chosen,
+            help="Print details, and tracebacks of errors.",
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command that takes ``--quiet`` and ``--verbose``, and options as ``ovc`` writes them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += loudness()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = {option for parameter in self.params for option in parameter.opts}
+        try:
+            return super().parse_args(ctx, _switched(args) if own.intersection(_SWITCHES) else args)
+        except click.NoSuchOption as error:
+            instead = FORMER_OPTIONS.get(dashed(error.option_name).lstrip("-"))
+            if instead is None or self.name != "convert":
+                raise
+            raise click.UsageError(f"there is no option {error.option_name} here: {instead}", ctx) from error
+
+
+def _switched(args: list[str]) -> list[str]:
+    """Switches without the values that they were given."""
+    found: list[str] = []
+    rest = list(args)
+    while rest:
+        token = rest.pop(0)
+        if token == "--":
+            return [*found, token, *rest]
+        name, equals, value = token.partition("=")
+        name = dashed(name)
+        if name not in _SWITCHES:
+            found.append(token)
+            continue
+        if not equals and rest and rest[0].lower() in (*_ON[:1], *_OFF[:1]):
+            equals, value = "=", rest.pop(0)
+        if equals and value.lower() not in (*_ON, *_OFF):
+            raise click.UsageError(f"{name} is True or False, but is {value!r}")
+        found.append(f"--no-{name[2:]}" if equals and value.lower() in _OFF else name)
+    return found
 
 
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,7 +130,10 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except (ConversionError, ModelError, OSError, MemoryError) as error:
             if state.verbose:
                 _print_traceback()
-            click.echo(f"{click.style('error:', fg='red', bold=True)} {str(error) or type(error).__name__}", err=True)
+            text = str(error) or (
+                "there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__
+            )
+            click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
             context.exit(1)
 
     return update_wrapper(wrapper, function)

@@ -25,8 +25,8 @@ _MINIMISE = "Write the smallest part of both models that shows the first wrong l
 @click.argument("ir", type=INPUT_FILE)
 @click.option(
     "--input",
-    "input_text",
-    default="",
+    "input_texts",
+    multiple=True,
     metavar="TEXT",
     help='As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".',
 )
@@ -62,7 +62,7 @@ def verify_command(
     state: State,
     model: Path,
     ir: Path,
-    input_text: str,
+    input_texts: tuple[str, ...],
     outputs: tuple[str, ...],
     batch: int | None,
     inputs: Path | None,
@@ -102,7 +102,7 @@ def verify_command(
         atol=atol,
         layers=layers,
         output=[name.strip() for names in outputs for name in names.split(",")] or None,
-        input=input_text,
+        input=",".join(text for text in input_texts if text.strip()),
         batch=batch,
         samples=samples,
         values=dict(_named(text) for text in ranges),

@@ -232,4 +232,6 @@ def typed(graph: OnnxGraph, name: str, value: object) -> Array:
 
     declared = graph.inputs.get(name, graph.defaults.get(name))
     array = np.asarray(value)
-    return array if declared is None else array.astype(element_type_of(declared.type.tensor_type.elem_type).dtype)
+    if declared is None or array.dtype.kind in "OUST":
+        return array
+    return array.astype(element_type_of(declared.type.tensor_type.elem_type).dtype, copy=False)

@@ -188,10 +188,9 @@ class Runs:
 
     def _given(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs by the names that the reference has for them."""
-        given = {self._names[port]: value for port, value in feeds.items()}
+        given = {**{self._names[port]: value for port, value in feeds.items()}, **self.frozen}
         if isinstance(self.reference, OnnxReference):
-            graph = self.reference.graph
-            given.update({name: typed(graph, name, value) for name, value in self.frozen.items()})
+            return {name: typed(self.reference.graph, name, value) for name, value in given.items()}
         return given
 
     def _expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

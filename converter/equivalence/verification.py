@@ -13,8 +13,9 @@ from converter.equivalence.references import reference_for
 from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs, ValuesOf
 from converter.equivalence.tolerances import chosen_by
+from converter.input_forms import InputShapes
 from converter.onnx_file.reader import ModelSource
-from converter.options import InputShapes, make_options, parse_inputs
+from converter.options import make_options
 from ir_runtime import Model, read_model
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
@@ -31,7 +32,7 @@ def verify(
     layers: bool | None = None,
     freeze: Mapping[str, Any] | None = None,
     output: str | Sequence[str] | None = None,
-    input: InputShapes | str = None,
+    input: InputShapes = None,
     batch: int | None = None,
     samples: int = 2,
     values: ValuesOf | None = None,
@@ -67,18 +68,16 @@ def verify(
     Raises :class:`converter.VerificationError` where a side cannot be run, and
     :class:`ir_runtime.ModelError` where the IR cannot be read.
     """
-    if isinstance(input, str):
-        shapes, frozen = parse_inputs(input)
-        input, freeze = shapes, {**frozen, **(freeze or {})}
-    options = make_options(input, freeze, output, batch)
     stored = None if isinstance(ir, Model) else ir
     model = ir if isinstance(ir, Model) else read_model(ir)
     if hasattr(onnx_model, "read"):
         onnx_model = onnx_model.read()  # it may be needed more than once
+    reference = reference_for(onnx_model)
+    options = make_options(input, freeze, output, batch).bound(list(reference.input_names))
     runs = Runs(
         onnx_model if not isinstance(onnx_model, Model) else b"",
         {"input": input, "freeze": freeze, "output": output, "batch": batch},
-        reference_for(onnx_model),
+        reference,
         model,
         engine_for(engine, model, stored),
         chosen_by(rtol, atol),

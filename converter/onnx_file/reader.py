@@ -7,7 +7,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Union
+from typing import IO, Any, Union
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -17,12 +17,16 @@ from converter.errors import ConversionError, InvalidModelError, UnsupportedMode
 from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import EMBEDDED, skeleton
 from ir_runtime import element_types
+from ir_runtime.boundary import shortened
 from ir_runtime.element_types import Array
-from ir_runtime.mapped_file import MappedFile, bytes_of
+from ir_runtime.file_kinds import ONNX, kind_of_bytes, kind_of_folder
+from ir_runtime.mapped_file import FileSpan, MappedFile, bytes_of
 from ir_runtime.tensor import Tensor
 
 _LARGEST_DENSE = 1 << 31
 """Bytes that a sparse tensor may have with all its zeros."""
+_HEAD = 4096
+"""Bytes by which a file of another kind is known."""
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], ModelProto]
 
@@ -34,6 +38,8 @@ class OnnxFile:
     proto: ModelProto
     path: Path | None = None
     _embedded: Array | None = None
+    _shares: bool = True
+    """Whether files are mapped instead of read."""
     _mapped: dict[Path, Array] = field(default_factory=dict)
 
     def dense(self, proto: SparseTensorProto) -> Tensor:
@@ -107,7 +113,8 @@ class OnnxFile:
     def _external(self, location: str, name: str) -> Array:
         path = self._confined(location, name)
         if path not in self._mapped:
-            self._mapped[path] = bytes_of(_mapped(path))
+            found = _mapped(path, self._shares)
+            self._mapped[path] = found if isinstance(found, np.ndarray) else bytes_of(found)
         return self._mapped[path]
 
     def _confined(self, location: str, name: str) -> Path:
@@ -119,6 +126,17 @@ class OnnxFile:
         parts = location.replace("\\", "/").split("/")
         if not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]:
             raise InvalidModelError(f"tensor '{name}': external data may not lie at {location!r}")
+        try:
+            return self._found(location, name)
+        except (OSError, ValueError, RuntimeError) as error:  # names that no file can have, links in a circle
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidModelError(
+                f"tensor '{name}': its external data {shortened(location)!r} cannot be read: {reason}"
+            ) from error
+
+    def _found(self, location: str, name: str) -> Path:
+        """The file at a location that is relative, if it does lie in the model's folder."""
+        assert self.path is not None
         logical, real = self.path.parent, self.path.resolve().parent
         for folder in (logical, real):
             candidate = folder / location
@@ -133,33 +151,67 @@ class OnnxFile:
         raise InvalidModelError(f"tensor '{name}': its external data {location!r} does not exist beside the model")
 
 
-def open_model(source: ModelSource) -> OnnxFile:
+def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
     """Open a model given as a path, bytes, a binary file object or a parsed ``ModelProto``.
 
-    Raises :class:`ConversionError` where the file cannot be read or is not an ONNX model.
+    Without ``share_weights`` files are read into memory, and may change afterwards. Raises
+    :class:`ConversionError` where the file cannot be read or is not an ONNX model.
     """
+    if isinstance(source, (list, tuple)) and len(source) == 1:
+        source = source[0]  # OpenVINO takes a list of the files that make a model
     if isinstance(source, ModelProto):
         return OnnxFile(source)
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        mapped = _mapped(path)
-        data = bytes_of(mapped)
-        return OnnxFile(_parse(data, str(path), mapped), path, data)
-    content = source if isinstance(source, (bytes, bytearray, memoryview)) else source.read()
+        try:
+            path = Path(source)
+        except TypeError as error:
+            raise ConversionError(f"the model's path cannot be read: {error}") from error
+        mapped = _mapped(path, share_weights)
+        data = mapped if isinstance(mapped, np.ndarray) else bytes_of(mapped)
+        proto = _parse(data, str(path), mapped if isinstance(mapped, MappedFile) else None, path)
+        return OnnxFile(proto, path, data, share_weights)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        content = source
+    elif callable(getattr(source, "read", None)):
+        try:
+            content = source.read()
+        except Exception as error:  # whatever a file object of the user's own does
+            raise ConversionError(f"the model's file object cannot be read: {type(error).__name__}: {error}") from error
+    else:
+        raise ConversionError(
+            "the model must be a path, bytes, a binary file object or an onnx.ModelProto, but is an object of type "
+            f"{type(source).__name__}{_of_another_kind(source)}"
+        )
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ConversionError("the model's file object must be opened in binary mode")
     data = np.frombuffer(content, np.uint8)
     return OnnxFile(_parse(data, "the model"), None, data)
 
 
-def _parse(data: Array, what: str, mapped: MappedFile | None = None) -> ModelProto:
+def _of_another_kind(source: object) -> str:
+    package = type(source).__module__.split(".")[0]
+    if package in ("torch", "torchvision", "transformers"):
+        return ": export it with torch.onnx.export first"
+    if package in ("tensorflow", "keras"):
+        return ": convert it with tf2onnx first"
+    if package in ("openvino", "ir_runtime"):
+        return ": it is converted already"
+    return ""
+
+
+def _parse(data: Array, what: str, mapped: MappedFile | None = None, path: Path | None = None) -> ModelProto:
+    kind = kind_of_bytes(data[:_HEAD].tobytes(), path)
     if len(data) == 0:
-        raise InvalidModelError(f"{what} is empty, not an ONNX model")
+        raise InvalidModelError(f"{what} is {kind}")
     model = ModelProto()
     try:
         model.ParseFromString(skeleton(data.data, mapped.forget) if mapped is not None else skeleton(data.data))
     except (InvalidModelError, DecodeError) as error:
+        if kind is not None and kind is not ONNX:
+            raise InvalidModelError(f"{what} is not an ONNX model, but {kind}") from error
         raise InvalidModelError(f"{what} is not an ONNX model: {error}") from error
+    if not model.HasField("graph") and kind is not None and kind is not ONNX:
+        raise InvalidModelError(f"{what} is not an ONNX model, but {kind}")
     _check_text(model)
     return model
 
@@ -191,11 +243,20 @@ def _check_text(model: ModelProto) -> None:
         raise InvalidModelError(f"the name {broken!r} in the model is not UTF-8")
 
 
-def _mapped(path: Path) -> MappedFile | None:
+def _mapped(path: Path, share: bool = True) -> MappedFile | Array | None:
+    """The file mapped, or read; None where it is mapped and empty."""
     try:
-        return MappedFile.open(path)
-    except OSError as error:
-        raise ConversionError(f"{path} cannot be read: {error.strerror or error}") from error
+        file = MappedFile.open(path)
+        if share or file is None:
+            return file
+        return np.frombuffer(b"".join(FileSpan(file, 0, len(file)).chunks()), np.uint8)
+    except (OSError, ValueError) as error:
+        kind = kind_of_folder(path)
+        if kind is not None:
+            raise ConversionError(f"{path} is not an ONNX model, but {kind}") from error
+        raise ConversionError(
+            f"{shortened(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _slice(data: Array, entries: dict[str, str], name: str) -> Array:

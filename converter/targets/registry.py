@@ -37,9 +37,9 @@ class Target:
     @classmethod
     def parse(cls, name: str) -> Target:
         """Read ``cpu``, ``any`` or ``cpu@2024.6``; raises :class:`ConversionError` for anything else."""
-        found = _NAME.fullmatch(name)
+        found = _NAME.fullmatch(name) if isinstance(name, str) else None
         if found is None:
-            raise ConversionError(f"there is no target '{name}'; there are cpu, any, and releases such as cpu@2024.6")
+            raise ConversionError(f"there is no target {name!r}; there are cpu, any, and releases such as cpu@2024.6")
         if found["year"] is None:
             return cls(name, found["runtime"], None)
         release = int(found["year"]), int(found["number"])

@@ -21,8 +21,11 @@ def load_extension(path: str | os.PathLike[str]) -> None:
     """
     import hashlib  # brings OpenSSL, which few conversions need
 
-    file = Path(path).resolve()
-    name = f"onnx2ir_extension_{hashlib.blake2b(str(file).encode(), digest_size=8).hexdigest()}"
+    try:
+        file = Path(path).resolve()
+    except (OSError, ValueError) as error:
+        raise ConversionError(f"the extension {os.fspath(path)!r} cannot be read: {error}") from error
+    name = f"onnx2ir_extension_{hashlib.blake2b(os.fsencode(file), digest_size=8).hexdigest()}"
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, file)

@@ -129,9 +129,7 @@ def _finished(translation: Translation, finish: Finish) -> Model | None:
     except ModelError as error:
         _logger.info("not with these extents open: %s", error)
         return None
-    for name, shape, output in translation.declared:
-        if shape.merge(output.shape) is None:
-            _logger.warning("the model declares '%s' as %s, but its shape is %s", name, shape, output.shape)
+    _compare_declarations(translation)
     return model
 
 
@@ -141,10 +139,18 @@ def _demanded(translation: Translation, finish: Finish, kept: Sequence[Place] = 
     model = _guarded(translation, kept)
     finish(model)
     model.reshape({name: shape for name, shape in translation.stated.items() if _has(model, name)})
-    for name, shape, output in translation.declared:
-        if shape.merge(output.shape) is None:
-            _logger.warning("the model declares '%s' as %s, but its shape is %s", name, shape, output.shape)
+    _compare_declarations(translation)
     return model
+
+
+def _compare_declarations(translation: Translation) -> None:
+    """Warn once of declared shapes that are not those of the values: another batch contradicts every one of them."""
+    wrong = {name: (shape, out.shape) for name, shape, out in translation.declared if shape.merge(out.shape) is None}
+    if not wrong:
+        return
+    name, (declared, found) = next(iter(wrong.items()))
+    others = f"; {len(wrong) - 1} more tensors have other shapes than declared" if len(wrong) > 1 else ""
+    _logger.warning("the model declares '%s' as %s, but its shape is %s%s", name, declared, found, others)
 
 
 def _has(model: Model, name: str) -> bool:

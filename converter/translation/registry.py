@@ -152,8 +152,8 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
             ]
             if later:
                 return f"the operator exists from opset {min(later)} on"
-            return "ONNX has no operator of that name"
-        return _REFUSED.get((domain, op_type), "the operator is not supported")
+            return f"ONNX has no operator of that name{_of_your_own(domain)}"
+        return _REFUSED.get((domain, op_type), f"the operator is not supported{_of_your_own(domain)}")
     candidates = [version for version in claimed if version <= opset]
     if not candidates:
         return f"the operator is supported from opset {min(claimed)} on"
@@ -163,6 +163,16 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
             return f"the operator is deprecated since opset {schema.since_version}"
         return f"version {schema.since_version} of the operator is not supported"
     return claimed[version], version
+
+
+def _of_your_own(domain: str) -> str:
+    """How to add an operator, where nobody else can: not for the domains whose operators are all known."""
+    if domain in {known for known, _ in _TRANSLATORS} - {""}:
+        return ""
+    return (
+        "; if it is one of your own, write its translator in a Python file (@converter.onnx_op) and give that with "
+        "--extension FILE.py, or extension="
+    )
 
 
 def only_version(domain: str) -> int | None:

@@ -73,7 +73,7 @@ class _ModelGraph:
         if self._shared.problems:
             return Model()
         inputs = [value for value in graph.input if value.name not in self._scope.initializers]
-        self._options.check_inputs([value.name for value in inputs])
+        self._options = self._options.bound([value.name for value in inputs])
         made = [self._parameter(value) for value in inputs]
         model = Model(parameters=[node for node in made if node is not None])
         self._translator.translate_nodes(nodes)
@@ -92,7 +92,7 @@ class _ModelGraph:
         if not value.type.HasField("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
-            kind = element_type_of(value.type.tensor_type.elem_type)
+            kind = self._options.kinds.get(value.name) or element_type_of(value.type.tensor_type.elem_type)
             shape = declared_shape(value.type)
         except (UnsupportedModelError, InvalidModelError) as error:
             raise type(error)(f"input '{value.name}': {error}") from error

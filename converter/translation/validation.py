@@ -7,11 +7,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from onnx import GraphProto, NodeProto, ValueInfoProto
 
 from converter.errors import InvalidModelError, Problem
+from converter.input_forms import OptionError
 from converter.onnx_file.functions import has_schema_function
 from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.schemas import attribute_value
 from converter.onnx_file.types import element_type_of
-from converter.options import OptionError, suggestions
+from converter.options import suggestions
 from ir_runtime.graph import Output
 
 from .context import Context

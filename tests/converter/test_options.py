@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter.options import OptionError, parse_inputs
+from converter.input_forms import OptionError, parse_inputs
 from ir_runtime.shapes import PartialShape
 from tests.engines import core, run_onnxruntime
 
@@ -113,7 +113,14 @@ def test_what_the_outputs_do_not_need_need_not_be_supported() -> None:
         ({"input": {"xx": [1, 4]}}, "the model has no input 'xx'; near are 'x'"),
         ({"input": {"x": [1, 2, 3]}}, r"input 'x' has the shape \[\?,4\], which cannot become \[1,2,3\]"),
         ({"input": {"x": [1, "q"]}}, "'q' in the shape 'q' is not a dimension"),
-        ({"input": ["x"]}, "input must list pairs"),
+        ({"input": [("x", [1, 4], "f32", 5)]}, "input must list pairs"),
+        ({"input": 5}, "input must list pairs"),
+        ({"input": {5: [1, 4]}}, "has the key 5"),
+        ({"input": "x[1,4],[2],[3]"}, "2 shapes or types are given without a name, but the model has 1 inputs"),
+        ({"extension": "ops.so"}, "ops.so is a library for OpenVINO"),
+        ({"extension": 5}, "must be the path of a Python file"),
+        ({"dynamo": True}, "export yours with torch.onnx.export"),
+        ({"target": 5}, "there is no target 5"),
         ({"input": [("x", [1, 4]), ("x", [2, 4])]}, "is given two shapes"),
         ({"freeze": {"t": 1}}, "the model has no input 't'"),
         ({"freeze": {"s": 1e300}}, "does not fit into f32"),
@@ -131,16 +138,64 @@ def test_options_that_do_not_fit(arguments: dict, message: str) -> None:
         converter.convert_model(model(), **arguments)
 
 
-def test_command_line_notation() -> None:
-    shapes, values = parse_inputs("a[1,3,224,224], b[?,16],c[1..8],sr=16000,axes=[1,2],flag=true,d[]")
-    assert shapes == {"a": "1,3,224,224", "b": "?,16", "c": "1..8", "d": ""}
-    assert {name: value.tolist() for name, value in values.items()} == {"sr": 16000, "axes": [1, 2], "flag": True}
+def said(text: str) -> list[tuple[str | None, str | None, str | None, object]]:
+    """Name, shape, type and value of each input, as plain values."""
+    return [
+        (
+            spec.name,
+            None if spec.shape is None else str(spec.shape),
+            None if spec.kind is None else spec.kind.name,
+            None if spec.value is None else spec.value.tolist(),
+        )
+        for spec in parse_inputs(text)
+    ]
 
 
-@pytest.mark.parametrize("text", ["a[1", "a]", "a=b", "a[1],a[2]", "a=none.npy", "=3", "a="])
-def test_command_line_mistakes(text: str) -> None:
-    with pytest.raises(OptionError):
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a[1,3,224,224], b[?,16]", [("a", "[1,3,224,224]", None, None), ("b", "[?,16]", None, None)]),
+        ("c[1..8],d[]", [("c", "[1..8]", None, None), ("d", "[]", None, None)]),
+        ("a[1 3 4]", [("a", "[1,3,4]", None, None)]),
+        ("a[ 1, 3 ]", [("a", "[1,3]", None, None)]),
+        ("[1,3],[2]", [(None, "[1,3]", None, None), (None, "[2]", None, None)]),
+        ("a,b", [("a", None, None, None), ("b", None, None, None)]),
+        ("a[1,3]{f16},b{i32}", [("a", "[1,3]", "f16", None), ("b", None, "i32", None)]),
+        ("{u8}", [(None, None, "u8", None)]),
+        ("sr=16000,axes=[1,2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
+        ("sr->16000,axes->[1 2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
+        ("flag=true,x=-1.5", [("flag", None, None, True), ("x", None, None, -1.5)]),
+        ("/a.b:0[1]", [("/a.b:0", "[1]", None, None)]),
+    ],
+)
+def test_command_line_notation(text: str, expected: object) -> None:
+    assert said(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a[1", "cannot be read at 'a\\[1'"),
+        ("a]", "cannot be read"),
+        ("a=b", "must be a number"),
+        ("a=none.npy", "cannot be read as .npy"),
+        ("=3", "without a name"),
+        ("[2]=3", "without a name"),
+        ("a=", "is missing|must be a number"),
+        ("a[1]=3", "the value is enough"),
+        ("a{f33}", "'f33' is not an element type"),
+        ("a[1,q]", "'q' in the shape"),
+        (",", "cannot be read"),
+    ],
+)
+def test_command_line_mistakes(text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         parse_inputs(text)
+
+
+def test_an_input_is_named_once() -> None:
+    with pytest.raises(OptionError, match="input 'x' is given two"):
+        converter.convert_model(model(), input="x[1,4],x[2,4]")
 
 
 def onnx2ir(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from onnx import GraphProto
@@ -163,7 +163,22 @@ def _what_decides(ctx: Context, cond: Output) -> str:
         f"depends on {_unknown(shape)} of the input '{name}' {shape}: give it a shape" for name, shape in shapes.items()
     ]
     reasons += [f"depends on the value of the input '{name}': freeze it" for name in values]
-    return ", and ".join(reasons) or "is only known at run time"
+    if not reasons:
+        return "is only known at run time"
+    return f"{', and '.join(reasons)}; {_what_to_write(shapes, values)}"
+
+
+def _what_to_write(shapes: Mapping[str, PartialShape], values: Iterable[str]) -> str:
+    """The option that says what a condition depends on, with words where the user's own numbers belong."""
+    entries, wanted = [], []
+    for name, shape in shapes.items():
+        dims = ["N" if not extent.is_static else str(extent) for extent in shape] if shape.has_rank else ["N", "..."]
+        entries.append(f"{name}[{','.join(dims)}]")
+        wanted = ["an extent for each N"]
+    for name in values:
+        entries.append(f"{name}=VALUE")
+        wanted = [*wanted[:1], "a number or a list for VALUE"]
+    return f'write onnx2ir convert MODEL --input "{",".join(entries)}" with {" and ".join(wanted)}'
 
 
 def _unknown(shape: PartialShape) -> str:

@@ -1,0 +1,189 @@
+"""What is in an ONNX file, whether it can be converted or not: for ``onnx2ir inspect``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+
+from converter.errors import ConversionError
+from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.types import element_type_of
+
+Shape = list[int | None] | None
+
+
+@dataclass(frozen=True)
+class Multiplications:
+    """Multiplications with additions (MACs) of products and convolutions."""
+
+    count: int
+    unknown: int
+    """Nodes that are not counted, because their extents are not known before execution."""
+
+
+def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
+    """Inputs, outputs, opsets, origin, operators, weights and work, as plain values."""
+    proto = file.proto
+    graphs = list(_graphs(proto.graph))
+    nodes = [node for graph in graphs for node in graph.node]
+    weights = [tensor for graph in graphs for tensor in graph.initializer]
+    weights += [attribute.t for node in nodes if node.op_type == "Constant" for attribute in _tensors(node)]
+    fixed = {tensor.name for tensor in proto.graph.initializer}
+    work = multiplications(proto)
+    return {
+        "format": "ONNX",
+        "ir_version": proto.ir_version,
+        "opsets": {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import},
+        "producer": " ".join(part for part in (proto.producer_name, proto.producer_version) if part),
+        "graph": proto.graph.name,
+        "inputs": [_port(value) for value in proto.graph.input if value.name not in fixed],
+        "outputs": [_port(value) for value in proto.graph.output],
+        "operators": _counted(nodes),
+        "functions": [f"{f.domain}.{f.name}" if f.domain else f.name for f in proto.functions],
+        "parameters": sum(_count(tensor) for tensor in weights),
+        "weight_bytes": sum(_bytes(tensor) for tensor in weights),
+        "macs": work.count,
+        "macs_unknown": work.unknown,
+        "metadata": {entry.key: entry.value for entry in proto.metadata_props},
+    }
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and every one inside it."""
+    pending = [graph]
+    while pending:
+        found = pending.pop()
+        yield found
+        for node in found.node:
+            for attribute in node.attribute:
+                pending += [attribute.g] if attribute.HasField("g") else []
+                pending += attribute.graphs
+
+
+def _tensors(node: NodeProto) -> list[AttributeProto]:
+    return [attribute for attribute in node.attribute if attribute.HasField("t")]
+
+
+def _counted(nodes: list[NodeProto]) -> dict[str, int]:
+    counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type for node in nodes)
+    return dict(sorted(counts.items()))
+
+
+def _port(value: ValueInfoProto) -> dict[str, str]:
+    kind, shape = _type(value.type)
+    return {"name": value.name, "type": kind, "shape": shape}
+
+
+def _type(type: TypeProto) -> tuple[str, str]:
+    which = type.WhichOneof("value")
+    if which != "tensor_type":
+        return (which or "unknown").removesuffix("_type"), ""
+    try:
+        kind = str(element_type_of(type.tensor_type.elem_type))
+    except ConversionError:
+        kind = "unknown"
+    if not type.tensor_type.HasField("shape"):
+        return kind, "[...]"
+    dims = [
+        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in type.tensor_type.shape.dim
+    ]
+    return kind, f"[{','.join(dims)}]"
+
+
+def _count(tensor: TensorProto) -> int:
+    return math.prod(max(extent, 0) for extent in tensor.dims)
+
+
+def _bytes(tensor: TensorProto) -> int:
+    try:
+        kind = element_type_of(tensor.data_type)
+    except ConversionError:
+        return 0
+    return kind.byte_size(_count(tensor)) if kind.bits else sum(map(len, tensor.string_data))
+
+
+def multiplications(proto: ModelProto) -> Multiplications:
+    """Multiplications of MatMul, Gemm and the convolutions of the main graph, for the extents that the file states."""
+    shapes = _shapes(proto)
+    count = unknown = 0
+    for node in proto.graph.node:
+        work = _WORK.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if work is None:
+            continue
+        try:
+            count += work(node, [_known(shapes, name) for name in node.input], [_known(shapes, n) for n in node.output])
+        except (LookupError, TypeError, ValueError):
+            unknown += 1
+    return Multiplications(count, unknown)
+
+
+def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
+    from onnx import shape_inference
+
+    values: list[ValueInfoProto] = [*proto.graph.input, *proto.graph.output, *proto.graph.value_info]
+    try:
+        inferred = shape_inference.infer_shapes(proto, data_prop=True).graph
+        values += [*inferred.value_info, *inferred.output]
+    except Exception:  # what it cannot do is only missing here
+        pass
+    found: dict[str, Shape] = {}
+    for value in values:
+        tensor = value.type.tensor_type
+        if tensor.HasField("shape"):
+            found[value.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    found.update((tensor.name, list(tensor.dims)) for tensor in proto.graph.initializer)
+    for node in proto.graph.node:
+        for attribute in _tensors(node) if node.op_type == "Constant" else ():
+            found[node.output[0]] = list(attribute.t.dims)
+    return found
+
+
+def _known(shapes: Mapping[str, Shape], name: str) -> Shape:
+    return shapes.get(name)
+
+
+def _product(shape: Shape) -> int:
+    if shape is None or None in shape:
+        raise ValueError("not known")
+    return math.prod(extent for extent in shape if extent is not None)
+
+
+def _matmul(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+    first = inputs[0]
+    if first is None or first[-1] is None:
+        raise ValueError("not known")
+    return _product(outputs[0]) * first[-1]
+
+
+def _gemm(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+    turned = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
+    first = inputs[0]
+    depth = None if first is None else first[0 if turned else 1]
+    if depth is None:
+        raise ValueError("not known")
+    return _product(outputs[0]) * depth
+
+
+def _convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+    weights = inputs[1]
+    return _product(outputs[0]) * _product(None if weights is None else weights[1:])
+
+
+def _transposed(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+    weights = inputs[1]
+    return _product(inputs[0]) * _product(None if weights is None else weights[1:])
+
+
+_WORK = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Conv": _convolution,
+    "ConvTranspose": _transposed,
+    "ConvInteger": _convolution,
+    "MatMulInteger": _matmul,
+}

@@ -1,0 +1,121 @@
+"""Files that appear complete or not at all: written beside their place, and renamed once they are on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from .errors import FileError
+
+Write = Callable[[IO[bytes]], object]
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`FileError` where something stands in the file's place that is no file: a folder, a device, a pipe.
+
+    Files are written beside their place and then renamed, which would put a file where the device was.
+    """
+    path = Path(path)
+    try:
+        refused = path.exists() and not path.is_file()
+    except OSError as error:
+        raise FileError.of(error, path, "written") from error
+    if refused:
+        raise FileError(f"'{path}' exists and is not a regular file: it cannot be written over")
+
+
+def write_whole(path: Path, write: Write) -> None:
+    """Write one file. Raises :class:`FileError`, which names it; what was there before is then still there."""
+    check_target(path)
+    with _refusals_name(path), _temporary(path) as (file, temporary):
+        _put(file, write)
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+
+
+def write_pair(second: Path, write_second: Write, first: Path, write_first: Write) -> None:
+    """Write two files that belong together; whoever sees the ``second`` sees the ``first`` that it belongs to.
+
+    Raises :class:`FileError`, which names the file that is refused.
+    """
+    with (
+        _refusals_name(first),
+        _temporary(first) as (first_file, first_temporary),
+        _refusals_name(second),
+        _temporary(second) as (second_file, second_temporary),
+    ):
+        with _refusals_name(first):
+            _put(first_file, write_first)
+        _put(second_file, write_second)
+        with _alone_in(second.parent):
+            # An old second must never be seen beside a new first; it comes last, and makes the pair.
+            second.unlink(missing_ok=True)
+            os.replace(first_temporary, first)
+            os.replace(second_temporary, second)
+        _sync_folder(second.parent)
+
+
+def _put(file: IO[bytes], write: Write) -> None:
+    write(file)
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+@contextlib.contextmanager
+def _refusals_name(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError.of(error, path, "written") from error
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """A file beside ``path`` that is gone afterwards unless it was renamed."""
+    # Its name is short, so that what a file may be called is not shortened by it.
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.chmod(name, 0o666 & ~_umask())
+            yield file, name
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """No other process renames a pair in ``folder`` meanwhile, where the system has locks; a killed one holds none."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

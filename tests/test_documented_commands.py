@@ -1,0 +1,135 @@
+"""Every command that the documentation and ``--help`` show is run, and what the pages say of options is held."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter.command_line import main
+from converter.command_line.former_options import FORMER_OPTIONS
+from tests.converter.test_command_options import onnx2ir
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def shown_in_pages() -> list[str]:
+    blocks = [block for page in PAGES for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S)]
+    return [line for block in blocks for line in block.splitlines() if line.startswith("onnx2ir")]
+
+
+def shown_in_help() -> list[str]:
+    commands: list[click.Command] = [main, *main.commands.values()]  # type: ignore[attr-defined]
+    return [line.strip() for command in commands for line in (command.help or "").splitlines() if "onnx2ir " in line]
+
+
+def a_model() -> onnx.ModelProto:
+    """logits = means over the image of a convolution (hidden), times the rate; a product makes two numbers of them."""
+    nodes = [
+        helper.make_node("Conv", ["image", "k"], ["hidden"], name="conv"),
+        helper.make_node("ReduceMean", ["hidden"], ["means"], axes=[2, 3], keepdims=0),
+        helper.make_node("MatMul", ["means", "w"], ["scores"]),
+        helper.make_node("Cast", ["rate"], ["factor"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["scores", "factor"], ["logits"]),
+    ]
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((64, 3, 1, 1)).astype(np.float32), "k"),
+        numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), "w"),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "h", "w"]),
+        helper.make_tensor_value_info("rate", TensorProto.INT64, []),
+    ]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the examples name."""
+    onnx.save(a_model(), tmp_path / "model.onnx")
+    for name in ("model", "ours", "theirs", "before", "after"):
+        converter.save_model(converter.convert_model(a_model()), tmp_path / f"{name}.xml")
+    feeds = {"image": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32), "rate": np.array(2)}
+    for name in ("x", "photo"):
+        np.savez(tmp_path / f"{name}.npz", **feeds)
+    (tmp_path / "my_ops.py").write_text("import converter\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("line", sorted({*shown_in_pages(), *shown_in_help()}))
+def test_commands_do_what_the_pages_show(line: str, folder: Path) -> None:
+    words = shlex.split(line, comments=True)
+    code, _, messages = onnx2ir(*words[1:])
+    assert code == 0, messages
+
+
+def test_there_are_examples() -> None:
+    assert len(shown_in_pages()) > 15
+    assert len(shown_in_help()) > 12
+
+
+def test_the_python_of_the_readme(folder: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGES[0].read_text(), re.S | re.M)
+    names = {"image": np.zeros((1, 3, 8, 8), np.float32), "converter": converter, "ir_runtime": ir_runtime}
+    for block in blocks:
+        exec(block, names)
+
+
+def table(title: str) -> dict[str, str]:
+    """Options of a table of the page for people from ovc, with what stands beside them."""
+    text = (ROOT / "docs" / "from_ovc.md").read_text()
+    section = re.search(rf"## {title}\n(.*?)(\n## |\Z)", text, re.S)
+    assert section is not None
+    found: dict[str, str] = {}
+    for line in section[1].splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        found.update((name, cells[-1]) for name in re.findall(r"`([^`]+)`", cells[0]) if len(cells) == 2)
+    return found
+
+
+def test_every_option_of_ovc_has_its_line() -> None:
+    ovc = Path(sys.executable).with_name("ovc")
+    if not ovc.exists():
+        pytest.skip("ovc is not installed")
+    text = subprocess.run([str(ovc), "--help"], capture_output=True, text=True, check=True).stdout
+    options = set(re.findall(r"^  (?:-\w, )?(--\w+)", text, re.M))
+    assert len(options) >= 8
+    assert options <= set(table("Options of ovc"))
+
+
+def test_every_argument_of_openvinos_convert_model_has_its_line() -> None:
+    import inspect
+
+    import openvino
+
+    theirs = list(inspect.signature(openvino.convert_model).parameters)
+    ours = list(inspect.signature(converter.convert_model).parameters)
+    assert set(theirs) <= set(table("In Python"))
+    assert set(theirs) <= set(ours)
+    assert theirs[1:] == ours[1 : len(theirs)]
+
+
+def test_what_the_command_answers_is_on_the_page() -> None:
+    page = table("Options of mo") | table("Options of ovc")
+    answered = {f"--{name.replace('-', '_')}" for name in FORMER_OPTIONS} - {"--example_input", "--share_weights"}
+    assert answered <= set(page)
+    taken = {option for p in main.commands["convert"].params for option in p.opts}  # type: ignore[attr-defined]
+    for name in table("Options of mo"):
+        known = name.replace("_", "-") in taken
+        assert known or name.lstrip("-").replace("_", "-") in FORMER_OPTIONS, name
