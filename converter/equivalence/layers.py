@@ -264,18 +264,18 @@ def _is_stated(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
 def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]:
     """The layers that lie between ``output`` and the nearest named values before it, each after those it reads."""
     found: list[Node] = []
-    seen = {output.node}
-    stack: list[tuple[Node, bool]] = [(output.node, False)]
+    done: dict[Node, bool] = {}
+    stack = [output.node]
     while stack:
-        node, done = stack.pop()
-        if done:
-            found.append(node)
+        node = stack[-1]
+        if node not in done:
+            done[node] = False
+            stack += [source.node for source in node.inputs if source not in names and source.node not in done]
             continue
-        stack.append((node, True))
-        for source in node.inputs:
-            if source.node not in seen and source not in names:
-                seen.add(source.node)
-                stack.append((source.node, False))
+        stack.pop()
+        if not done[node]:
+            done[node] = True
+            found.append(node)
     return [node for node in found if node.inputs or node.op.data is not None or node is output.node]
 
 

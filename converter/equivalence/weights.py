@@ -29,6 +29,7 @@ _LARGEST_STEP = 1.01
 _SAME_SHARE = 0.5
 _SAMPLED = 64
 _LONGEST_LIST = 64
+_MOST_MISSING = 0.1
 _MOVING = {"Constant", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
@@ -107,12 +108,21 @@ class _Accounts:
             held = node.op.data
             if held is None or node in self._claimed or held.size != tensor.size or held.size < 2:
                 continue
-            if held.element_type is not tensor.element_type or _is_list(tensor) or self._is_computed(node):
+            if _is_list(tensor) or self._is_computed(node):
+                continue
+            alike = held.element_type is tensor.element_type
+            if not alike and not (held.element_type.is_real and tensor.element_type.is_real):
                 continue
             actual = held.array()
-            expected = _layout(tensor.array(), actual)
+            with np.errstate(all="ignore"):
+                nearest = tensor.array().astype(actual.dtype)
+            expected = _layout(nearest, actual)
             if expected is not None and np.mean(_bits(expected) == _bits(actual)) >= _SAME_SHARE:
                 return _changed(name, node, expected, actual)
+            missing = _not_among(nearest, actual)
+            if held.size >= _SAMPLED and missing <= held.size * _MOST_MISSING:
+                reason = f"{missing} of {held.size} values are not among those of the constant, whatever their order"
+                return WeightCheck(name, "changed", (node.name,), "in another order", 0.0, reason)
         return None
 
     def _is_computed(self, node: Node) -> bool:
@@ -174,7 +184,7 @@ class _Accounts:
     def _unfolded(self, widening: Node, offset: float) -> Array:
         """What the layers behind compressed weights make of them, all codes moved by ``offset``."""
         moving: Output = widening.outputs[0]
-        stored = widening.inputs[0].tensor
+        stored = widening.inputs[0].node.op.data
         assert stored is not None
         value = stored.array().astype(moving.element_type.dtype) + moving.element_type.dtype.type(offset)
         while True:
@@ -195,6 +205,14 @@ class _Accounts:
         if not inputs or any(value is None for value in inputs):
             return None
         return as_tuple(layer_runner(node)(*inputs))[output.index]
+
+
+def _not_among(expected: Array, actual: Array) -> int:
+    """How many of the expected values the other array does not have, each counted as often as it occurs."""
+    ours, times = np.unique(_bits(expected), return_counts=True)
+    theirs, there = np.unique(_bits(actual), return_counts=True)
+    _, left, right = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    return int(expected.size - np.minimum(times[left], there[right]).sum())
 
 
 def _is_list(tensor: Tensor) -> bool:
@@ -239,9 +257,10 @@ def _form(tensor: Tensor, held: Tensor) -> str | None:
         return f"as {held.element_type}, shifted by {shift}"
     if not exact or (tensor.element_type.is_real and not held.element_type.is_real):
         return None
-    layout = _layout(nearest, actual)
-    same = layout is not None and np.array_equal(_bits(layout), _bits(actual))
-    return f"as {held.element_type}" if same else None
+    if np.array_equal(_bits(nearest), _bits(actual)):
+        return f"as {held.element_type}"
+    order = _reordered(nearest, actual)
+    return None if order is None else f"as {held.element_type}, {order}"
 
 
 def _same_bytes(tensor: Tensor, held: Tensor) -> bool:

@@ -75,7 +75,10 @@ def test_it_says_so_where_inner_tensors_cannot_be_compared(three_layers: Path) -
     next(node for node in model.nodes() if node.name == "shift").outputs[0].names = ["of another model"]
     report = converter.verify(three_layers, model, layers=True)
     assert report.passed
-    assert [(layer.layer, layer.part) for layer in report.layers] == [("scale", ("scale",)), ("norm", ("shift", "norm"))]
+    assert [(layer.layer, layer.part) for layer in report.layers] == [
+        ("scale", ("scale",)),
+        ("norm", ("shift", "norm")),
+    ]
     assert any("1 inner tensors have no counterpart in the IR ('shifted')" in note for note in report.notes)
 
 

@@ -1,0 +1,167 @@
+"""verify, inside the model: the layer that is wrong, outputs that prove nothing, the smallest part that shows it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from ir_runtime.graph import Model, Node
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.tensor import Tensor
+
+
+def saved(nodes: list, initializers: dict[str, np.ndarray], folder: Path, outputs: list[str], shape: list) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(value, name) for name, value in initializers.items()],
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    """Twelve products with activations, the last one by zeros: the output is 0 whatever comes before."""
+    rng = np.random.default_rng(0)
+    nodes, weights, last = [], {}, "x"
+    for index in range(12):
+        weights[f"w{index}"] = (rng.standard_normal((16, 16)) / 4).astype(np.float32)
+        nodes += [
+            helper.make_node("MatMul", [last, f"w{index}"], [f"p{index}"], name=f"product{index}"),
+            helper.make_node("Tanh", [f"p{index}"], [f"t{index}"], name=f"tanh{index}"),
+        ]
+        last = f"t{index}"
+    weights["zeros"] = np.zeros((16, 4), np.float32)
+    nodes += [
+        helper.make_node("MatMul", [last, "zeros"], ["y"], name="head"),
+        helper.make_node("ReduceMean", [last], ["m"], name="mean", keepdims=0),
+    ]
+    return saved(nodes, weights, tmp_path, ["y"], ["n", 16])
+
+
+def layer(model: Model, name: str) -> Node:
+    return next(node for node in model.nodes() if node.name == name)
+
+
+def overwrite(model: Model, name: str, change: np.ndarray) -> None:
+    node = next(node for node in model.nodes() if node.op.data is not None and name in node.outputs[0].names)
+    assert node.op.data is not None
+    node.op = Const1(value=Tensor.from_array(change, node.op.data.element_type))
+
+
+def test_the_first_wrong_layer_is_told_from_those_that_inherit_it(deep: Path) -> None:
+    model = converter.convert_model(deep)
+    layer(model, "product5").op = layer(model, "product5").op.with_attributes(transpose_b=True)
+    report = converter.verify(deep, model, weights=False)
+    assert not report.passed
+    fault = report.first_fault
+    assert fault is not None
+    assert (fault.layer, fault.node, fault.comparison.name) == ("product5", "product5", "p5")
+    wrong = [one.comparison.name for one in report.layers if not one.comparison.passed]
+    assert wrong[:3] == ["p5", "t5", "p6"]
+    assert [one.comparison.name for one in report.layers if not one.local.passed] == ["p5"]
+    assert report.suspects == ("layer 'product5': transpose_b is true, there false",)
+
+
+def test_an_output_that_is_zero_everywhere_says_so_and_its_layers_count(deep: Path) -> None:
+    model = converter.convert_model(deep)
+    good = converter.verify(deep, model)
+    assert good.passed
+    assert any("output 'y' is 0 everywhere: it says nothing" in note for note in good.notes)
+    for index in range(12):
+        overwrite(model, f"w{index}", np.ones((16, 16), np.float32))
+    bad = converter.verify(deep, model, weights=False)
+    assert all(output.passed for output in bad.outputs)
+    assert not bad.passed
+    assert bad.first_fault is not None
+    assert bad.first_fault.layer == "product0"
+
+
+def test_an_output_that_no_input_reaches_says_so(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "zero"], ["nothing"], name="nothing"),
+        helper.make_node("Add", ["nothing", "b"], ["y"], name="add"),
+    ]
+    weights = {"zero": np.zeros(3, np.float32), "b": np.arange(3, dtype=np.float32)}
+    path = saved(nodes, weights, tmp_path, ["y"], [2, 3])
+    report = converter.verify(path, converter.convert_model(path))
+    assert report.passed
+    assert "output 'y' is the same in all 2 runs: it says nothing about the layers before it" in report.notes
+
+
+def test_a_layer_that_refuses_its_inputs_is_named(deep: Path) -> None:
+    model = converter.convert_model(deep)
+    overwrite(model, "w7", np.ones((8, 16), np.float32))
+    with pytest.raises(converter.VerificationError, match=r"first layer that is wrong .* is 'product7'"):
+        converter.verify(deep, model)
+
+
+def test_rounding_that_adds_up_is_no_fault(tmp_path: Path) -> None:
+    """A chain that doubles what its rounding costs at each step parts visibly, and every layer is right."""
+    nodes, last = [], "x"
+    for index in range(40):
+        nodes += [
+            helper.make_node("Mul", [last, "four"], [f"a{index}"], name=f"mul{index}"),
+            helper.make_node("Sub", ["one", last], [f"b{index}"], name=f"sub{index}"),
+            helper.make_node("Mul", [f"a{index}", f"b{index}"], [f"c{index}"], name=f"map{index}"),
+            helper.make_node("Sin", [f"c{index}"], [f"d{index}"], name=f"sin{index}"),
+        ]
+        last = f"d{index}"
+    weights = {"four": np.float32(3.99).reshape(1), "one": np.float32(1).reshape(1)}
+    path = saved(nodes, weights, tmp_path, [last], [64])
+    model = converter.convert_model(path)
+    report = converter.verify(path, model, layers=True, samples=1, inputs={"x": np.linspace(0.1, 0.9, 64, dtype="f4")})
+    assert report.first_fault is None
+    assert len(report.layers) == 160
+
+
+def test_the_smallest_part_is_written_and_shows_it(deep: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(deep)
+    overwrite(model, "w3", np.eye(16, dtype=np.float32))
+    folder = tmp_path / "fault"
+    report = converter.verify(deep, model, minimise=folder, weights=False)
+    assert "1 layer and 1 ONNX nodes; this part alone shows it" in report.minimised
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "expected.npz", "inputs.npz", "model.bin", "model.onnx", "model.xml",
+    ]  # fmt: skip
+    part = onnx.load(folder / "model.onnx")
+    assert [node.op_type for node in part.graph.node] == ["MatMul"]
+    again = converter.verify(folder / "model.onnx", folder / "model.xml", inputs=folder / "inputs.npz")
+    assert not again.passed
+    with np.load(folder / "inputs.npz") as feeds, np.load(folder / "expected.npz") as expected:
+        weight = numpy_helper.to_array(part.graph.initializer[0])
+        np.testing.assert_allclose(feeds["t2"] @ weight, expected["p3"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.full
+def test_activations_of_gigabytes_are_compared_in_little_memory(tmp_path: Path) -> None:
+    """24 layers of 32 MiB each: held at once they would take three quarters of a GB on each side."""
+    nodes, last = [], "x"
+    for index in range(24):
+        nodes.append(helper.make_node("Tanh" if index % 2 else "Neg", [last], [f"t{index}"], name=f"layer{index}"))
+        last = f"t{index}"
+    nodes.append(helper.make_node("ReduceMean", [last], ["y"], keepdims=0))
+    path = saved(nodes, {}, tmp_path, ["y"], [8, 1024, 1024])
+    code = (
+        "import resource, converter\n"
+        f"m = {str(path)!r}\n"
+        "model = converter.convert_model(m)\n"
+        "r = converter.verify(m, model, samples=1)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "r = converter.verify(m, model, samples=1, layers=True)\n"
+        "assert r.passed and len(r.layers) == 25, r\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 500

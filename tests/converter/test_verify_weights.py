@@ -1,0 +1,201 @@
+"""verify accounts for every tensor that the file states, bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from ir_runtime.graph import Model, Node
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.tensor import Tensor
+
+RNG = np.random.default_rng(7)
+
+
+def real(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def saved(nodes: list, weights: dict[str, np.ndarray], inputs: dict[str, tuple[int, list]], folder: Path) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.fixture
+def lookup(tmp_path: Path) -> Path:
+    """A look-up in 1,000 rows of which a run asks for a few, a convolution with bias, a recurrent layer."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], name="look"),
+        helper.make_node("Transpose", ["rows"], ["turned"], perm=[0, 2, 1]),
+        helper.make_node("Conv", ["turned", "k", "b"], ["c"], name="conv", pads=[1, 1]),
+        helper.make_node("Transpose", ["c"], ["steps"], perm=[2, 0, 1]),
+        helper.make_node("LSTM", ["steps", "W", "R", "B"], ["all", "last"], name="lstm", hidden_size=6),
+        helper.make_node("Squeeze", ["last", "axis"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "g", "h"], ["y"], name="gemm", transB=1, alpha=0.5),
+    ]
+    weights = {
+        "table": real(1000, 8),
+        "k": real(5, 8, 3),
+        "b": real(5),
+        "W": real(1, 24, 5),
+        "R": real(1, 24, 6),
+        "B": real(1, 48),
+        "axis": np.array([0]),
+        "g": real(3, 6),
+        "h": real(3),
+        "left": real(4),
+    }
+    return saved(nodes, weights, {"ids": (TensorProto.INT64, ["n", "s"])}, tmp_path)
+
+
+def states(report: converter.Report) -> dict[str, str]:
+    return {check.name: check.state for check in report.weights}
+
+
+def constants(model: Model) -> list[Node]:
+    return [node for node in model.nodes() if node.op.data is not None and node.op.data.element_type.is_real]
+
+
+def change(node: Node, at: int, bit: int) -> None:
+    held = node.op.data
+    assert held is not None
+    array = held.array().copy()
+    array.reshape(-1).view(np.uint32)[at] ^= np.uint32(1 << bit)
+    node.op = Const1(value=Tensor.from_array(array, held.element_type))
+
+
+def test_every_tensor_is_accounted_for(lookup: Path) -> None:
+    report = converter.verify(lookup, converter.convert_model(lookup))
+    assert report.passed
+    found = states(report)
+    assert set(found) == {"table", "k", "b", "W", "R", "B", "axis", "g", "h", "left"}
+    assert found["left"] == "unused"
+    identical = {name for name, state in found.items() if state == "identical"}
+    assert {"table", "k", "b", "W", "R", "g", "h"} <= identical
+    forms = {check.name: check.form for check in report.weights}
+    assert forms["table"] == forms["k"] == ""
+    assert forms["b"] == "reshaped"
+    assert forms["W"] == "in another order"  # the IR has its gates in another order
+
+
+@pytest.mark.parametrize("bit", [0, 12, 31])
+@pytest.mark.parametrize("name", ["table", "k", "b", "W", "R", "g"])
+def test_one_bit_is_found_wherever_it_is(lookup: Path, name: str, bit: int) -> None:
+    """The last row of the table is asked for by no run, and the lowest bits drown in rounding."""
+    model = converter.convert_model(lookup)
+    good = converter.verify(lookup, model, samples=1)
+    (layer,) = next(check.layers for check in good.weights if check.name == name)
+    node = next(node for node in model.nodes() if node.name == layer)
+    assert node.op.data is not None
+    change(node, node.op.data.size - 1, bit)
+    bad = converter.verify(lookup, model, samples=1)
+    assert not bad.passed
+    check = next(check for check in bad.weights if check.name == name)
+    assert (check.state, check.layers) == ("changed", (layer,))
+    assert check.reason.startswith("1 of ")
+    assert all(other.passed for other in bad.weights if other.name != name)
+
+
+def test_halves_and_whole_numbers_are_what_they_say(lookup: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(lookup)
+    converter.save_model(model, tmp_path / "half.xml", compress_to_fp16=True)
+    report = converter.verify(lookup, tmp_path / "half.xml")
+    assert report.passed
+    check = next(check for check in report.weights if check.name == "table")
+    assert (check.state, check.form) == ("converted", "as f16")
+    converter.save_model(model, tmp_path / "int8.xml", compress="int8")
+    report = converter.verify(lookup, tmp_path / "int8.xml")
+    assert report.passed
+    check = next(check for check in report.weights if check.name == "table")
+    assert check.state == "compressed"
+    table = np.array(onnx.numpy_helper.to_array(onnx.load(lookup).graph.initializer[0]))
+    widest = (table.max(1) - table.min(1)).max() / 255
+    assert 0 < check.error <= widest * 0.51
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_a_wrong_code_of_compressed_weights_is_found(lookup: Path, tmp_path: Path, half: bool) -> None:
+    model = converter.convert_model(lookup)
+    path = tmp_path / "packed.xml"
+    if half:
+        converter.save_model(model, path, compress_to_fp16=True)
+    else:
+        converter.save_model(model, path, compress="int8")
+    import ir_runtime
+
+    stored = ir_runtime.read_model(path)
+    node = next(n for n in stored.nodes() if n.op.data is not None and n.op.data.shape == (1000, 8))
+    assert node.op.data is not None
+    array = node.op.data.array().copy()
+    array[-1, -1] = array[-1, -1] + 1 if half else array[-1, -1] ^ 128
+    node.op = Const1(value=Tensor.from_array(array, node.op.data.element_type))
+    report = converter.verify(lookup, stored)
+    assert not report.passed
+    assert [check.name for check in report.weights if not check.passed] == ["table"]
+
+
+def test_equal_biases_do_not_stand_for_each_other(tmp_path: Path) -> None:
+    """One of two biases of zeros is damaged: the other, which is right, accounts for itself alone."""
+    nodes = [
+        helper.make_node("Conv", ["x", "k1", "b1"], ["c"], name="first"),
+        helper.make_node("Conv", ["c", "k2", "b2"], ["y"], name="second"),
+    ]
+    weights = {
+        "k1": real(4, 4, 1, 1),
+        "b1": np.linspace(0, 1, 4, dtype=np.float32),
+        "k2": real(4, 4, 1, 1),
+        "b2": np.linspace(0, 1, 4, dtype=np.float32),
+    }
+    path = saved(nodes, weights, {"x": (TensorProto.FLOAT, [1, 4, 3, 3])}, tmp_path)
+    model = converter.convert_model(path)
+    second = next(node for node in model.nodes() if node.op.type == "Add" and "y" in node.outputs[0].names)
+    bias = second.inputs[1]
+    held = bias.tensor
+    assert held is not None
+    array = held.array().copy()
+    array.reshape(-1)[2] = np.nextafter(array.reshape(-1)[2], np.float32(9))
+    made = Const1(value=Tensor.from_array(array, held.element_type))
+    node = Node(made, (), made.infer([]), "of its own")
+    second.inputs[1] = node.outputs[0]
+    report = converter.verify(path, model)
+    assert [check.name for check in report.weights if not check.passed] == ["b2"]
+
+
+@pytest.mark.parametrize("target", ["cpu", "any"])
+def test_quantised_weights(tmp_path: Path, target: str) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["wq", "ws"], ["w"], axis=1),
+        helper.make_node("MatMul", ["d", "w"], ["y"]),
+    ]
+    weights = {
+        "s": np.float32(0.02),
+        "z": np.uint8(128),
+        "wq": RNG.integers(-127, 128, (32, 16)).astype(np.int8),
+        "ws": np.linspace(0.01, 0.02, 16, dtype=np.float32),
+    }
+    path = saved(nodes, weights, {"x": (TensorProto.FLOAT, ["n", 32])}, tmp_path)
+    model = converter.convert_model(path, target=target)
+    report = converter.verify(path, model)
+    assert report.passed
+    assert states(report)["wq"] in ("identical", "converted")
+    node = next(n for n in model.nodes() if n.op.data is not None and n.op.data.shape == (32, 16))
+    assert node.op.data is not None
+    array = node.op.data.array().copy()
+    array[5, 5] += 1
+    node.op = Const1(value=Tensor.from_array(array, node.op.data.element_type))
+    assert [check.name for check in converter.verify(path, model).weights if not check.passed] == ["wq"]
