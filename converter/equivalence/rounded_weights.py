@@ -24,6 +24,9 @@ from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
 _TIMES = 4
+_MORE_TIMES = 16
+_FEW = 64
+"""Outputs of fewer elements say too little of their deviation in a few runs."""
 _DEVIATIONS = 6.0
 """So many standard deviations of the rounding's effect are allowed, or so many times its largest effect, which
 counts where a few values are much larger than the others: rounding alone stays below."""
@@ -85,7 +88,8 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, f
     """How far each real output of ``model`` may lie from the expected one for its weights' rounding alone."""
     plain = _run(model, feeds)
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
-    for seed in range(_TIMES):
+    few = any(value.size < _FEW for value in plain.values())
+    for seed in range(_MORE_TIMES if few else _TIMES):
         for name, value in _run(_moved(model, seed), feeds).items():
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue
