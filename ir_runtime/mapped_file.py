@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -74,6 +74,17 @@ class MappedFile(mmap.mmap):
         if (found.st_size, found.st_mtime_ns) != self._state:
             raise ModelError(f"the file '{self.path}' has changed since it was opened; convert it again")
         return self._descriptor
+
+
+def reader_of(file: MappedFile) -> Callable[[int, int], bytes]:
+    """A function that reads bytes from a position on, and how many: without the map where the system can.
+
+    Of a map that is looked at the system holds more than is asked for. The function raises :class:`ModelError`
+    where the file has changed.
+    """
+    if CAN_READ_APART:
+        return lambda start, count: os.pread(file.descriptor, count, start)
+    return lambda start, count: file[start : start + count]
 
 
 def bytes_of(file: MappedFile | None) -> Array:

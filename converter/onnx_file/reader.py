@@ -1,4 +1,4 @@
-"""Opens an ONNX model: its skeleton through onnx, its weights as views of the mapped files."""
+"""Opens an ONNX model: everything but the weights as objects, the weights as views of the mapped files."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Union
+from typing import IO, TYPE_CHECKING, Any, Union
 
 import numpy as np
-from google.protobuf.message import DecodeError
-from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
+from converter.onnx_file.messages import ModelProto, SparseTensorProto, TensorProto, from_onnx
 from converter.onnx_file.types import element_type_of
-from converter.onnx_file.wire_format import EMBEDDED, skeleton
+from converter.onnx_file.wire_format import parse, parse_bytes
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
-from ir_runtime.mapped_file import MappedFile, bytes_of
+from ir_runtime.mapped_file import MappedFile, bytes_of, reader_of
 from ir_runtime.tensor import Tensor
 
 _LARGEST_DENSE = 1 << 31
 """Bytes that a sparse tensor may have with all its zeros."""
 
-ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], ModelProto]
+if TYPE_CHECKING:
+    import onnx
+
+ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], "onnx.ModelProto"]
 
 
 @dataclass
@@ -93,14 +95,13 @@ class OnnxFile:
         return Tensor.from_packed(packed, kind, shape)
 
     def _packed(self, proto: TensorProto, name: str) -> Array | None:
-        entries = {entry.key: entry.value for entry in proto.external_data}
-        if entries.get("location") == EMBEDDED and proto.data_location != TensorProto.EXTERNAL:
-            if self._embedded is None:
-                raise InvalidModelError(f"tensor '{name}' refers to data that is not there")
-            return _slice(self._embedded, entries, name)
         if proto.data_location == TensorProto.EXTERNAL:
+            entries = {entry.key: entry.value for entry in proto.external_data}
             return _slice(self._external(entries.get("location", ""), name), entries, name)
-        if proto.HasField("raw_data"):
+        start, size = proto.raw_span
+        if size and self._embedded is not None:
+            return self._embedded[start : start + size]
+        if proto.has("raw_data"):
             return np.frombuffer(proto.raw_data, np.uint8)
         return None
 
@@ -134,61 +135,39 @@ class OnnxFile:
 
 
 def open_model(source: ModelSource) -> OnnxFile:
-    """Open a model given as a path, bytes, a binary file object or a parsed ``ModelProto``.
+    """Open a model given as a path, bytes, a binary file object or a parsed ``onnx.ModelProto``.
 
     Raises :class:`ConversionError` where the file cannot be read or is not an ONNX model.
     """
-    if isinstance(source, ModelProto):
-        return OnnxFile(source)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         mapped = _mapped(path)
-        data = bytes_of(mapped)
-        return OnnxFile(_parse(data, str(path), mapped), path, data)
+        return OnnxFile(_parsed(mapped, str(path)), path, bytes_of(mapped))
+    if hasattr(source, "ListFields"):  # known without onnx, which few have imported
+        return OnnxFile(_of_onnx(source))
     content = source if isinstance(source, (bytes, bytearray, memoryview)) else source.read()
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ConversionError("the model's file object must be opened in binary mode")
-    data = np.frombuffer(content, np.uint8)
-    return OnnxFile(_parse(data, "the model"), None, data)
+    return OnnxFile(_parsed(memoryview(content), "the model"), None, np.frombuffer(content, np.uint8))
 
 
-def _parse(data: Array, what: str, mapped: MappedFile | None = None) -> ModelProto:
-    if len(data) == 0:
+def _parsed(source: MappedFile | memoryview | None, what: str) -> ModelProto:
+    if source is None or len(source) == 0:
         raise InvalidModelError(f"{what} is empty, not an ONNX model")
-    model = ModelProto()
     try:
-        model.ParseFromString(skeleton(data.data, mapped.forget) if mapped is not None else skeleton(data.data))
-    except (InvalidModelError, DecodeError) as error:
+        if isinstance(source, MappedFile):
+            return parse(ModelProto, reader_of(source), len(source))
+        return parse_bytes(ModelProto, source)
+    except InvalidModelError as error:
         raise InvalidModelError(f"{what} is not an ONNX model: {error}") from error
-    _check_text(model)
-    return model
 
 
-def _check_text(model: ModelProto) -> None:
-    """Names that are not UTF-8 reach Python as bytes; nothing after this would expect them."""
-    texts: list[object] = [model.producer_name, model.producer_version, model.domain]
-    texts += [text for entry in model.metadata_props for text in (entry.key, entry.value)]
-    texts += [entry.domain for entry in model.opset_import]
-    graphs, functions = [model.graph], list(model.functions)
-    node_lists = [function.node for function in functions]
-    texts += [text for f in functions for text in (f.name, f.domain, *f.input, *f.output, *f.attribute)]
-    while graphs or node_lists:
-        if graphs:
-            graph = graphs.pop()
-            values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
-            texts += [graph.name, *(value.name for value in values)]
-            texts += [sparse.values.name for sparse in graph.sparse_initializer]
-            node_lists.append(graph.node)
-            continue
-        for node in node_lists.pop():
-            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
-            for attribute in node.attribute:
-                texts += [attribute.name, attribute.ref_attr_name]
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
-    broken = next((text for text in texts if not isinstance(text, str)), None)
-    if broken is not None:
-        raise InvalidModelError(f"the name {broken!r} in the model is not UTF-8")
+def _of_onnx(source: Any) -> ModelProto:
+    try:
+        made: ModelProto = from_onnx(source, ModelProto)
+    except UnicodeDecodeError as error:
+        raise InvalidModelError(f"the name {error.object!r} in the model is not UTF-8") from error
+    return made
 
 
 def _mapped(path: Path) -> MappedFile | None:
@@ -215,6 +194,7 @@ def _number(text: str, what: str, name: str) -> int:
 
 
 def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
+    """The numbers or texts that stand in a field of their own instead of as bytes."""
     if proto.data_type == TensorProto.STRING:
         values = np.empty(len(proto.string_data), np.object_)
         try:
@@ -222,27 +202,40 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"tensor '{name}' holds a string that is not UTF-8") from error
         return _counted(values, count, name)
-    if count == 0 or not any(len(getattr(proto, name)) for name in _TYPED_FIELDS):
-        return _counted(np.empty(0, element_type_of(proto.data_type).dtype), count, name)
-    try:
-        return _counted(_flat_array(proto), count, name)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidModelError(f"tensor '{name}': its data and its shape contradict each other: {error}") from error
-
-
-def _flat_array(proto: TensorProto) -> Array:
-    """The typed data as one row: onnx's reader wants the shape to fit, and says less when it does not."""
-    flat = TensorProto()
-    flat.CopyFrom(proto)
-    stored = max(len(getattr(proto, name)) for name in _TYPED_FIELDS)
     kind = element_type_of(proto.data_type)
-    del flat.dims[:]
-    # Values narrower than a byte stand several to a number, with the last number filled up.
-    flat.dims.append(min(stored * (8 // kind.bits), math.prod(proto.dims)) if kind.is_packed else stored)
-    return numpy_helper.to_array(flat).reshape(-1)
+    field = _FIELD_OF.get(proto.data_type, "int32_data")
+    stored = np.array(getattr(proto, field), _STORED[field])
+    if not stored.size and any(len(getattr(proto, other)) for other in _STORED):
+        raise InvalidModelError(f"tensor '{name}': its data must stand in the field {field}, where there is none")
+    if field != "int32_data":
+        return _counted(stored.astype(kind.dtype, copy=False), count, name)
+    if proto.data_type == TensorProto.INT32:
+        return _counted(stored.astype(np.int32), count, name)
+    if kind.is_packed:
+        octets = stored.astype(np.uint8)
+        # Several stand to a byte, with the last byte filled up.
+        held = min(stored.size * (8 // kind.bits), count)
+        return _counted(element_types.unpack(octets, kind, (held,)), count, name)
+    # The rest are the bits of numbers of 8 and 16 bits.
+    bits = stored.astype(np.uint16 if kind.bits == 16 else np.uint8)
+    return _counted(bits.view(kind.dtype), count, name)
 
 
-_TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_STORED = {
+    "float_data": np.float32,
+    "int32_data": np.int64,
+    "int64_data": np.int64,
+    "double_data": np.float64,
+    "uint64_data": np.uint64,
+}
+"""The fields of typed data, and what their numbers fit into: int32_data are read with 64 bits."""
+_FIELD_OF = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.UINT32: "uint64_data",
+    TensorProto.UINT64: "uint64_data",
+}
 
 
 def _counted(values: Array, count: int, name: str) -> Array:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from onnx import GraphProto, TensorProto
-
 from converter.errors import InvalidModelError, Problem, UnsupportedModelError
+from converter.onnx_file.messages import GraphProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 from converter.translation.values import Value
 from ir_runtime.builder import Builder

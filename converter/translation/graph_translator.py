@@ -7,10 +7,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
-
 from converter.errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.functions import Expansion, expand, schema_function
+from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
@@ -205,7 +204,7 @@ class GraphTranslator:
     def check_declared(self, name: str, output: Output) -> None:
         """Warn of a declared element type that contradicts, and note the declared shape."""
         declared = self._declared.get(name)
-        if declared is None or not declared.type.HasField("tensor_type"):
+        if declared is None or not declared.type.has("tensor_type"):
             return
         check_declared_type(name, declared, output, self.shared.warn)
         if self._is_outermost:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from onnx import defs
-
 from converter.errors import ConversionError
+from converter.onnx_file import schema_table
+from converter.onnx_file.schema_table import Schema
 
 Translate = Callable[..., Any]
 
@@ -128,12 +128,9 @@ def normalize_domain(domain: str) -> str:
 
 
 @functools.cache
-def find_schema(op_type: str, domain: str, opset: int) -> defs.OpSchema | None:
-    """onnx's schema of the operator in that opset, if it has one."""
-    try:
-        return defs.get_schema(op_type, opset, domain)
-    except defs.SchemaError:
-        return None
+def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
+    """ONNX's schema of the operator in that opset, if it has one."""
+    return schema_table.find(op_type, domain, opset)
 
 
 @functools.cache
@@ -147,11 +144,9 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
     schema = find_schema(op_type, domain, opset)
     if not claimed:
         if domain == "" and schema is None:
-            later = [
-                s.since_version for s in defs.get_all_schemas_with_history() if s.name == op_type and s.domain == ""
-            ]
+            later = schema_table.versions(op_type, domain)
             if later:
-                return f"the operator exists from opset {min(later)} on"
+                return f"the operator exists from opset {later[0].since_version} on"
             return "ONNX has no operator of that name"
         return _REFUSED.get((domain, op_type), "the operator is not supported")
     candidates = [version for version in claimed if version <= opset]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from onnx import GraphProto, SparseTensorProto, TensorProto
-
 from converter.errors import InvalidModelError, UnsupportedModelError
+from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 from ir_runtime.graph import Node, Output
 from ir_runtime.operation import TensorType
@@ -34,8 +33,11 @@ class Scope:
 
     def take_initializers(self, graph: GraphProto) -> None:
         """Make the graph's initializers known; raises :class:`InvalidModelError` for a name given twice."""
-        named = [(tensor.name, tensor) for tensor in graph.initializer]
-        for name, tensor in [*named, *((sparse.values.name, sparse) for sparse in graph.sparse_initializer)]:
+        named: list[tuple[str, TensorProto | SparseTensorProto]] = [
+            (tensor.name, tensor) for tensor in graph.initializer
+        ]
+        named += [(sparse.values.name, sparse) for sparse in graph.sparse_initializer]
+        for name, tensor in named:
             if name in self._initializers:
                 raise InvalidModelError(f"two initializers are called '{name}'")
             self._initializers[name] = tensor

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx import NodeProto, ValueInfoProto
-
 from converter import operators as _operators
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.functions import model_functions
+from converter.onnx_file.messages import NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
@@ -37,7 +36,7 @@ def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[st
     """
     proto = file.proto
     opsets = model_opsets(file)
-    if not proto.HasField("graph"):
+    if not proto.has("graph"):
         raise InvalidModelError("the model has no graph")
     shared = Shared(file, model_functions(proto), said)
     stated: dict[str, PartialShape] = {}
@@ -89,7 +88,7 @@ class _ModelGraph:
         """The parameter for an input of the model; None where the input is frozen."""
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
-        if not value.type.HasField("tensor_type"):
+        if not value.type.has("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
             kind = element_type_of(value.type.tensor_type.elem_type)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from onnx import GraphProto, NodeProto, ValueInfoProto
-
 from converter.errors import InvalidModelError, Problem
 from converter.onnx_file.functions import has_schema_function
+from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.schemas import attribute_value
 from converter.onnx_file.types import element_type_of

@@ -6,7 +6,9 @@ names, which are required, and their defaults.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import operator
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from onnx import AttributeProto, TensorProto, defs, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
+from converter.onnx_file import schema_table
 from converter.onnx_file.functions import has_schema_function
 from converter.translation.registry import (
     REQUIRED,
@@ -135,6 +138,25 @@ def default_of(attribute: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(item.decode() if isinstance(item, bytes) else item for item in value)
     return value.decode() if isinstance(value, bytes) else value
+
+
+def test_the_table_of_schemas_is_that_of_onnx() -> None:
+    installed = [schema_table.of_onnx(schema) for schema in defs.get_all_schemas_with_history()]
+    assert schema_table.table_of(installed) == schema_table.TABLE.read_text(), "docs/generate.py writes the table"
+    key = operator.attrgetter("domain", "name", "since_version")
+    for ours, theirs in zip(sorted(schema_table.all_schemas(), key=key), sorted(installed, key=key), strict=True):
+        assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+
+
+def test_schemas_are_found_as_onnx_finds_them() -> None:
+    for schema in schema_table.all_schemas():
+        for opset in range(max(1, schema.since_version - 1), 29):
+            try:
+                expected = defs.get_schema(schema.name, opset, schema.domain).since_version
+            except defs.SchemaError:
+                expected = None
+            found = schema_table.find(schema.name, schema.domain, opset)
+            assert (None if found is None else found.since_version) == expected
 
 
 SCHEMAS: dict[tuple[str, str, int], Any] = {

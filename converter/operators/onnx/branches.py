@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import GraphProto
 
+from converter.onnx_file.messages import GraphProto
 from converter.operators.onnx.loop_states import condition, declared_rank, is_single
 from converter.translation.context import Body, Context
 from converter.translation.registry import onnx_op
