@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from converter import operators as _operators
 from converter.onnx_file import schema_table
 from converter.onnx_file.functions import has_schema_function, model_functions
 from converter.onnx_file.messages import NodeProto
@@ -25,8 +24,6 @@ from converter.translation.registry import (
     only_version,
     refused_operators,
 )
-
-assert _operators  # importing it registers the translators
 
 MEASURED = Path(__file__).parent / "measured_support.json"
 """What ``docs/generate.py`` found in ONNX's node suite, by domain and operator."""

@@ -6,6 +6,7 @@ A class stands for one revision of one operation. It declares its attributes wit
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -309,6 +310,8 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
     """
 
     def register(made: T) -> T:
+        if not made.__module__.startswith(_OWN):
+            _complete()  # users' operations come after these, and may replace them
         made.type = name
         made.opset = opset
         revisions = _REVISIONS.setdefault(name, {})
@@ -323,11 +326,20 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
     return register
 
 
+_OWN = "ir_runtime.operations."
+
+
+def _complete() -> None:
+    """Whoever looks for an operation finds every one of the package's own, whatever was imported before."""
+    importlib.import_module("ir_runtime.operations").register_all()
+
+
 def find_operation(name: str, opset: int) -> type[Operation]:
     """The revision of ``name`` that ``opset`` selects: the newest one not above it.
 
     Raises :class:`UnsupportedError` where there is none.
     """
+    _complete()
     known = _XML_NAMES.get(name.lower())
     revisions = _REVISIONS.get(known or "", {})
     candidates = [version for version in revisions if version <= opset]
@@ -340,4 +352,5 @@ def find_operation(name: str, opset: int) -> type[Operation]:
 
 def all_operations() -> list[type[Operation]]:
     """Every registered revision, by name and opset."""
+    _complete()
     return [_REVISIONS[n][v] for n in sorted(_REVISIONS) for v in sorted(_REVISIONS[n])]

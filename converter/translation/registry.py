@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,6 +90,9 @@ def onnx_op(
     """
 
     def register(function: Translate) -> Translate:
+        module = _registering_module()
+        if not module.startswith(_OWN):
+            _complete()  # users' operators come after these, and may replace them
         translator = Translator(
             op_type, domain, tuple(versions), function, frozenset(f"tensor({name})" for name in also), takes_values
         )
@@ -97,6 +101,7 @@ def onnx_op(
             if version in claimed and not replace:
                 raise ConversionError(f"version {version} of operator {op_type} is claimed twice")
             claimed[version] = translator
+        _MODULES.setdefault((domain, op_type), set()).add(module)
         _forget_found()
         return function
 
@@ -104,16 +109,38 @@ def onnx_op(
 
 
 _REFUSED: dict[tuple[str, str], str] = {}
+_MODULES: dict[tuple[str, str], set[str]] = {}
+_OWN = "converter.operators."
+
+
+def _registering_module() -> str:
+    """The module whose import is under way: functions may be made by factories of other modules."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
 
 
 def _complete() -> None:
     """Whoever asks the registry finds the converter's own operators in it, whatever was imported before."""
-    importlib.import_module("converter.operators")
+    importlib.import_module("converter.operators").register_all()
+
+
+def _register(domain: str, op_type: str) -> None:
+    """As :func:`_complete`, for one operator."""
+    importlib.import_module("converter.operators").register(domain, op_type)
+
+
+def modules_of_operators() -> dict[tuple[str, str], set[str]]:
+    """(domain, operator) -> the modules that register or refuse it."""
+    _complete()
+    return _MODULES
 
 
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
     """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
     _REFUSED[domain, op_type] = reason
+    _MODULES.setdefault((domain, op_type), set()).add(_registering_module())
     _forget_found()
 
 
@@ -139,7 +166,7 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
     Where there is none, the answer is the reason.
     """
-    _complete()
+    _register(domain, op_type)
     claimed = _TRANSLATORS.get((domain, op_type), {})
     schema = find_schema(op_type, domain, opset)
     if not claimed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from converter import operators as _operators
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import NodeProto, ValueInfoProto
@@ -24,8 +23,6 @@ from .graph_translator import GraphTranslator, Shared
 from .open_extents import Opens, Translation, opened
 from .validation import needed_nodes
 from .values import tensor_of
-
-assert _operators  # importing it registers the translators
 
 
 def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[str]) -> Translation:

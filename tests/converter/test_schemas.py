@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import operator
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from onnx import AttributeProto, TensorProto, defs, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
+from converter import operators
 from converter.onnx_file import schema_table
 from converter.onnx_file.functions import has_schema_function
 from converter.translation.registry import (
@@ -25,6 +28,7 @@ from converter.translation.registry import (
     all_translators,
     find_schema,
     find_translator,
+    modules_of_operators,
     refused_operators,
 )
 
@@ -146,6 +150,29 @@ def test_the_table_of_schemas_is_that_of_onnx() -> None:
     key = operator.attrgetter("domain", "name", "since_version")
     for ours, theirs in zip(sorted(schema_table.all_schemas(), key=key), sorted(installed, key=key), strict=True):
         assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+
+
+def test_the_index_of_operators_is_that_of_the_registry() -> None:
+    expected = operators.index_of(modules_of_operators())
+    assert operators.INDEX.read_text() == expected, "docs/generate.py --page-only writes the index"
+
+
+def test_an_index_of_other_files_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stored = json.loads(operators.INDEX.read_text())
+    stored["modules"]["onnx.activation"] += 1
+    for text in (json.dumps(stored), "", None):
+        path = tmp_path / "index.json"
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
+        monkeypatch.setattr(operators, "INDEX", path)
+        operators._index.cache_clear()
+        assert operators._index() is None
+        operators.register("", "Relu")
+    monkeypatch.undo()
+    operators._index.cache_clear()
+    assert operators._index() is not None
 
 
 def test_schemas_are_found_as_onnx_finds_them() -> None:
