@@ -247,13 +247,13 @@ def convert(
 
 
 def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
-    from converter.errors import ConversionError
-    from converter.passes.weight_compression import WeightCompression
-
     if compress is None:
         if group_size is not None or symmetric is not None:
             raise click.UsageError("--group-size, --symmetric and --asymmetric are of use with --compress only")
         return None
+    from converter.errors import ConversionError
+    from converter.passes.weight_compression import WeightCompression
+
     try:
         return WeightCompression.named(compress, group_size, symmetric)
     except ConversionError as error:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import InputShapes, make_options
-from converter.passes.compression import Halved, halve
 from converter.passes.pipeline import passes
-from converter.passes.weight_compression import CompressedWeights, WeightCompression, compress_weights
 from converter.targets.registry import DEFAULT, Target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
 from ir_runtime.graph import Model
+from ir_runtime.records import record
 from ir_runtime.rewrite import clone
+
+if TYPE_CHECKING:
+    from converter.passes.compression import Halved
+    from converter.passes.weight_compression import CompressedWeights, WeightCompression
 
 
 def convert_model(
@@ -63,7 +65,7 @@ def convert_model(
     ).model
 
 
-@dataclass(frozen=True)
+@record
 class Conversion:
     """A converted model, and how often which rules of the target acted on it."""
 
@@ -120,14 +122,17 @@ def save_model(
     Raises :class:`converter.ConversionError` for an unknown kind of compression, :class:`ir_runtime.ModelError`
     for what the format cannot hold, :class:`OSError` where the disk refuses.
     """
-    # Converting alone needs no XML.
+    # Converting alone needs no XML, and few ask for compression.
     from ir_runtime.xml_writer import write_model
 
-    chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
-    write_model(compressed(model, chosen, compress_to_fp16).model, path)
+    if isinstance(compress, str):
+        from converter.passes.weight_compression import WeightCompression
+
+        compress = WeightCompression.named(compress)
+    write_model(compressed(model, compress, compress_to_fp16).model, path)
 
 
-@dataclass(frozen=True)
+@record
 class Compression:
     """A model as it is to be stored, and what became of its constants."""
 
@@ -140,6 +145,9 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     """A copy of ``model`` whose weights are whole numbers, the other constants float16, as far as asked for."""
     if weights is None and not to_fp16:
         return Compression(model, None, None)
+    from converter.passes.compression import halve
+    from converter.passes.weight_compression import compress_weights
+
     made = clone(model)
     done = None if weights is None else compress_weights(made, weights)
     half = halve(made, exact=done.constants if done else frozenset()) if to_fp16 else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Union
 
@@ -16,6 +16,7 @@ import numpy as np
 from converter.errors import ConversionError
 from ir_runtime import ModelError
 from ir_runtime.element_types import Array, ElementType
+from ir_runtime.records import record
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 
@@ -27,7 +28,7 @@ class OptionError(ConversionError):
     """An option does not fit the model, or cannot be read."""
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """Shapes by input name, values of frozen inputs, the outputs to keep (None: the model's own)."""
 

@@ -11,13 +11,13 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
 
 from .element_types import Array
 from .errors import ModelError
+from .records import record
 
 _CHUNK_BYTES = 1 << 22
 _LEAST_COPIED = 1 << 16
@@ -92,7 +92,7 @@ def bytes_of(file: MappedFile | None) -> Array:
     return np.empty(0, np.uint8) if file is None else file.bytes()
 
 
-@dataclass(frozen=True)
+@record
 class FileSpan:
     """Some bytes of a mapped file."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -32,6 +31,7 @@ from .attributes import (
 )
 from .element_types import Array, ElementType
 from .errors import AttributeValueError, InferenceError, ModelError, UnsupportedError
+from .records import record
 from .shapes import INFINITY, Dimension, PartialShape
 from .tensor import Tensor
 
@@ -73,7 +73,7 @@ Runner = Callable[[Sequence[Array]], list[Array]]
 """Executes a body: arrays for its parameters in, arrays of its results out."""
 
 
-@dataclass(frozen=True)
+@record
 class Bounds:
     """What is known of a small integer tensor's values: each lies in ``[lower, upper]``.
 
@@ -83,10 +83,10 @@ class Bounds:
     lower: Array
     upper: Array
 
-    def __post_init__(self) -> None:
+    def __init__(self, lower: Array, upper: Array) -> None:
+        values = self.__dict__
         # Kernels hand back plain numbers where arrays have no dimensions.
-        object.__setattr__(self, "lower", np.asarray(self.lower))
-        object.__setattr__(self, "upper", np.asarray(self.upper))
+        values["lower"], values["upper"] = np.asarray(lower), np.asarray(upper)
 
     @property
     def is_exact(self) -> bool:
@@ -98,7 +98,7 @@ class Bounds:
         return [Dimension(low, high) if low >= 0 else Dimension() for low, high in pairs]
 
 
-@dataclass(frozen=True)
+@record
 class TensorType:
     """What is known about a tensor before execution.
 
@@ -110,6 +110,17 @@ class TensorType:
     shape: PartialShape
     tensor: Tensor | None = None
     bounds: Bounds | None = None
+
+    def __init__(
+        self, element_type: ElementType, shape: PartialShape, tensor: Tensor | None = None, bounds: Bounds | None = None
+    ) -> None:
+        values = self.__dict__
+        values["element_type"], values["shape"], values["tensor"], values["bounds"] = (
+            element_type,
+            shape,
+            tensor,
+            bounds,
+        )
 
     @property
     def constant(self) -> Array | None:

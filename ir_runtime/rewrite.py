@@ -5,14 +5,13 @@ Everything that works on a finished graph stands on these few functions.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, cast
 
 from .errors import ModelError
-from .graph import Model, Node, Output
+from .graph import Model, Node, Output, Part, uses_in
 from .operation import Operation, TensorType
+from .records import record
 from .shape_inference import infer_types
 from .shapes import Dimension, PartialShape
 
@@ -21,11 +20,7 @@ Uses = dict[Output, list[Node]]
 
 def uses_of(model: Model) -> Uses:
     """For every value that is read the nodes that read it, in the graph's order; bodies apart."""
-    found: Uses = defaultdict(list)
-    for node in model.nodes():
-        for source in dict.fromkeys(node.inputs):
-            found[source].append(node)
-    return found
+    return uses_in(model.nodes())
 
 
 def replace_uses(old: Output, new: Output, readers: Iterable[Node]) -> None:
@@ -49,8 +44,12 @@ def replace_all_uses(model: Model, replaced: Mapping[Output, Output]) -> None:
 class UniqueNames:
     """Layer names of which none is given twice."""
 
-    def __init__(self, model: Model | None = None) -> None:
-        self._taken = {node.name for node in model.nodes()} if model is not None else set[str]()
+    def __init__(self, of: Model | Part | None = None) -> None:
+        self._taken: Set[str] = set()
+        if isinstance(of, Model):
+            self._taken = {node.name for node in of.nodes()}
+        elif of is not None:
+            self._taken = of.names
         self._next: dict[str, int] = {}
 
     def __call__(self, wanted: str) -> str:
@@ -60,7 +59,9 @@ class UniqueNames:
             number += 1
             name = f"{wanted}_{number}"
         self._next[wanted] = number
-        self._taken.add(name)
+        if isinstance(self._taken, frozenset):  # what many may have of a part is copied for the first new name
+            self._taken = set(self._taken)
+        cast("set[str]", self._taken).add(name)
         return name
 
 
@@ -103,7 +104,7 @@ def in_bodies(op: Operation, change: Callable[[Model], Model]) -> Operation:
     return op.with_bodies(bodies)
 
 
-@dataclass(frozen=True)
+@record
 class _Inferred:
     """What inference found for one node, before anything is changed."""
 

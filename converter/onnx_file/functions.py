@@ -6,7 +6,6 @@ https://onnx.ai/onnx/repo-docs/IR.html#functions
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from converter.errors import InvalidModelError
@@ -24,9 +23,10 @@ from converter.onnx_file.wire_format import parse_bytes
 from converter.translation.registry import normalize_domain
 from converter.translation.values import Value
 from ir_runtime.graph import Output
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Expansion:
     """What a node becomes: the function's nodes with its attributes put in."""
 

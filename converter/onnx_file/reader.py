@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Union
 
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], "onnx.ModelProto"]
 
 
-@dataclass
 class OnnxFile:
     """A model whose large tensors are still where they were; :meth:`tensor` finds their data."""
 
-    proto: ModelProto
-    path: Path | None = None
-    _embedded: Array | None = None
-    _mapped: dict[Path, Array] = field(default_factory=dict)
+    def __init__(self, proto: ModelProto, path: Path | None = None, embedded: Array | None = None) -> None:
+        self.proto = proto
+        self.path = path
+        self._embedded = embedded
+        self._mapped: dict[Path, Array] = {}
 
     def dense(self, proto: SparseTensorProto) -> Tensor:
         """The constant that a sparse tensor stands for: its values at their places, and 0 everywhere else.

@@ -11,14 +11,15 @@ import functools
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ir_runtime.records import record
 
 TABLE = Path(__file__).parent / "schemas.json"
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Formal:
     """An input as the schema declares it."""
 
@@ -29,7 +30,7 @@ class Formal:
     """Whether, where there may be any number of them, all have one type."""
 
 
-@dataclass(frozen=True, eq=False)
+@record
 class Schema:
     """One version of one operator."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from converter.errors import InvalidModelError, Problem, UnsupportedModelError
@@ -14,9 +13,10 @@ from ir_runtime.builder import Builder
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import TensorType
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Body:
     """A translated subgraph.
 

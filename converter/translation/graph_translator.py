@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from converter.errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.functions import Expansion, expand, schema_function
@@ -49,18 +48,18 @@ class SeveralProblems(ConversionError):
     """Raised where the causes inside a subgraph are listed already."""
 
 
-@dataclass
 class Shared:
     """What the translations of a model's graphs have in common."""
 
-    file: OnnxFile
-    functions: dict[tuple[str, str], FunctionProto]
-    said: set[str]
-    problems: list[Problem] = field(default_factory=list)
-    depth: int = 0
-    stated: StatedTypes = field(default_factory=StatedTypes)
-    declared_shapes: list[tuple[str, PartialShape, Output]] = field(default_factory=list)
-    keeps_extents: bool = False
+    def __init__(self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], said: set[str]) -> None:
+        self.file = file
+        self.functions = functions
+        self.said = said
+        self.problems: list[Problem] = []
+        self.depth = 0
+        self.stated = StatedTypes()
+        self.declared_shapes: list[tuple[str, PartialShape, Output]] = []
+        self.keeps_extents = False
 
     def warn(self, message: str) -> None:
         """Log a warning, unless it was given before."""

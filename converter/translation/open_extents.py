@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.slicing import VariadicSplit1
+from ir_runtime.records import record
 from ir_runtime.rewrite import UniqueNames
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
@@ -39,7 +39,7 @@ _MOST_TRIALS = 12
 """How often a model is translated anew to find which of its extents may be open."""
 
 
-@dataclass(frozen=True)
+@record
 class Translation:
     """A translated graph: what the file states and declares of it, and what stands in the way."""
 

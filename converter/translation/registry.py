@@ -11,20 +11,20 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from converter.errors import ConversionError
 from converter.onnx_file import schema_table
 from converter.onnx_file.schema_table import Schema
+from ir_runtime.records import record
 
 Translate = Callable[..., Any]
 
 REQUIRED: Any = inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
+@record
 class Translator:
     """One meaning of an operator: the function, and the versions that it claims.
 
