@@ -90,7 +90,7 @@ class Bounds:
 
     @property
     def is_exact(self) -> bool:
-        return bool((self.lower == self.upper).all())
+        return self.lower is self.upper or bool((self.lower == self.upper).all())
 
     def dimensions(self) -> list[Dimension]:
         """The values as extents; negative ones count as unknown."""
@@ -193,6 +193,7 @@ class Operation:
 
     declared: ClassVar[Mapping[str, Attribute]] = {}
     """The constructor's arguments by name, those of the base classes first."""
+    _in_xml: ClassVar[tuple[Attribute, ...]] = ()
     _own: ClassVar[Mapping[str, Attribute]] = {}
     """Those that the class itself declares."""
 
@@ -203,6 +204,7 @@ class Operation:
         for base in reversed(cls.__mro__):
             found.update(base.__dict__.get("_own", {}))
         cls.declared = found
+        cls._in_xml = tuple([entry for entry in found.values() if entry.xml])
 
     def __init__(self, **attributes: Any) -> None:
         """Takes each declared attribute; raises :class:`AttributeValueError` for a wrong or missing one."""
@@ -292,12 +294,16 @@ class Operation:
 
     def attributes(self) -> dict[str, str]:
         """Every attribute by its XML name, as text."""
-        return {entry.xml: format_attribute(getattr(self, entry.name)) for entry in self.xml_attributes()}
+        values = self.__dict__
+        return {
+            entry.xml: format_attribute(values[entry.name] if entry.name in values else getattr(self, entry.name))
+            for entry in self._in_xml
+        }
 
     @classmethod
     def xml_attributes(cls) -> list[Attribute]:
         """The attributes that stand in XML."""
-        return [entry for entry in cls.declared.values() if entry.xml]
+        return list(cls._in_xml)
 
     def check_input_count(self, count: int) -> None:
         low, high = self.inputs

@@ -6,12 +6,11 @@ Everything that works on a finished graph stands on these few functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from .errors import ModelError
 from .graph import Model, Node, Output, Part, uses_in
 from .operation import Operation, TensorType
-from .records import record
 from .shape_inference import infer_types
 from .shapes import Dimension, PartialShape
 
@@ -104,43 +103,56 @@ def in_bodies(op: Operation, change: Callable[[Model], Model]) -> Operation:
     return op.with_bodies(bodies)
 
 
-@record
-class _Inferred:
-    """What inference found for one node, before anything is changed."""
+class Inferred(NamedTuple):
+    """What inference found for a layer: its operation, and the types of its inputs and outputs."""
 
-    node: Node
     op: Operation
-    types: Sequence[TensorType]
+    inputs: Sequence[TensorType]
+    outputs: Sequence[TensorType]
 
 
-def infer_again(model: Model, parameters: Mapping[Node, TensorType] | None = None) -> None:
+def infer_again(
+    model: Model,
+    parameters: Mapping[Node, TensorType] | None = None,
+    inferred: Mapping[Node, Inferred] | None = None,
+) -> None:
     """Infer the type of every value anew, from the parameters on; bodies take part.
 
-    ``parameters`` gives parameters other types. Raises :class:`InferenceError`, which names the layer,
+    ``parameters`` gives parameters other types. ``inferred`` is what is known of layers for these: it is taken where
+    operation and types of inputs are the very same objects. Raises :class:`InferenceError`, which names the layer,
     and leaves the model as it was.
     """
-    given = parameters or {}
+    given, known = parameters or {}, inferred or {}
     types: dict[Output, TensorType] = {}
-    found: list[_Inferred] = []
+    found: list[tuple[Node, Operation, Sequence[TensorType]]] = []
     for node in model.nodes():
         inputs = [types[source] for source in node.inputs]
-        if node not in given and all(kind is source.type for kind, source in zip(inputs, node.inputs)):
-            types.update((output, output.type) for output in node.outputs)  # nothing before it has changed
+        if node not in given and _are_same(inputs, [source.type for source in node.inputs]):
+            types.update([(output, output.type) for output in node.outputs])  # nothing before it has changed
             continue
-        try:
-            if node in given:
-                op, outputs = node.op.of_type(given[node]), [given[node]]
-            else:
-                op = node.op.specialized(inputs) if node.op.subgraphs else node.op
-                outputs = infer_types(op, inputs)
-        except ModelError as error:
-            raise type(error)(f"{node.where}: {error}") from error
-        found.append(_Inferred(node, op, outputs))
+        before = known.get(node)
+        op = node.op
+        if before is not None and before.op is op and not op.subgraphs and _are_same(before.inputs, inputs):
+            outputs = before.outputs
+        else:
+            try:
+                if node in given:
+                    op, outputs = op.of_type(given[node]), [given[node]]
+                else:
+                    op = op.specialized(inputs) if op.subgraphs else op
+                    outputs = infer_types(op, inputs)
+            except ModelError as error:
+                raise type(error)(f"{node.where}: {error}") from error
+        found.append((node, op, outputs))
         types.update(zip(node.outputs, outputs))
-    for change in found:
-        change.node.op = change.op
-        for output, kind in zip(change.node.outputs, change.types):
+    for node, op, outputs in found:
+        node.op = op
+        for output, kind in zip(node.outputs, outputs):
             output.type = kind
+
+
+def _are_same(some: Sequence[TensorType], others: Sequence[TensorType]) -> bool:
+    return len(some) == len(others) and False not in [one is other for one, other in zip(some, others)]
 
 
 def with_parameters(body: Model, parameters: Sequence[TensorType]) -> Model:

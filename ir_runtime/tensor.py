@@ -22,7 +22,7 @@ class Tensor:
     or an array in memory, of any strides. Nothing is copied before it is asked for.
     """
 
-    __slots__ = ("_array", "_packed", "_parts", "element_type", "kin", "shape")
+    __slots__ = ("_array", "_packed", "_parts", "_view", "element_type", "kin", "shape")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Tensor:
         self._packed = packed
         self._array = array
         self._parts = parts
+        self._view: Array | None = None
         self.kin = kin
         """Tensors of other kin hold other data, as far as it matters to whoever looks for data held twice."""
 
@@ -87,6 +88,8 @@ class Tensor:
 
     def array(self) -> Array:
         """The values, read-only; a view wherever the element type allows one."""
+        if self._view is not None:
+            return self._view
         if self._parts is not None:
             made = self._joined(self._parts())
         elif self._array is not None:
@@ -96,6 +99,8 @@ class Tensor:
             made = element_types.unpack(self._packed, self.element_type, self.shape)
         view = made.view()
         view.flags.writeable = False
+        if made.base is not None and self._parts is None and not self.element_type.is_packed and made.ndim < 2:
+            self._view = view
         return view
 
     def span(self) -> FileSpan | None:
@@ -117,6 +122,13 @@ class Tensor:
             return b"".join(span.look(at * width, _SAMPLED * width) for at in places)
         flat, step = (held, width) if self._packed is not None else (held.flat, 1)
         return b"".join(np.ascontiguousarray(flat[at * step : (at + _SAMPLED) * step]).tobytes() for at in places)
+
+    @property
+    def is_sample_whole(self) -> bool:
+        """Whether :meth:`sample` has all of the bytes."""
+        held = self._packed if self._packed is not None else self._array
+        plain = held is not None and self.element_type.bits >= 8 and not self.element_type.is_packed
+        return plain and self.size <= _SAMPLED
 
     def forget(self) -> None:
         """Give back the memory that a file was mapped to while the values were looked at."""

@@ -7,13 +7,14 @@ import functools
 import io
 import os
 import re
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from .errors import ModelError
 from .graph import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
+from .tensor import Tensor
 from .tensor_names import join_names
 from .weights import WeightsLayout
 
@@ -59,8 +60,9 @@ def write_model(
         raise ModelError(f"the XML cannot be called {xml_path.name}: that is the weights' name")
     check_target(xml_path)
     check_target(bin_path)
-    document = _document(model, layout)
-    _write_pair(xml_path, bin_path, document, layout)
+    for tensor in _constants(model):
+        layout.place(tensor)
+    _write_pair(xml_path, bin_path, lambda: _document(model, layout), layout)
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -80,14 +82,21 @@ def model_to_bytes(model: Model) -> tuple[bytes, bytes]:
     return xml.getvalue(), weights.getvalue()
 
 
-def _write_pair(xml_path: Path, bin_path: Path, document: bytes, layout: WeightsLayout) -> None:
+def _constants(model: Model) -> Iterator[Tensor]:
+    """The data of every constant, in the order of the layers in the document."""
+    for node in model.nodes():
+        if node.op.data is not None:
+            yield node.op.data
+        for subgraph in node.op.subgraphs:
+            yield from _constants(subgraph.body)
+
+
+def _write_pair(xml_path: Path, bin_path: Path, document: Callable[[], bytes], layout: WeightsLayout) -> None:
     with _temporary(bin_path) as (bin_file, bin_temporary), _temporary(xml_path) as (xml_file, xml_temporary):
-        layout.write(bin_file)
-        xml_file.write(document)
-        for file in (bin_file, xml_file):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
+        # The disk is busy with the weights while the processor makes up the document.
+        with _Aside(lambda: _complete(bin_file, layout.write)):
+            text = document()
+        _complete(xml_file, lambda file: file.write(text))
         # An old XML must never be seen beside new weights. The XML comes last: it is what makes a pair.
         xml_path.unlink(missing_ok=True)
         os.replace(bin_temporary, bin_path)
@@ -95,10 +104,41 @@ def _write_pair(xml_path: Path, bin_path: Path, document: bytes, layout: Weights
     _sync_folder(xml_path.parent)
 
 
+def _complete(file: IO[bytes], write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file to the end, and on to the disk."""
+    write(file)
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+class _Aside:
+    """Does something in a thread of its own, until the block's end; what it raises is raised there."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # whatever it is, it is for whoever waits
+            self._raised = error
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._thread.join()
+        if kind is None and self._raised is not None:
+            raise self._raised
+
+
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     """A file beside ``path`` that is gone afterwards unless it was renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    handle, name = _create(path)
     try:
         with os.fdopen(handle, "wb") as file:
             os.chmod(name, 0o666 & ~_umask())
@@ -106,6 +146,15 @@ def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def _create(path: Path) -> tuple[int, str]:
+    """A new file beside ``path``, open for writing; tempfile would bring a dozen modules for it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    while True:
+        name = str(path.parent / f".{path.name}.{os.urandom(6).hex()}.part")
+        with contextlib.suppress(FileExistsError):
+            return os.open(name, flags, 0o600), name
 
 
 def _umask() -> int:
@@ -144,8 +193,12 @@ class _Document:
         return len(self._indent)
 
     def begin(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self.lines.append(f"{self._indent}<{tag}{_attributes(attributes)}>")
+        self.lines.append(f"{self._indent}<{tag}{_attributes(attributes) if attributes else ''}>")
         self._indent += "\t"
+
+    def deeper(self, levels: int) -> None:
+        """What follows stands within what was written as text."""
+        self._indent += "\t" * levels
 
     def end(self, tag: str) -> None:
         self._indent = self._indent[:-1]
@@ -154,8 +207,10 @@ class _Document:
     def leaf(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.lines.append(f"{self._indent}<{tag}{_attributes(attributes)}/>")
 
-    def number(self, tag: str, value: int) -> None:
-        self.lines.append(f"{self._indent}<{tag}>{value}</{tag}>")
+    def raw(self, lines: Iterable[str]) -> None:
+        """Elements that are leaves, as text."""
+        indent = self._indent
+        self.lines.extend([f"{indent}{line}" for line in lines])
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:
@@ -176,6 +231,11 @@ def _name(name: str) -> str:
     return name
 
 
+def _value(value: str, owner: str) -> str:
+    """The text of an attribute. Raises :class:`ModelError` for characters that XML cannot carry."""
+    return value if _PLAIN.fullmatch(value) else _text(value, owner).translate(_ENTITIES)
+
+
 def _text(value: str, owner: str) -> str:
     found = _NOT_XML.search(value)
     if found:
@@ -185,23 +245,18 @@ def _text(value: str, owner: str) -> str:
 
 def _add_graph(document: _Document, model: Model, layout: WeightsLayout) -> dict[Node, int]:
     ids = {node: index for index, node in enumerate(model.nodes())}
-    edges: list[Mapping[str, str]] = []
+    edges: list[str] = []
     _begin_if(document, "layers", ids)
     for node, number in ids.items():
         _add_layer(document, node, number, layout)
         edges += [
-            {
-                "from-layer": str(ids[source.node]),
-                "from-port": str(len(source.node.inputs) + source.index),
-                "to-layer": str(number),
-                "to-port": str(port),
-            }
+            f'<edge from-layer="{ids[source.node]}" from-port="{len(source.node.inputs) + source.index}" '
+            f'to-layer="{number}" to-port="{port}"/>'
             for port, source in enumerate(node.inputs)
         ]
     _end_if(document, "layers", ids)
     _begin_if(document, "edges", edges)
-    for edge in edges:
-        document.leaf("edge", edge)
+    document.raw(edges)
     _end_if(document, "edges", edges)
     return ids
 
@@ -222,19 +277,20 @@ def _end_if(document: _Document, tag: str, content: Collection[object]) -> None:
 def _add_layer(document: _Document, node: Node, number: int, layout: WeightsLayout) -> None:
     op = node.op
     owner = f"layer '{node.name}' ({op.type})"
-    said = {"id": str(number), "name": _text(node.name, owner), "type": op.type, "version": f"opset{op.opset}"}
+    said = f'id="{number}" name="{_value(node.name, owner)}"{_type(op.type, op.opset)}'
     if node.output_names:
-        said["output_names"] = _text(join_names(node.output_names), owner)
-    attributes = {name: _text(value, owner) for name, value in op.attributes().items()}
+        said += f' output_names="{_value(join_names(node.output_names), owner)}"'
+    data = "".join([f' {_name(name)}="{_value(value, owner)}"' for name, value in op.attributes().items()])
     if op.data is not None:
         offset, size = layout.place(op.data)
-        attributes |= {"offset": str(offset), "size": str(size)}
-    if not (attributes or node.runtime_info or node.inputs or node.outputs or op.subgraphs):
-        document.leaf("layer", said)
+        data += f' offset="{offset}" size="{size}"'
+    if not (data or node.runtime_info or node.inputs or node.outputs or op.subgraphs):
+        document.raw([f"<layer {said}/>"])
         return
-    document.begin("layer", said)
-    if attributes:
-        document.leaf("data", attributes)
+    document.raw([f"<layer {said}>"])
+    document.deeper(1)
+    if data:
+        document.raw([f"<data{data}/>"])
     _add_infos(document, node.runtime_info)
     if node.inputs:
         document.begin("input", {})
@@ -251,19 +307,24 @@ def _add_layer(document: _Document, node: Node, number: int, layout: WeightsLayo
     document.end("layer")
 
 
+@functools.cache
+def _type(type: str, opset: int) -> str:
+    return _attributes({"type": type, "version": f"opset{opset}"})
+
+
 def _add_port(document: _Document, number: int, output: Output, owner: str, named: bool) -> None:
-    said = {"id": str(number), "precision": output.element_type.precision}
-    names = join_names(output.names) if named else ""
-    if names:
-        said["names"] = _text(names, owner)
-    extents = output.shape.dims if output.shape.has_rank else ()
+    kind = output.type
+    said = f'id="{number}" precision="{kind.element_type.precision}"'
+    if named and (names := join_names(output.names)):
+        said += f' names="{_value(names, owner)}"'
+    extents = kind.shape.dims if kind.shape.has_rank else ()
     infos = output.runtime_info if named else ()
     if not extents and not infos:
-        document.leaf("port", said)
+        document.raw([f"<port {said}/>"])
         return
-    document.begin("port", said)
-    for extent in extents:
-        document.number("dim", extent.value if extent.is_static else -1)
+    lines = [f"\t<dim>{extent.low if extent.is_static else -1}</dim>" for extent in extents]
+    document.raw([f"<port {said}>", *lines])
+    document.deeper(1)
     _add_infos(document, infos)
     document.end("port")
 

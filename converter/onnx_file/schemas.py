@@ -13,6 +13,7 @@ from converter.translation.context import Context
 from converter.translation.registry import REQUIRED, Translator
 from converter.translation.values import Value
 from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Convert1
 
@@ -58,6 +59,8 @@ def accepted_inputs(
     That is so for numbers that are converted to the one type that the schema has in their place, for types
     that another version of the operator takes, and for those that the translator names.
     """
+    if _are_of(schema, inputs):
+        return list(inputs)
     values = [_converted(ctx, schema, index, value) for index, value in enumerate(inputs)]
     try:
         _check_types(schema, values)
@@ -72,6 +75,23 @@ def accepted_inputs(
         else:
             raise
         return values
+
+
+def _are_of(schema: Schema, inputs: Sequence[Value | None]) -> bool:
+    """Whether all inputs are beyond doubt what the schema says: most are."""
+    bound: dict[str, ElementType] = {}
+    for formal, value in zip(schema.inputs, inputs):
+        if value is None:
+            continue
+        if not isinstance(value, Output):
+            return False
+        kind, type_str = value.type.element_type, formal.type_str
+        if (
+            spelling(kind) not in schema.allowed.get(type_str, (type_str,))
+            or bound.setdefault(type_str, kind) is not kind
+        ):
+            return False
+    return len(inputs) <= len(schema.inputs)
 
 
 _INDICES = {"tensor(int32)", "tensor(int64)"}

@@ -40,7 +40,7 @@ def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[st
     model = _ModelGraph(GraphTranslator(shared, opsets), options, opens, stated).translate()
     model.name = proto.graph.name or "model"
     model.runtime_info = model_info(file, opsets)
-    return Translation(model, stated, shared.declared_shapes, shared.problems, shared.keeps_extents)
+    return Translation(model, stated, shared.declared_shapes, shared.problems, shared.keeps_extents, shared.stated)
 
 
 class _ModelGraph:
