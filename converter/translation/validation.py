@@ -47,11 +47,12 @@ def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
 
 def check_names(graph: GraphProto, initializers: Iterable[str]) -> None:
     """Raises :class:`InvalidModelError` where two things of a graph have one name."""
-    inputs = [value.name for value in graph.input]
-    for name in inputs:
-        if inputs.count(name) > 1 and name:
+    written: set[str] = set()
+    for name in [value.name for value in graph.input]:
+        if name and name in written:
             raise InvalidModelError(f"two inputs of the graph are called '{name}'")
-    written = {*inputs, *initializers}
+        written.add(name)
+    written.update(initializers)
     for node in graph.node:
         for name in node.output:
             if name and name in written:
