@@ -20,9 +20,7 @@ import onnx
 
 import converter
 from converter.onnx_file.schema_table import TABLE, of_onnx, table_of
-from converter.operators import INDEX, index_of
 from converter.support import MEASURED, support_table
-from converter.translation.registry import modules_of_operators
 from tests.suite.node_suite import Case, known_failures, node_cases, outcome
 from tests.suite.test_reshape import known_reshape_failures
 
@@ -47,7 +45,6 @@ case that is wrong, and not refused, once it is given other extents (`Model.resh
 
 def main() -> None:
     """Measure, unless only the page is asked for, and write the page."""
-    INDEX.write_text(index_of(modules_of_operators()))
     if "--page-only" not in sys.argv[1:]:
         TABLE.write_text(table_of([of_onnx(schema) for schema in onnx.defs.get_all_schemas_with_history()]))
         MEASURED.write_text(json.dumps(measured(), indent=1) + "\n")

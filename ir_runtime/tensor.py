@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -182,7 +183,7 @@ class Tensor:
             start += part.size
         return made.reshape(self.shape)
 
-    def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes]:
+    def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes | memoryview]:
         """The parts as bytes; what does not fill a byte waits for the next part."""
         whole = 8 if self.element_type.is_packed else 1
         rest = np.empty(0, np.uint8)
@@ -192,12 +193,19 @@ class Tensor:
                 flat = np.concatenate([rest, flat])
             end = flat.size - flat.size % whole
             rest = flat[end:]
-            yield element_types.pack(flat[:end], self.element_type)
+            yield _bytes_of(flat[:end], self.element_type)
         if rest.size:
             yield element_types.pack(rest, self.element_type)
 
     def __repr__(self) -> str:
         return f"Tensor({self.element_type}, {list(self.shape)})"
+
+
+def _bytes_of(flat: Array, kind: ElementType) -> bytes | memoryview:
+    """The packed bytes of a row, without a copy where they are those in memory."""
+    if sys.byteorder == "little" and flat.dtype == kind.dtype and kind.bits >= 8 and flat.flags.c_contiguous:
+        return flat.view(np.uint8).data
+    return element_types.pack(flat, kind)
 
 
 def _slices(flat: Array) -> Iterator[memoryview]:

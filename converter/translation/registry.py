@@ -126,9 +126,9 @@ def _complete() -> None:
     importlib.import_module("converter.operators").register_all()
 
 
-def _register(domain: str, op_type: str) -> None:
+def _register(op_type: str) -> None:
     """As :func:`_complete`, for one operator."""
-    importlib.import_module("converter.operators").register(domain, op_type)
+    importlib.import_module("converter.operators").register(op_type)
 
 
 def modules_of_operators() -> dict[tuple[str, str], set[str]]:
@@ -166,7 +166,7 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
     Where there is none, the answer is the reason.
     """
-    _register(domain, op_type)
+    _register(op_type)
     claimed = _TRANSLATORS.get((domain, op_type), {})
     schema = find_schema(op_type, domain, opset)
     if not claimed:

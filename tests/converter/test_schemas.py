@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import operator
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,27 +150,26 @@ def test_the_table_of_schemas_is_that_of_onnx() -> None:
         assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
 
 
-def test_the_index_of_operators_is_that_of_the_registry() -> None:
-    expected = operators.index_of(modules_of_operators())
-    assert operators.INDEX.read_text() == expected, "docs/generate.py --page-only writes the index"
+def test_a_family_spells_the_names_of_its_operators() -> None:
+    words = operators.words_of_modules()
+    unspelled = {
+        f"{module}: {op_type}"
+        for (_, op_type), modules in modules_of_operators().items()
+        for module in modules
+        if op_type.encode() not in words[module]
+    }
+    assert not unspelled, "these are not found by their operators' names in double quotes"
 
 
-def test_an_index_of_other_files_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    stored = json.loads(operators.INDEX.read_text())
-    stored["modules"]["onnx.activation"] += 1
-    for text in (json.dumps(stored), "", None):
-        path = tmp_path / "index.json"
-        if text is None:
-            path.unlink()
-        else:
-            path.write_text(text)
-        monkeypatch.setattr(operators, "INDEX", path)
-        operators._index.cache_clear()
-        assert operators._index() is None
-        operators.register("", "Relu")
-    monkeypatch.undo()
-    operators._index.cache_clear()
-    assert operators._index() is not None
+def test_what_no_family_speaks_of_is_looked_for_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(operators, "register_all", lambda: asked.append("all"))
+    operators.register("Relu")
+    assert not asked
+    operators.register("NoSuchOperator")
+    monkeypatch.setattr(operators, "words_of_modules", dict)
+    operators.register("Relu")
+    assert asked == ["all", "all"]
 
 
 def test_schemas_are_found_as_onnx_finds_them() -> None:
