@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter.errors import ConversionError, InternalError
 from converter.input_forms import InputShapes, OptionError, shown
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.options import Options, extension_paths, make_options
-from converter.passes.compression import Halved, halve
 from converter.passes.pipeline import passes
-from converter.passes.weight_compression import CompressedWeights, WeightCompression, compress_weights
 from converter.targets.registry import DEFAULT, Target
 from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
@@ -22,7 +19,12 @@ from converter.translation.translator import translate_model
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Model
+from ir_runtime.records import record
 from ir_runtime.rewrite import clone
+
+if TYPE_CHECKING:
+    from converter.passes.compression import Halved
+    from converter.passes.weight_compression import CompressedWeights, WeightCompression
 
 _logger = logging.getLogger("converter")
 
@@ -93,7 +95,7 @@ def convert_model(
     return converted.model
 
 
-@dataclass(frozen=True)
+@record
 class Conversion:
     """A converted model, and how often which rules of the target acted on it."""
 
@@ -164,18 +166,23 @@ def save_model(
     for what the format cannot hold, :class:`ir_runtime.FileError`, which is an :class:`OSError`, too, where the disk
     refuses.
     """
-    # Converting alone needs no XML.
+    # Converting alone needs no XML, and few ask for compression.
     from ir_runtime.xml_writer import write_model
 
     if not isinstance(model, Model):
         raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
+    if compress is None:
+        write_model(compressed(model, None, compress_to_fp16).model, path)
+        return
+    from converter.passes.weight_compression import WeightCompression
+
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
-    if chosen is not None and not isinstance(chosen, WeightCompression):
+    if not isinstance(chosen, WeightCompression):
         raise OptionError(f'compress must be "int8", "int4" or a WeightCompression, but is {shown(compress)}')
     write_model(compressed(model, chosen, compress_to_fp16).model, path)
 
 
-@dataclass(frozen=True)
+@record
 class Compression:
     """A model as it is to be stored, and what became of its constants."""
 
@@ -188,6 +195,9 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     """A copy of ``model`` whose weights are whole numbers, the other constants float16, as far as asked for."""
     if weights is None and not to_fp16:
         return Compression(model, None, None)
+    from converter.passes.compression import halve
+    from converter.passes.weight_compression import compress_weights
+
     made = clone(model)
     done = None if weights is None else compress_weights(made, weights)
     half = halve(made, exact=done.constants if done else frozenset()) if to_fp16 else None

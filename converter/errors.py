@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ir_runtime.records import record
 
 
 class ConversionError(Exception):
@@ -33,7 +35,7 @@ class VerificationError(ConversionError):
     """The two sides could not be run, or could not be compared."""
 
 
-@dataclass(frozen=True)
+@record
 class Problem:
     """One root cause: which node, of which operator, and why."""
 

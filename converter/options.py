@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -13,11 +13,12 @@ import numpy as np
 from converter.errors import ConversionError
 from converter.input_forms import InputShapes, InputSpec, OptionError, input_specs, shown
 from ir_runtime.element_types import Array, ElementType
+from ir_runtime.records import record
 from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """Shapes, types and values by input name, the outputs to keep (None: the model's own)."""
 

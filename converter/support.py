@@ -10,10 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from onnx import NodeProto, defs
-
-from converter import operators as _operators
+from converter.onnx_file import schema_table
 from converter.onnx_file.functions import has_schema_function, model_functions
+from converter.onnx_file.messages import NodeProto
 from converter.onnx_file.model_info import model_opsets
 from converter.onnx_file.node_order import subgraphs
 from converter.onnx_file.reader import ModelSource, open_model
@@ -25,8 +24,6 @@ from converter.translation.registry import (
     only_version,
     refused_operators,
 )
-
-assert _operators  # importing it registers the translators
 
 MEASURED = Path(__file__).parent / "measured_support.json"
 """What ``docs/generate.py`` found in ONNX's node suite, by domain and operator."""
@@ -70,7 +67,7 @@ def supported_operators() -> list[SupportedOperator]:
         versions.setdefault((translator.domain, translator.op_type), set()).update(translator.versions)
     translated = set(versions)
     refused = refused_operators()
-    for schema in defs.get_all_schemas_with_history():
+    for schema in schema_table.all_schemas():
         key = (schema.domain, schema.name)
         if key not in translated and key not in refused and has_schema_function(schema):
             versions.setdefault(key, set()).add(schema.since_version)

@@ -1,4 +1,4 @@
-"""Writes what ONNX's node suite says of every operator, for the page and for the command line.
+"""Writes what ONNX's schemas and its node suite say of every operator, for conversion, command line and the page.
 
 python docs/generate.py
 
@@ -16,7 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import onnx
+
 import converter
+from converter.onnx_file.schema_table import TABLE, of_onnx, table_of
 from converter.support import MEASURED, support_table
 from tests.suite.node_suite import Case, known_failures, node_cases, outcome
 from tests.suite.test_reshape import known_reshape_failures
@@ -43,6 +46,7 @@ case that is wrong, and not refused, once it is given other extents (`Model.resh
 def main() -> None:
     """Measure, unless only the page is asked for, and write the page."""
     if "--page-only" not in sys.argv[1:]:
+        TABLE.write_text(table_of([of_onnx(schema) for schema in onnx.defs.get_all_schemas_with_history()]))
         MEASURED.write_text(json.dumps(measured(), indent=1) + "\n")
     TARGET.write_text(f"{HEAD}\n{support_table()}\n")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import operations as _operations
 from .errors import (
     AttributeValueError,
     ExecutionError,
@@ -15,17 +14,15 @@ from .errors import (
     ModelError,
     UnsupportedError,
 )
-from .executor import CompiledModel, InferenceResult, Port, compile_model
 from .graph import Model, Node, Output
 from .operation import Operation, TensorType, operation
 from .shapes import Dimension, PartialShape
 from .tensor import Tensor
 
 if TYPE_CHECKING:
+    from .executor import CompiledModel, InferenceResult, Port, compile_model
     from .xml_reader import read_model
     from .xml_writer import model_to_bytes, write_model
-
-assert _operations  # importing it registers the operations
 
 __all__ = [
     "AttributeValueError",
@@ -53,8 +50,13 @@ __all__ = [
     "write_model",
 ]
 
-# lxml and what it takes to write files come with the first file.
-_MODULE_OF = {"read_model": "xml_reader", "model_to_bytes": "xml_writer", "write_model": "xml_writer"}
+# lxml and what it takes to write files come with the first file, kernels with the first model that is run.
+_MODULE_OF = {
+    **dict.fromkeys(("CompiledModel", "InferenceResult", "Port", "compile_model"), "executor"),
+    "read_model": "xml_reader",
+    "model_to_bytes": "xml_writer",
+    "write_model": "xml_writer",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ that and the layout of a ``.bin`` file.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import FormatError, ModelError
+from .records import record
 
 Array = NDArray[Any]
 
@@ -26,7 +27,7 @@ _NF4_TABLE = np.array(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class ElementType:
     """One element type of the IR.
 
@@ -40,6 +41,10 @@ class ElementType:
     bits: int
     kind: str
     dtype: np.dtype[Any] = field(compare=False)
+
+    # There is one object for each type.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return self.name

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from .element_types import ElementType
 from .errors import ModelError
 from .operation import Operation, TensorType
+from .records import record
 from .shapes import PartialShape
 from .tensor import Tensor
 
 
-@dataclass(frozen=True)
+@record
 class RuntimeInfo:
     """One element below ``<rt_info>``: a tag, its attributes and its children."""
 
@@ -91,7 +93,6 @@ class Node:
         return f"<Node {self.name!r}: {self.op.type}-{self.op.opset}({inputs}) -> ({outputs})>"
 
 
-@dataclass(repr=False)
 class Model:
     """A graph between parameters and results; bodies of operations are models, too.
 
@@ -99,14 +100,23 @@ class Model:
     ``sinks`` are nodes that take effect without being anyone's input (Assign).
     """
 
-    name: str = ""
-    parameters: list[Node] = field(default_factory=list)
-    results: list[Node] = field(default_factory=list)
-    sinks: list[Node] = field(default_factory=list)
-    runtime_info: tuple[RuntimeInfo, ...] = ()
-    version: int = 11
-    _walked: list[tuple[Model, list[Node]]] | None = field(default=None, repr=False, compare=False, init=False)
-    _remembers: bool = field(default=False, repr=False, compare=False, init=False)
+    def __init__(
+        self,
+        name: str = "",
+        parameters: Iterable[Node] = (),
+        results: Iterable[Node] = (),
+        sinks: Iterable[Node] = (),
+        runtime_info: tuple[RuntimeInfo, ...] = (),
+        version: int = 11,
+    ) -> None:
+        self.name = name
+        self.parameters = list(parameters)
+        self.results = list(results)
+        self.sinks = list(sinks)
+        self.runtime_info = runtime_info
+        self.version = version
+        self._walked: list[Part] | None = None
+        self._remembers = False
 
     def nodes(self) -> list[Node]:
         """Every node, each after its inputs; the same order each time.
@@ -119,17 +129,16 @@ class Model:
             _visit(root, state, order)
         return order
 
-    def parts(self) -> list[tuple[Model, list[Node]]]:
+    def parts(self) -> list[Part]:
         """This model and every body below it, each with its nodes."""
         if self._walked is not None:
             return self._walked
-        found: list[tuple[Model, list[Node]]] = []
+        found: list[Part] = []
         pending = [self]
         while pending:
-            model = pending.pop()
-            nodes = model.nodes()
-            found.append((model, nodes))
-            for node in nodes:
+            part = Part(pending.pop())
+            found.append(part)
+            for node in part.nodes:
                 pending.extend(sub.body for sub in node.op.subgraphs)
         if self._remembers:
             self._walked = found
@@ -199,26 +208,63 @@ def _label(output: Output, end: Node) -> str:
 def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
     """Depth first without recursion; ``state`` is False while a node is open, True when done."""
     stack = [root]
+    known = state.get
     while stack:
         node = stack[-1]
-        done = state.get(node)
+        done = known(node)
         if done is None:
             state[node] = False
             for source in reversed(node.inputs):
                 before = source.node
-                known = state.get(before)
-                if known is None:
+                known_before = known(before)
+                if known_before is None:
                     stack.append(before)
-                elif not known:
+                elif not known_before:
                     raise ModelError(f"layer '{before.name}' ({before.op.type}) is part of a cycle")
-            continue
+            if stack[-1] is not node:
+                continue
+        # Nothing that it reads is left to do.
         stack.pop()
         if not done:
             state[node] = True
             order.append(node)
 
 
-@dataclass(frozen=True)
+class Part:
+    """A model or a body, and what was found out of its graph by walking through it, as long as it stays as it is."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.nodes = model.nodes()
+
+    @functools.cached_property
+    def uses(self) -> dict[Output, list[Node]]:
+        """For every value that is read the nodes that read it, in the graph's order.
+
+        Who changes the graph either changes this, too, or asks no more for it.
+        """
+        return uses_in(self.nodes)
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The names of its nodes."""
+        return frozenset([node.name for node in self.nodes])
+
+
+def uses_in(nodes: Iterable[Node]) -> dict[Output, list[Node]]:
+    """For every value that is read the nodes that read it, in the order of ``nodes``."""
+    found: dict[Output, list[Node]] = defaultdict(list)
+    for node in nodes:
+        inputs = node.inputs
+        if len(inputs) == 1:
+            found[inputs[0]].append(node)
+            continue
+        for source in dict.fromkeys(inputs):
+            found[source].append(node)
+    return found
+
+
+@record
 class PortMap:
     """One entry of a port map: a port of the layer, and what belongs to it inside the body.
 
@@ -253,7 +299,7 @@ class OutputMap(PortMap):
         return self.internal
 
 
-@dataclass(frozen=True)
+@record
 class SubGraph:
     """A body with what ties it to its layer."""
 

@@ -10,14 +10,14 @@ import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import IO
 
 import numpy as np
 
 from .element_types import Array
 from .errors import ModelError
+from .records import record
 
 _CHUNK_BYTES = 1 << 22
 _LEAST_COPIED = 1 << 16
@@ -76,12 +76,23 @@ class MappedFile(mmap.mmap):
         return self._descriptor
 
 
+def reader_of(file: MappedFile) -> Callable[[int, int], bytes]:
+    """A function that reads bytes from a position on, and how many: without the map where the system can.
+
+    Of a map that is looked at the system holds more than is asked for. The function raises :class:`ModelError`
+    where the file has changed.
+    """
+    if CAN_READ_APART:
+        return lambda start, count: os.pread(file.descriptor, count, start)
+    return lambda start, count: file[start : start + count]
+
+
 def bytes_of(file: MappedFile | None) -> Array:
     """All of a file, or of an empty one."""
     return np.empty(0, np.uint8) if file is None else file.bytes()
 
 
-@dataclass(frozen=True)
+@record
 class FileSpan:
     """Some bytes of a mapped file."""
 

@@ -6,8 +6,8 @@ A class stands for one revision of one operation. It declares its attributes wit
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ from .attributes import (
 )
 from .element_types import Array, ElementType
 from .errors import AttributeValueError, InferenceError, ModelError, UnsupportedError
+from .records import record
 from .shapes import INFINITY, Dimension, PartialShape
 from .tensor import Tensor
 
@@ -72,7 +73,7 @@ Runner = Callable[[Sequence[Array]], list[Array]]
 """Executes a body: arrays for its parameters in, arrays of its results out."""
 
 
-@dataclass(frozen=True)
+@record
 class Bounds:
     """What is known of a small integer tensor's values: each lies in ``[lower, upper]``.
 
@@ -82,14 +83,14 @@ class Bounds:
     lower: Array
     upper: Array
 
-    def __post_init__(self) -> None:
+    def __init__(self, lower: Array, upper: Array) -> None:
+        values = self.__dict__
         # Kernels hand back plain numbers where arrays have no dimensions.
-        object.__setattr__(self, "lower", np.asarray(self.lower))
-        object.__setattr__(self, "upper", np.asarray(self.upper))
+        values["lower"], values["upper"] = np.asarray(lower), np.asarray(upper)
 
     @property
     def is_exact(self) -> bool:
-        return bool((self.lower == self.upper).all())
+        return self.lower is self.upper or bool((self.lower == self.upper).all())
 
     def dimensions(self) -> list[Dimension]:
         """The values as extents; negative ones count as unknown."""
@@ -97,7 +98,7 @@ class Bounds:
         return [Dimension(low, high) if low >= 0 else Dimension() for low, high in pairs]
 
 
-@dataclass(frozen=True)
+@record
 class TensorType:
     """What is known about a tensor before execution.
 
@@ -109,6 +110,17 @@ class TensorType:
     shape: PartialShape
     tensor: Tensor | None = None
     bounds: Bounds | None = None
+
+    def __init__(
+        self, element_type: ElementType, shape: PartialShape, tensor: Tensor | None = None, bounds: Bounds | None = None
+    ) -> None:
+        values = self.__dict__
+        values["element_type"], values["shape"], values["tensor"], values["bounds"] = (
+            element_type,
+            shape,
+            tensor,
+            bounds,
+        )
 
     @property
     def constant(self) -> Array | None:
@@ -181,6 +193,7 @@ class Operation:
 
     declared: ClassVar[Mapping[str, Attribute]] = {}
     """The constructor's arguments by name, those of the base classes first."""
+    _in_xml: ClassVar[tuple[Attribute, ...]] = ()
     _own: ClassVar[Mapping[str, Attribute]] = {}
     """Those that the class itself declares."""
 
@@ -191,6 +204,7 @@ class Operation:
         for base in reversed(cls.__mro__):
             found.update(base.__dict__.get("_own", {}))
         cls.declared = found
+        cls._in_xml = tuple([entry for entry in found.values() if entry.xml])
 
     def __init__(self, **attributes: Any) -> None:
         """Takes each declared attribute; raises :class:`AttributeValueError` for a wrong or missing one."""
@@ -297,12 +311,16 @@ class Operation:
 
     def attributes(self) -> dict[str, str]:
         """Every attribute by its XML name, as text."""
-        return {entry.xml: format_attribute(getattr(self, entry.name)) for entry in self.xml_attributes()}
+        values = self.__dict__
+        return {
+            entry.xml: format_attribute(values[entry.name] if entry.name in values else getattr(self, entry.name))
+            for entry in self._in_xml
+        }
 
     @classmethod
     def xml_attributes(cls) -> list[Attribute]:
         """The attributes that stand in XML."""
-        return [entry for entry in cls.declared.values() if entry.xml]
+        return list(cls._in_xml)
 
     def check_input_count(self, count: int) -> None:
         low, high = self.inputs
@@ -326,6 +344,8 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
     """
 
     def register(made: T) -> T:
+        if not made.__module__.startswith(_OWN):
+            _complete()  # users' operations come after these, and may replace them
         made.type = name
         made.opset = opset
         revisions = _REVISIONS.setdefault(name, {})
@@ -340,11 +360,20 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
     return register
 
 
+_OWN = "ir_runtime.operations."
+
+
+def _complete() -> None:
+    """Whoever looks for an operation finds every one of the package's own, whatever was imported before."""
+    importlib.import_module("ir_runtime.operations").register_all()
+
+
 def find_operation(name: str, opset: int) -> type[Operation]:
     """The revision of ``name`` that ``opset`` selects: the newest one not above it.
 
     Raises :class:`UnsupportedError` where there is none.
     """
+    _complete()
     known = _XML_NAMES.get(name.lower())
     revisions = _REVISIONS.get(known or "", {})
     candidates = [version for version in revisions if version <= opset]
@@ -357,4 +386,5 @@ def find_operation(name: str, opset: int) -> type[Operation]:
 
 def all_operations() -> list[type[Operation]]:
     """Every registered revision, by name and opset."""
+    _complete()
     return [_REVISIONS[n][v] for n in sorted(_REVISIONS) for v in sorted(_REVISIONS[n])]

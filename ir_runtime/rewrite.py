@@ -5,14 +5,12 @@ Everything that works on a finished graph stands on these few functions.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple, cast
 
 from .boundary import expected_errors
 from .errors import ModelError
-from .graph import Model, Node, Output
+from .graph import Model, Node, Output, Part, uses_in
 from .operation import Operation, TensorType
 from .shape_inference import infer_types
 from .shapes import Dimension, PartialShape
@@ -22,11 +20,7 @@ Uses = dict[Output, list[Node]]
 
 def uses_of(model: Model) -> Uses:
     """For every value that is read the nodes that read it, in the graph's order; bodies apart."""
-    found: Uses = defaultdict(list)
-    for node in model.nodes():
-        for source in dict.fromkeys(node.inputs):
-            found[source].append(node)
-    return found
+    return uses_in(model.nodes())
 
 
 def replace_uses(old: Output, new: Output, readers: Iterable[Node]) -> None:
@@ -50,8 +44,12 @@ def replace_all_uses(model: Model, replaced: Mapping[Output, Output]) -> None:
 class UniqueNames:
     """Layer names of which none is given twice."""
 
-    def __init__(self, model: Model | None = None) -> None:
-        self._taken = {node.name for node in model.nodes()} if model is not None else set[str]()
+    def __init__(self, of: Model | Part | None = None) -> None:
+        self._taken: Set[str] = set()
+        if isinstance(of, Model):
+            self._taken = {node.name for node in of.nodes()}
+        elif of is not None:
+            self._taken = of.names
         self._next: dict[str, int] = {}
 
     def __call__(self, wanted: str) -> str:
@@ -61,7 +59,9 @@ class UniqueNames:
             number += 1
             name = f"{wanted}_{number}"
         self._next[wanted] = number
-        self._taken.add(name)
+        if isinstance(self._taken, frozenset):  # what many may have of a part is copied for the first new name
+            self._taken = set(self._taken)
+        cast("set[str]", self._taken).add(name)
         return name
 
 
@@ -104,43 +104,56 @@ def in_bodies(op: Operation, change: Callable[[Model], Model]) -> Operation:
     return op.with_bodies(bodies)
 
 
-@dataclass(frozen=True)
-class _Inferred:
-    """What inference found for one node, before anything is changed."""
+class Inferred(NamedTuple):
+    """What inference found for a layer: its operation, and the types of its inputs and outputs."""
 
-    node: Node
     op: Operation
-    types: Sequence[TensorType]
+    inputs: Sequence[TensorType]
+    outputs: Sequence[TensorType]
 
 
-def infer_again(model: Model, parameters: Mapping[Node, TensorType] | None = None) -> None:
+def infer_again(
+    model: Model,
+    parameters: Mapping[Node, TensorType] | None = None,
+    inferred: Mapping[Node, Inferred] | None = None,
+) -> None:
     """Infer the type of every value anew, from the parameters on; bodies take part.
 
-    ``parameters`` gives parameters other types. Raises :class:`InferenceError`, which names the layer,
+    ``parameters`` gives parameters other types. ``inferred`` is what is known of layers for these: it is taken where
+    operation and types of inputs are the very same objects. Raises :class:`InferenceError`, which names the layer,
     and leaves the model as it was.
     """
-    given = parameters or {}
+    given, known = parameters or {}, inferred or {}
     types: dict[Output, TensorType] = {}
-    found: list[_Inferred] = []
+    found: list[tuple[Node, Operation, Sequence[TensorType]]] = []
     for node in model.nodes():
         inputs = [types[source] for source in node.inputs]
-        if node not in given and all(kind is source.type for kind, source in zip(inputs, node.inputs)):
-            types.update((output, output.type) for output in node.outputs)  # nothing before it has changed
+        if node not in given and _are_same(inputs, [source.type for source in node.inputs]):
+            types.update([(output, output.type) for output in node.outputs])  # nothing before it has changed
             continue
-        try:
-            if node in given:
-                op, outputs = node.op.of_type(given[node]), [given[node]]
-            else:
-                op = node.op.specialized(inputs) if node.op.subgraphs else node.op
-                outputs = infer_types(op, inputs)
-        except ModelError as error:
-            raise type(error)(f"{node.where}: {error}") from error
-        found.append(_Inferred(node, op, outputs))
+        before = known.get(node)
+        op = node.op
+        if before is not None and before.op is op and not op.subgraphs and _are_same(before.inputs, inputs):
+            outputs = before.outputs
+        else:
+            try:
+                if node in given:
+                    op, outputs = op.of_type(given[node]), [given[node]]
+                else:
+                    op = op.specialized(inputs) if op.subgraphs else op
+                    outputs = infer_types(op, inputs)
+            except ModelError as error:
+                raise type(error)(f"{node.where}: {error}") from error
+        found.append((node, op, outputs))
         types.update(zip(node.outputs, outputs))
-    for change in found:
-        change.node.op = change.op
-        for output, kind in zip(change.node.outputs, change.types):
+    for node, op, outputs in found:
+        node.op = op
+        for output, kind in zip(node.outputs, outputs):
             output.type = kind
+
+
+def _are_same(some: Sequence[TensorType], others: Sequence[TensorType]) -> bool:
+    return len(some) == len(others) and False not in [one is other for one, other in zip(some, others)]
 
 
 def with_parameters(body: Model, parameters: Sequence[TensorType]) -> Model:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +24,7 @@ def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]
         bounds = _bounds(op, inputs)
         if bounds is not None and outputs[0].shape.accepts(bounds.lower.shape):
             shape = PartialShape(bounds.lower.shape)
-            outputs[0] = replace(outputs[0], shape=shape, bounds=bounds)
+            outputs[0] = TensorType(outputs[0].element_type, shape, outputs[0].tensor, bounds)
     return outputs
 
 

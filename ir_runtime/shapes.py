@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Union
 
 from .errors import InferenceError, ModelError
@@ -13,20 +14,23 @@ INFINITY = 2**63 - 1
 """The upper bound of a dimension that has none."""
 
 
-@dataclass(frozen=True)
 class Dimension:
-    """An extent known to lie between ``low`` and ``high``, both inclusive."""
+    """An extent known to lie between ``low`` and ``high``, both inclusive. Immutable."""
 
-    low: int = 0
-    high: int = INFINITY
+    __slots__ = ("high", "is_static", "low")
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= INFINITY:
-            raise ModelError(f"a dimension cannot range from {self.low} to {self.high}")
+    def __init__(self, low: int = 0, high: int = INFINITY) -> None:
+        if not 0 <= low <= high <= INFINITY:
+            raise ModelError(f"a dimension cannot range from {low} to {high}")
+        self.low = low
+        self.high = high
+        self.is_static = low == high
 
-    @property
-    def is_static(self) -> bool:
-        return self.low == self.high
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Dimension) and self.low == other.low and self.high == other.high)
+
+    def __hash__(self) -> int:
+        return hash((self.low, self.high))
 
     @property
     def value(self) -> int:
@@ -40,11 +44,15 @@ class Dimension:
 
     def merge(self, other: Dimension) -> Dimension | None:
         """What both say; None where they contradict each other."""
+        if self is other:
+            return self
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Dimension(low, high) if low <= high else None
 
     def union(self, other: Dimension) -> Dimension:
         """The smallest interval that holds both."""
+        if self is other:
+            return self
         return Dimension(min(self.low, other.low), max(self.high, other.high))
 
     def __add__(self, other: Dimension | int) -> Dimension:
@@ -95,7 +103,12 @@ def as_dimension(extent: DimensionLike) -> Dimension:
         return extent
     if extent is None or extent == -1:
         return DYNAMIC
-    return Dimension(int(extent), int(extent))
+    return _of_extent(int(extent))
+
+
+@functools.lru_cache(1 << 12)
+def _of_extent(extent: int) -> Dimension:
+    return Dimension(extent, extent)
 
 
 class PartialShape:
@@ -104,7 +117,7 @@ class PartialShape:
     __slots__ = ("_dims",)
 
     def __init__(self, dims: Iterable[DimensionLike] | None) -> None:
-        self._dims = None if dims is None else tuple(as_dimension(d) for d in dims)
+        self._dims = None if dims is None else tuple([d if d.__class__ is Dimension else as_dimension(d) for d in dims])
 
     @classmethod
     def dynamic(cls) -> PartialShape:
@@ -133,7 +146,9 @@ class PartialShape:
     @property
     def rank(self) -> int:
         """The number of dimensions; raises :class:`InferenceError` where it is unknown."""
-        return len(self.dims)
+        if self._dims is None:
+            return len(self.dims)
+        return len(self._dims)
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
@@ -143,7 +158,8 @@ class PartialShape:
 
     @property
     def is_static(self) -> bool:
-        return self._dims is not None and all(d.is_static for d in self._dims)
+        # Asked for so often that a generator's frame would count.
+        return self._dims is not None and False not in [extent.is_static for extent in self._dims]
 
     def static(self) -> tuple[int, ...]:
         """Every extent; raises :class:`ModelError` where one is unknown."""
@@ -197,6 +213,8 @@ class PartialShape:
         """The product of all extents, as far as it is known."""
         if self._dims is None:
             return DYNAMIC
+        if self.is_static:
+            return _of_extent(_clip(math.prod([extent.low for extent in self._dims])))
         product = Dimension(1, 1)
         for extent in self._dims:
             product = product * extent
@@ -247,9 +265,9 @@ def broadcast(a: PartialShape, b: PartialShape) -> PartialShape:
 
 
 def _broadcast_dimension(x: Dimension, y: Dimension, a: PartialShape, b: PartialShape) -> Dimension:
-    if x == Dimension(1, 1):
+    if x is y or x.high == x.low == 1:
         return y
-    if y == Dimension(1, 1):
+    if y.high == y.low == 1:
         return x
     x_may_be_one, y_may_be_one = x.contains(1), y.contains(1)
     if not x_may_be_one and not y_may_be_one:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ class Tensor:
     or an array in memory, of any strides. Nothing is copied before it is asked for.
     """
 
-    __slots__ = ("_array", "_packed", "_parts", "element_type", "kin", "shape")
+    __slots__ = ("_array", "_packed", "_parts", "_view", "element_type", "kin", "shape")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Tensor:
         self._packed = packed
         self._array = array
         self._parts = parts
+        self._view: Array | None = None
         self.kin = kin
         """Tensors of other kin hold other data, as far as it matters to whoever looks for data held twice."""
 
@@ -91,6 +93,8 @@ class Tensor:
 
     def array(self) -> Array:
         """The values, read-only; a view wherever the element type allows one."""
+        if self._view is not None:
+            return self._view
         if self._parts is not None:
             made = self._joined(self._parts())
         elif self._array is not None:
@@ -100,6 +104,8 @@ class Tensor:
             made = element_types.unpack(self._packed, self.element_type, self.shape)
         view = made.view()
         view.flags.writeable = False
+        if made.base is not None and self._parts is None and not self.element_type.is_packed and made.ndim < 2:
+            self._view = view
         return view
 
     def span(self) -> FileSpan | None:
@@ -121,6 +127,13 @@ class Tensor:
             return b"".join(span.look(at * width, _SAMPLED * width) for at in places)
         flat, step = (held, width) if self._packed is not None else (held.flat, 1)
         return b"".join(np.ascontiguousarray(flat[at * step : (at + _SAMPLED) * step]).tobytes() for at in places)
+
+    @property
+    def is_sample_whole(self) -> bool:
+        """Whether :meth:`sample` has all of the bytes."""
+        held = self._packed if self._packed is not None else self._array
+        plain = held is not None and self.element_type.bits >= 8 and not self.element_type.is_packed
+        return plain and self.size <= _SAMPLED
 
     def forget(self) -> None:
         """Give back the memory that a file was mapped to while the values were looked at."""
@@ -174,7 +187,7 @@ class Tensor:
             start += part.size
         return made.reshape(self.shape)
 
-    def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes]:
+    def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes | memoryview]:
         """The parts as bytes; what does not fill a byte waits for the next part."""
         whole = 8 if self.element_type.is_packed else 1
         rest = np.empty(0, np.uint8)
@@ -184,7 +197,7 @@ class Tensor:
                 flat = np.concatenate([rest, flat])
             end = flat.size - flat.size % whole
             rest = flat[end:]
-            yield element_types.pack(flat[:end], self.element_type)
+            yield _bytes_of(flat[:end], self.element_type)
         if rest.size:
             yield element_types.pack(rest, self.element_type)
 
@@ -211,6 +224,13 @@ class Tensor:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Tensors do not change."""
         return self
+
+
+def _bytes_of(flat: Array, kind: ElementType) -> bytes | memoryview:
+    """The packed bytes of a row, without a copy where they are those in memory."""
+    if sys.byteorder == "little" and flat.dtype == kind.dtype and kind.bits >= 8 and flat.flags.c_contiguous:
+        return flat.view(np.uint8).data
+    return element_types.pack(flat, kind)
 
 
 def _slices(flat: Array) -> Iterator[memoryview]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    import hashlib
 
 ALIGNMENT = 64
 """Constants start at multiples of this; they map better so, and readers accept gaps."""
@@ -36,6 +38,8 @@ class WeightsLayout:
             return 0, 0
         peers = self._by_sample.setdefault((size, tensor.sample()), [])
         digest = None
+        if peers and tensor.is_sample_whole:
+            return peers[0][1], size
         if peers:
             if len(peers) == 1:
                 self._by_digest[_digest(peers[0][0])] = peers[0][1]
@@ -66,6 +70,8 @@ class WeightsLayout:
 
 
 def _digest(tensor: Tensor) -> bytes:
+    import hashlib  # brings OpenSSL, and is needed where constants look alike
+
     digest = hashlib.blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
     _update(digest, tensor.chunks())
     return digest.digest()

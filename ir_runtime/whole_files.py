@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -37,10 +37,11 @@ def write_whole(path: Path, write: Write) -> None:
         _sync_folder(path.parent)
 
 
-def write_pair(second: Path, write_second: Write, first: Path, write_first: Write) -> None:
+def write_pair(second: Path, text: Callable[[], bytes], first: Path, write_first: Write) -> None:
     """Write two files that belong together; whoever sees the ``second`` sees the ``first`` that it belongs to.
 
-    Raises :class:`FileError`, which names the file that is refused.
+    ``text`` makes up the second while the disk is busy with the first. Raises :class:`FileError`, which names the
+    file that is refused.
     """
     with (
         _refusals_name(first),
@@ -48,15 +49,38 @@ def write_pair(second: Path, write_second: Write, first: Path, write_first: Writ
         _refusals_name(second),
         _temporary(second) as (second_file, second_temporary),
     ):
-        with _refusals_name(first):
-            _put(first_file, write_first)
-        _put(second_file, write_second)
+        with _refusals_name(first), _Aside(lambda: _put(first_file, write_first)):
+            content = text()
+        _put(second_file, lambda file: file.write(content))
         with _alone_in(second.parent):
             # An old second must never be seen beside a new first; it comes last, and makes the pair.
             second.unlink(missing_ok=True)
             os.replace(first_temporary, first)
             os.replace(second_temporary, second)
         _sync_folder(second.parent)
+
+
+class _Aside:
+    """Does something in a thread of its own, until the block's end; what it raises is raised there."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # whatever it is, it is for whoever waits
+            self._raised = error
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._thread.join()
+        if kind is None and self._raised is not None:
+            raise self._raised
 
 
 def _put(file: IO[bytes], write: Write) -> None:
@@ -77,8 +101,7 @@ def _refusals_name(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     """A file beside ``path`` that is gone afterwards unless it was renamed."""
-    # Its name is short, so that what a file may be called is not shortened by it.
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    handle, name = _create(path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             os.chmod(name, 0o666 & ~_umask())
@@ -86,6 +109,16 @@ def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def _create(folder: Path) -> tuple[int, str]:
+    """A new file in ``folder``, open for writing; tempfile would bring a dozen modules for it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    while True:
+        # The name is short, so that what a file may be called is not shortened by it.
+        name = str(folder / f".{os.urandom(6).hex()}.part")
+        with contextlib.suppress(FileExistsError):
+            return os.open(name, flags, 0o600), name
 
 
 def _umask() -> int:

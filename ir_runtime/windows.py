@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from .element_types import Array
 from .errors import InferenceError
+from .records import record
 from .shapes import INFINITY, Dimension
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """How a window moves along one dimension; ``rounding`` is floor, ceil or ceil_torch."""
 

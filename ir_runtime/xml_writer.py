@@ -6,13 +6,14 @@ import functools
 import io
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from .boundary import expected_errors
 from .errors import ModelError
 from .graph import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
+from .tensor import Tensor
 from .tensor_names import join_names
 from .weights import WeightsLayout
 from .whole_files import check_target, write_pair
@@ -66,8 +67,9 @@ def write_model(
         raise ModelError(f"the XML cannot be called {xml_path.name}: that is the weights' name")
     check_target(xml_path)
     check_target(bin_path)
-    document = _document(model, layout)
-    write_pair(xml_path, lambda file: file.write(document), bin_path, layout.write)
+    for tensor in _constants(model):
+        layout.place(tensor)
+    write_pair(xml_path, lambda: _document(model, layout), bin_path, layout.write)
 
 
 def model_to_bytes(model: Model) -> tuple[bytes, bytes]:
@@ -75,6 +77,15 @@ def model_to_bytes(model: Model) -> tuple[bytes, bytes]:
     xml, weights = io.BytesIO(), io.BytesIO()
     write_model(model, xml, weights)
     return xml.getvalue(), weights.getvalue()
+
+
+def _constants(model: Model) -> Iterator[Tensor]:
+    """The data of every constant, in the order of the layers in the document."""
+    for node in model.nodes():
+        if node.op.data is not None:
+            yield node.op.data
+        for subgraph in node.op.subgraphs:
+            yield from _constants(subgraph.body)
 
 
 def _document(model: Model, layout: WeightsLayout) -> bytes:
@@ -98,8 +109,12 @@ class _Document:
         return len(self._indent)
 
     def begin(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self.lines.append(f"{self._indent}<{tag}{_attributes(attributes)}>")
+        self.lines.append(f"{self._indent}<{tag}{_attributes(attributes) if attributes else ''}>")
         self._indent += "\t"
+
+    def deeper(self, levels: int) -> None:
+        """What follows stands within what was written as text."""
+        self._indent += "\t" * levels
 
     def end(self, tag: str) -> None:
         self._indent = self._indent[:-1]
@@ -108,8 +123,10 @@ class _Document:
     def leaf(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.lines.append(f"{self._indent}<{tag}{_attributes(attributes)}/>")
 
-    def number(self, tag: str, value: int) -> None:
-        self.lines.append(f"{self._indent}<{tag}>{value}</{tag}>")
+    def raw(self, lines: Iterable[str]) -> None:
+        """Elements that are leaves, as text."""
+        indent = self._indent
+        self.lines.extend([f"{indent}{line}" for line in lines])
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:
@@ -130,6 +147,11 @@ def _name(name: str) -> str:
     return name
 
 
+def _value(value: str, owner: str) -> str:
+    """The text of an attribute. Raises :class:`ModelError` for characters that XML cannot carry."""
+    return value if _PLAIN.fullmatch(value) else _text(value, owner).translate(_ENTITIES)
+
+
 def _text(value: str, owner: str) -> str:
     found = _NOT_XML.search(value)
     if found:
@@ -139,23 +161,18 @@ def _text(value: str, owner: str) -> str:
 
 def _add_graph(document: _Document, model: Model, layout: WeightsLayout) -> dict[Node, int]:
     ids = {node: index for index, node in enumerate(model.nodes())}
-    edges: list[Mapping[str, str]] = []
+    edges: list[str] = []
     _begin_if(document, "layers", ids)
     for node, number in ids.items():
         _add_layer(document, node, number, layout)
         edges += [
-            {
-                "from-layer": str(ids[source.node]),
-                "from-port": str(len(source.node.inputs) + source.index),
-                "to-layer": str(number),
-                "to-port": str(port),
-            }
+            f'<edge from-layer="{ids[source.node]}" from-port="{len(source.node.inputs) + source.index}" '
+            f'to-layer="{number}" to-port="{port}"/>'
             for port, source in enumerate(node.inputs)
         ]
     _end_if(document, "layers", ids)
     _begin_if(document, "edges", edges)
-    for edge in edges:
-        document.leaf("edge", edge)
+    document.raw(edges)
     _end_if(document, "edges", edges)
     return ids
 
@@ -176,19 +193,20 @@ def _end_if(document: _Document, tag: str, content: Collection[object]) -> None:
 def _add_layer(document: _Document, node: Node, number: int, layout: WeightsLayout) -> None:
     op = node.op
     owner = f"layer '{node.name}' ({op.type})"
-    said = {"id": str(number), "name": _text(node.name, owner), "type": op.type, "version": f"opset{op.opset}"}
+    said = f'id="{number}" name="{_value(node.name, owner)}"{_type(op.type, op.opset)}'
     if node.output_names:
-        said["output_names"] = _text(join_names(node.output_names), owner)
-    attributes = {name: _text(value, owner) for name, value in op.attributes().items()}
+        said += f' output_names="{_value(join_names(node.output_names), owner)}"'
+    data = "".join([f' {_name(name)}="{_value(value, owner)}"' for name, value in op.attributes().items()])
     if op.data is not None:
         offset, size = layout.place(op.data)
-        attributes |= {"offset": str(offset), "size": str(size)}
-    if not (attributes or node.runtime_info or node.inputs or node.outputs or op.subgraphs):
-        document.leaf("layer", said)
+        data += f' offset="{offset}" size="{size}"'
+    if not (data or node.runtime_info or node.inputs or node.outputs or op.subgraphs):
+        document.raw([f"<layer {said}/>"])
         return
-    document.begin("layer", said)
-    if attributes:
-        document.leaf("data", attributes)
+    document.raw([f"<layer {said}>"])
+    document.deeper(1)
+    if data:
+        document.raw([f"<data{data}/>"])
     _add_infos(document, node.runtime_info)
     if node.inputs:
         document.begin("input", {})
@@ -205,19 +223,24 @@ def _add_layer(document: _Document, node: Node, number: int, layout: WeightsLayo
     document.end("layer")
 
 
+@functools.cache
+def _type(type: str, opset: int) -> str:
+    return _attributes({"type": type, "version": f"opset{opset}"})
+
+
 def _add_port(document: _Document, number: int, output: Output, owner: str, named: bool) -> None:
-    said = {"id": str(number), "precision": output.element_type.precision}
-    names = join_names(output.names) if named else ""
-    if names:
-        said["names"] = _text(names, owner)
-    extents = output.shape.dims if output.shape.has_rank else ()
+    kind = output.type
+    said = f'id="{number}" precision="{kind.element_type.precision}"'
+    if named and (names := join_names(output.names)):
+        said += f' names="{_value(names, owner)}"'
+    extents = kind.shape.dims if kind.shape.has_rank else ()
     infos = output.runtime_info if named else ()
     if not extents and not infos:
-        document.leaf("port", said)
+        document.raw([f"<port {said}/>"])
         return
-    document.begin("port", said)
-    for extent in extents:
-        document.number("dim", extent.value if extent.is_static else -1)
+    lines = [f"\t<dim>{extent.low if extent.is_static else -1}</dim>" for extent in extents]
+    document.raw([f"<port {said}>", *lines])
+    document.deeper(1)
     _add_infos(document, infos)
     document.end("port")
 

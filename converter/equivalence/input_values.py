@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import NodeProto, TensorProto
 
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.errors import VerificationError
+from converter.onnx_file.messages import NodeProto, TensorProto
 from ir_runtime.element_types import Array, ElementType
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -135,7 +135,7 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
     for name, value in graph.inputs.items():
         tensor = value.type.tensor_type
         seen = _seen(graph, readers, name)
-        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+        shape = [dim.dim_value if dim.has("dim_value") else None for dim in tensor.shape.dim]
         is_whole = tensor.elem_type in _INTEGERS
         chosen = _integers(seen, name, shape) if is_whole else _reals(name, tensor.elem_type, shape)
         if chosen is not None:

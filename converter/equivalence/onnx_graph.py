@@ -7,15 +7,17 @@ and 2 GB, what a protobuf message holds, is no limit.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
+from converter.onnx_file import messages
 from converter.onnx_file.model_info import declared_shape
-from converter.onnx_file.node_order import in_order, read_names, subgraphs
+from converter.onnx_file.node_order import in_order, read_names
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
+from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of, onnx_number
-from converter.onnx_file.wire_format import EMBEDDED
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.shapes import PartialShape
@@ -29,22 +31,39 @@ class OnnxGraph:
         self.file: OnnxFile = open_model(source)
         self.proto = self.file.proto
         graph = self.proto.graph
-        self.weights: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
+        self.weights: dict[str, messages.TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
         self.sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
-        self.inputs: dict[str, ValueInfoProto] = {
+        self.inputs: dict[str, messages.ValueInfoProto] = {
             value.name: value for value in graph.input if value.name not in self.weights
         }
         """Inputs that have no value of their own."""
-        self.defaults: dict[str, ValueInfoProto] = {
+        self.defaults: dict[str, messages.ValueInfoProto] = {
             value.name: value for value in graph.input if value.name in self.weights
         }
         self.outputs: list[str] = [value.name for value in graph.output]
         known = {*self.weights, *self.sparse, *self.inputs}
-        self.nodes: list[NodeProto] = in_order(graph.node, known)
+        self.nodes: list[messages.NodeProto] = in_order(graph.node, known)
+        self._place = {id(node): index for index, node in enumerate(graph.node)}
         self.reads: list[set[str]] = [read_names(node) for node in self.nodes]
         self.producer: dict[str, int] = {
             name: index for index, node in enumerate(self.nodes) for name in node.output if name
         }
+
+    @cached_property
+    def _onnx(self) -> ModelProto:
+        """The file as onnx's own messages, to build models from."""
+        return self.file.as_onnx()
+
+    @cached_property
+    def _tensors(self) -> dict[str, TensorProto]:
+        return {tensor.name: tensor for tensor in self._onnx.graph.initializer}
+
+    @cached_property
+    def _values(self) -> dict[str, ValueInfoProto]:
+        return {value.name: value for value in self._onnx.graph.input}
+
+    def _node(self, index: int) -> NodeProto:
+        return self._onnx.graph.node[self._place[id(self.nodes[index])]]
 
     @property
     def path(self) -> Path | None:
@@ -79,14 +98,16 @@ class OnnxGraph:
     def whole(self, feeds: Mapping[str, object], extra: Sequence[str] = ()) -> ModelProto:
         """The model with ``extra`` inner tensors as outputs, whose inputs accept ``feeds``."""
         made = self._header()
-        made.graph.node.extend(self.nodes)
-        for value in self.inputs.values():
-            made.graph.input.append(self._accepting(value, feeds.get(value.name)))
-        outputs = self.proto.graph.output
+        made.graph.node.extend(self._node(index) for index in range(len(self.nodes)))
+        for name in self.inputs:
+            feed = feeds.get(name)
+            open_to = self._is_other(name, feed)
+            made.graph.input.append(value_info(name, feed, is_open=True) if open_to else self._values[name])
+        outputs = self._onnx.graph.output
         made.graph.output.extend(outputs if not self._is_relaxed(feeds) else map(_without_shape, outputs))
         present = set(self.outputs)
         made.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
-        made.graph.input.extend(value for name, value in self.defaults.items() if name in feeds)
+        made.graph.input.extend(self._values[name] for name in self.defaults if name in feeds)
         read = set().union(*self.reads, self.outputs)
         self._add_weights(made, [name for name in (*self.weights, *self.sparse) if name in read])
         return made
@@ -94,7 +115,7 @@ class OnnxGraph:
     def part(self, nodes: Sequence[int], feeds: Mapping[str, object], outputs: Sequence[str]) -> ModelProto:
         """``nodes`` alone: ``feeds`` are the tensors that are given from outside, ``outputs`` what is returned."""
         made = self._header()
-        made.graph.node.extend(self.nodes[index] for index in nodes)
+        made.graph.node.extend(self._node(index) for index in nodes)
         read = set().union(*(self.reads[index] for index in nodes), outputs)
         for name, value in feeds.items():
             if name in read:
@@ -118,28 +139,27 @@ class OnnxGraph:
         return not self._is_relaxed(feeds) and not any(name in feeds for name in self.defaults)
 
     def _is_relaxed(self, feeds: Mapping[str, object]) -> bool:
-        return any(self._accepting(value, feeds.get(name)) is not value for name, value in self.inputs.items())
+        return any(self._is_other(name, feeds.get(name)) for name in self.inputs)
 
-    def _accepting(self, value: ValueInfoProto, feed: object) -> ValueInfoProto:
+    def _is_other(self, name: str, feed: object) -> bool:
         shape = getattr(feed, "shape", None)
-        if shape is None or declared_shape(value.type).accepts(shape):
-            return value
-        return value_info(value.name, feed, is_open=True)
+        return shape is not None and not self.declared(name).accepts(shape)
 
     def _header(self) -> ModelProto:
         made = ModelProto()
         made.ir_version = max(self.proto.ir_version, 4)  # from there on weights need not be inputs
-        made.opset_import.extend(self.proto.opset_import)
-        made.functions.extend(self.proto.functions)
+        made.opset_import.extend(self._onnx.opset_import)
+        made.functions.extend(self._onnx.functions)
         made.graph.name = self.proto.graph.name or "graph"
         return made
 
     def _add_weights(self, made: ModelProto, names: Sequence[str]) -> None:
         for name in names:
             if name in self.sparse:
-                made.graph.sparse_initializer.append(self.sparse[name])
+                found = self._onnx.graph.sparse_initializer
+                made.graph.sparse_initializer.append(next(one for one in found if one.values.name == name))
             else:
-                made.graph.initializer.append(self.weights[name])
+                made.graph.initializer.append(self._tensors[name])
         for tensor in made.graph.initializer:
             self._locate(tensor)
         for tensor in _inner_tensors(made):
@@ -160,7 +180,8 @@ class OnnxGraph:
     def _embed(self, tensor: TensorProto) -> None:
         if not _is_cut(tensor):
             return
-        data = b"".join(bytes(chunk) for chunk in self.file.tensor(tensor).chunks())
+        entries = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
+        data = self.file.data[entries["offset"] : entries["offset"] + entries["length"]].tobytes()
         del tensor.external_data[:]
         tensor.raw_data = data
 
@@ -220,10 +241,9 @@ def _inner_tensors(model: ModelProto) -> Iterator[TensorProto]:
                 yield from attribute.tensors
                 for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
                     yield from (sparse.values, sparse.indices)
-            graph: GraphProto
-            for graph in subgraphs(node):
-                yield from graph.initializer
-                pending.append(graph.node)
+                for graph in (attribute.g, *attribute.graphs):
+                    yield from graph.initializer
+                    pending.append(graph.node)
 
 
 def typed(graph: OnnxGraph, name: str, value: object) -> Array:

@@ -50,7 +50,8 @@ class RoundedWeights:
         """What ``model`` says of its weights."""
         whole = any(info.tag == WEIGHT_COMPRESSION for info in _below(model.runtime_info))
         found: set[Node] = set()
-        for _, nodes in model.parts():
+        for part in model.parts():
+            nodes = part.nodes
             widening = {node for node in nodes if _widens(node)}
             if not widening:
                 continue

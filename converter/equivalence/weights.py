@@ -48,8 +48,8 @@ class _Accounts:
         self._rounded = RoundedWeights.of(model)
         self._uses = uses_of(model)
         self._constants: dict[str, Node] = {}
-        for _, inner in model.parts():
-            for node in inner:
+        for part in model.parts():
+            for node in part.nodes:
                 if node.op.data is not None:
                     for name in (node.name, *node.outputs[0].names):
                         self._constants.setdefault(name, node)

@@ -6,20 +6,27 @@ https://onnx.ai/onnx/repo-docs/IR.html#functions
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.message import DecodeError
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, defs
-
 from converter.errors import InvalidModelError
+from converter.onnx_file.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    to_onnx,
+)
+from converter.onnx_file.schema_table import Schema
 from converter.onnx_file.types import onnx_number
+from converter.onnx_file.wire_format import parse_bytes
 from converter.translation.registry import normalize_domain
 from converter.translation.values import Value
 from ir_runtime.graph import Output
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Expansion:
     """What a node becomes: the function's nodes with its attributes put in."""
 
@@ -35,44 +42,49 @@ def model_functions(model: ModelProto) -> dict[tuple[str, str], FunctionProto]:
 
 
 def schema_function(
-    node: NodeProto, schema: defs.OpSchema | None, opset: int, inputs: Sequence[Value | None]
+    node: NodeProto, schema: Schema | None, opset: int, inputs: Sequence[Value | None]
 ) -> FunctionProto | None:
     """The function that ONNX's schema gives as the node's meaning, also one that depends on types."""
-    if schema is None:
+    if not has_schema_function(schema):
         return None
-    details: Any = schema  # onnx's type stubs leave out what functions need
+    import onnx  # its library alone has the functions, and few models need any
+
+    try:
+        found: Any = onnx.defs.get_schema(node.op_type, opset, normalize_domain(node.domain))
+    except onnx.defs.SchemaError:
+        return None  # an onnx that is older than the table
     data = b""
-    if details.has_context_dependent_function:
+    if found.has_context_dependent_function:
         types = [_type_proto(v).SerializeToString() if isinstance(v, Output) else b"" for v in inputs]
-        version = _newest(details.context_dependent_function_opset_versions, opset)
+        version = _newest(found.context_dependent_function_opset_versions, opset)
         if version:
-            data = details.get_context_dependent_function_with_opset_version(version, node.SerializeToString(), types)
-    elif details.has_function:
-        version = _newest(details.function_opset_versions, opset)
+            written = to_onnx(node, onnx.NodeProto()).SerializeToString()
+            data = found.get_context_dependent_function_with_opset_version(version, written, types)
+    elif found.has_function:
+        version = _newest(found.function_opset_versions, opset)
         if version:
-            data = details.get_function_with_opset_version(version)
+            data = found.get_function_with_opset_version(version)
     if not data:
         return None
-    function = FunctionProto()
     try:
-        function.ParseFromString(data)
-    except DecodeError as error:
+        return parse_bytes(FunctionProto, data)
+    except InvalidModelError as error:
         raise InvalidModelError(f"the schema's function cannot be read: {error}") from error
-    return function
 
 
-def has_schema_function(schema: defs.OpSchema | None) -> bool:
+def has_schema_function(schema: Schema | None) -> bool:
     """Whether the operator is made of others by its schema."""
-    details: Any = schema
-    return schema is not None and bool(details.has_function or details.has_context_dependent_function)
+    return schema is not None and schema.has_function
 
 
 def _newest(versions: Sequence[int], opset: int) -> int:
     return max((version for version in versions if version <= opset), default=0)
 
 
-def _type_proto(value: Output) -> TypeProto:
-    proto = TypeProto()
+def _type_proto(value: Output) -> Any:
+    import onnx
+
+    proto = onnx.TypeProto()
     proto.tensor_type.elem_type = onnx_number(value.element_type)
     if value.shape.has_rank:
         proto.tensor_type.shape.SetInParent()
@@ -101,35 +113,27 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
     if unknown and declared:
         raise InvalidModelError(f"has no attribute '{min(unknown)}'")
     imports = {normalize_domain(entry.domain): entry.version for entry in function.opset_import}
-    nodes = []
-    for inner in function.node:
-        copy = NodeProto()
-        copy.CopyFrom(inner)
-        _substitute(copy, given)
-        nodes.append(copy)
-    return Expansion(tuple(function.input), tuple(function.output), tuple(nodes), {**opsets, **imports})
+    nodes = tuple(_substituted(inner, given) for inner in function.node)
+    return Expansion(tuple(function.input), tuple(function.output), nodes, {**opsets, **imports})
 
 
-def _substitute(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
+def _substituted(node: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
+    """The node with the attributes that are ``given`` where it refers to them, in its graphs, too."""
     kept = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
             source = given.get(attribute.ref_attr_name)
-            if source is None:
-                continue
-            named = AttributeProto()
-            named.CopyFrom(source)
-            named.name = attribute.name
-            kept.append(named)
+            if source is not None:
+                kept.append(source.with_fields(name=attribute.name))
             continue
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-            _substitute_graph(graph, given)
-        kept.append(attribute)
-    made = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
-    del node.attribute[:]
-    node.attribute.extend(made)
+        changed: dict[str, Any] = {}
+        if attribute.has("g"):
+            changed["g"] = _substituted_graph(attribute.g, given)
+        if attribute.graphs:
+            changed["graphs"] = [_substituted_graph(graph, given) for graph in attribute.graphs]
+        kept.append(attribute.with_fields(**changed) if changed else attribute)
+    return node.with_fields(attribute=kept)
 
 
-def _substitute_graph(graph: GraphProto, given: Mapping[str, AttributeProto]) -> None:
-    for node in graph.node:
-        _substitute(node, given)
+def _substituted_graph(graph: GraphProto, given: Mapping[str, AttributeProto]) -> GraphProto:
+    return graph.with_fields(node=[_substituted(node, given) for node in graph.node])

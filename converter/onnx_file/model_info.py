@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx import TypeProto
-
 from converter.errors import InvalidModelError
+from converter.onnx_file.messages import TypeProto
 from converter.onnx_file.reader import OnnxFile
 from converter.translation.registry import normalize_domain
 from ir_runtime.graph import RuntimeInfo
@@ -24,7 +23,7 @@ def model_opsets(file: OnnxFile) -> dict[str, int]:
         domain = normalize_domain(entry.domain)
         if found.setdefault(domain, entry.version) != entry.version:
             raise InvalidModelError(f"the model imports two versions of the domain '{domain}'")
-    if not found and not proto.graph.node and not proto.HasField("graph"):
+    if not found and not proto.graph.node and not proto.has("graph"):
         raise InvalidModelError("the file is not an ONNX model: it has neither a graph nor an opset")
     # Files of IR version 1 and 2 name no opset; they are written against the first one.
     if "" not in found and (not proto.opset_import or proto.ir_version < 3):
@@ -60,11 +59,11 @@ def _info(name: str, value: str) -> RuntimeInfo:
 def declared_shape(type: TypeProto) -> PartialShape:
     """The shape that a tensor type declares; unknown rank where it declares none."""
     tensor = type.tensor_type
-    if not tensor.HasField("shape"):
+    if not tensor.has("shape"):
         return PartialShape.dynamic()
     dims = []
     for dim in tensor.shape.dim:
         # Exporters write -1 and, rarely, other negative numbers where they mean "unknown".
-        static = dim.HasField("dim_value") and dim.dim_value >= 0
+        static = dim.has("dim_value") and dim.dim_value >= 0
         dims.append(Dimension(dim.dim_value, dim.dim_value) if static else Dimension(0, INFINITY))
     return PartialShape(dims)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from onnx import GraphProto, NodeProto
-
 from converter.errors import InvalidModelError
+from converter.onnx_file.messages import GraphProto, NodeProto
 
 
 def node_name(node: NodeProto) -> str:
@@ -17,7 +16,7 @@ def node_name(node: NodeProto) -> str:
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs that a node holds as attributes."""
     for attribute in node.attribute:
-        if attribute.HasField("g"):
+        if attribute.has("g"):
             yield attribute.g
         yield from attribute.graphs
 

@@ -1,26 +1,24 @@
-"""Opens an ONNX model: its skeleton through onnx, its weights as views of the mapped files."""
+"""Opens an ONNX model: everything but the weights as objects, the weights as views of the mapped files."""
 
 from __future__ import annotations
 
 import math
 import os
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Union
+from typing import IO, TYPE_CHECKING, Any, Union
 
 import numpy as np
-from google.protobuf.message import DecodeError
-from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
+from converter.onnx_file.messages import ModelProto, SparseTensorProto, TensorProto, from_onnx
 from converter.onnx_file.types import element_type_of
-from converter.onnx_file.wire_format import EMBEDDED, skeleton
+from converter.onnx_file.wire_format import parse, parse_bytes
 from ir_runtime import element_types
 from ir_runtime.boundary import shortened
 from ir_runtime.element_types import Array
 from ir_runtime.file_kinds import ONNX, kind_of_bytes, kind_of_folder
-from ir_runtime.mapped_file import FileSpan, MappedFile, bytes_of
+from ir_runtime.mapped_file import FileSpan, MappedFile, bytes_of, reader_of
 from ir_runtime.tensor import Tensor
 
 _LARGEST_DENSE = 1 << 31
@@ -28,19 +26,41 @@ _LARGEST_DENSE = 1 << 31
 _HEAD = 4096
 """Bytes by which a file of another kind is known."""
 
-ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], ModelProto]
+if TYPE_CHECKING:
+    import onnx
+
+ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], "onnx.ModelProto"]
 
 
-@dataclass
 class OnnxFile:
     """A model whose large tensors are still where they were; :meth:`tensor` finds their data."""
 
-    proto: ModelProto
-    path: Path | None = None
-    _embedded: Array | None = None
-    _shares: bool = True
-    """Whether files are mapped instead of read."""
-    _mapped: dict[Path, Array] = field(default_factory=dict)
+    def __init__(
+        self, proto: ModelProto, path: Path | None = None, embedded: Array | None = None, shares: bool = True
+    ) -> None:
+        self.proto = proto
+        self.path = path
+        self._embedded = embedded
+        self._shares = shares
+        """Whether files are mapped instead of read."""
+        self._mapped: dict[Path, Array] = {}
+        self._original: onnx.ModelProto | None = None
+
+    def as_onnx(self) -> onnx.ModelProto:
+        """The model as onnx's own messages, for its tools; large weights are :mod:`.skeleton`'s references."""
+        if self._original is None:
+            import onnx  # converting needs none of it
+
+            from converter.onnx_file.skeleton import skeleton
+
+            self._original = onnx.ModelProto()
+            self._original.ParseFromString(skeleton(self.data.data))
+        return self._original
+
+    @property
+    def data(self) -> Array:
+        """The bytes of the file; none where the model was given as an object."""
+        return np.empty(0, np.uint8) if self._embedded is None else self._embedded
 
     def dense(self, proto: SparseTensorProto) -> Tensor:
         """The constant that a sparse tensor stands for: its values at their places, and 0 everywhere else.
@@ -99,14 +119,13 @@ class OnnxFile:
         return Tensor.from_packed(packed, kind, shape)
 
     def _packed(self, proto: TensorProto, name: str) -> Array | None:
-        entries = {entry.key: entry.value for entry in proto.external_data}
-        if entries.get("location") == EMBEDDED and proto.data_location != TensorProto.EXTERNAL:
-            if self._embedded is None:
-                raise InvalidModelError(f"tensor '{name}' refers to data that is not there")
-            return _slice(self._embedded, entries, name)
         if proto.data_location == TensorProto.EXTERNAL:
+            entries = {entry.key: entry.value for entry in proto.external_data}
             return _slice(self._external(entries.get("location", ""), name), entries, name)
-        if proto.HasField("raw_data"):
+        start, size = proto.raw_span
+        if size and self._embedded is not None:
+            return self._embedded[start : start + size]
+        if proto.has("raw_data"):
             return np.frombuffer(proto.raw_data, np.uint8)
         return None
 
@@ -152,15 +171,13 @@ class OnnxFile:
 
 
 def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
-    """Open a model given as a path, bytes, a binary file object or a parsed ``ModelProto``.
+    """Open a model given as a path, bytes, a binary file object or a parsed ``onnx.ModelProto``.
 
     Without ``share_weights`` files are read into memory, and may change afterwards. Raises
     :class:`ConversionError` where the file cannot be read or is not an ONNX model.
     """
     if isinstance(source, (list, tuple)) and len(source) == 1:
         source = source[0]  # OpenVINO takes a list of the files that make a model
-    if isinstance(source, ModelProto):
-        return OnnxFile(source)
     if isinstance(source, (str, os.PathLike)):
         try:
             path = Path(source)
@@ -168,10 +185,13 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
             raise ConversionError(f"the model's path cannot be read: {error}") from error
         mapped = _mapped(path, share_weights)
         data = mapped if isinstance(mapped, np.ndarray) else bytes_of(mapped)
-        proto = _parse(data, str(path), mapped if isinstance(mapped, MappedFile) else None, path)
-        return OnnxFile(proto, path, data, share_weights)
+        return OnnxFile(_parsed(mapped, str(path), path), path, data, share_weights)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = source
+    elif type(source).__module__.startswith("onnx.") and hasattr(source, "ListFields"):
+        file = OnnxFile(_of_onnx(source))  # known without onnx, which few have imported
+        file._original = source
+        return file
     elif callable(getattr(source, "read", None)):
         try:
             content = source.read()
@@ -184,8 +204,7 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
         )
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ConversionError("the model's file object must be opened in binary mode")
-    data = np.frombuffer(content, np.uint8)
-    return OnnxFile(_parse(data, "the model"), None, data)
+    return OnnxFile(_parsed(memoryview(content), "the model"), None, np.frombuffer(content, np.uint8))
 
 
 def _of_another_kind(source: object) -> str:
@@ -199,48 +218,33 @@ def _of_another_kind(source: object) -> str:
     return ""
 
 
-def _parse(data: Array, what: str, mapped: MappedFile | None = None, path: Path | None = None) -> ModelProto:
-    kind = kind_of_bytes(data[:_HEAD].tobytes(), path)
-    if len(data) == 0:
+def _parsed(source: MappedFile | memoryview | Array | None, what: str, path: Path | None = None) -> ModelProto:
+    if isinstance(source, np.ndarray):
+        source = source.data
+    head = b"" if source is None else bytes(source[:_HEAD])
+    kind = kind_of_bytes(head, path)
+    if source is None or len(source) == 0:
         raise InvalidModelError(f"{what} is {kind}")
-    model = ModelProto()
     try:
-        model.ParseFromString(skeleton(data.data, mapped.forget) if mapped is not None else skeleton(data.data))
-    except (InvalidModelError, DecodeError) as error:
+        if isinstance(source, MappedFile):
+            model = parse(ModelProto, reader_of(source), len(source))
+        else:
+            model = parse_bytes(ModelProto, source)
+    except InvalidModelError as error:
         if kind is not None and kind is not ONNX:
             raise InvalidModelError(f"{what} is not an ONNX model, but {kind}") from error
         raise InvalidModelError(f"{what} is not an ONNX model: {error}") from error
-    if not model.HasField("graph") and kind is not None and kind is not ONNX:
+    if not model.has("graph") and kind is not None and kind is not ONNX:
         raise InvalidModelError(f"{what} is not an ONNX model, but {kind}")
-    _check_text(model)
     return model
 
 
-def _check_text(model: ModelProto) -> None:
-    """Names that are not UTF-8 reach Python as bytes; nothing after this would expect them."""
-    texts: list[object] = [model.producer_name, model.producer_version, model.domain]
-    texts += [text for entry in model.metadata_props for text in (entry.key, entry.value)]
-    texts += [entry.domain for entry in model.opset_import]
-    graphs, functions = [model.graph], list(model.functions)
-    node_lists = [function.node for function in functions]
-    texts += [text for f in functions for text in (f.name, f.domain, *f.input, *f.output, *f.attribute)]
-    while graphs or node_lists:
-        if graphs:
-            graph = graphs.pop()
-            values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
-            texts += [graph.name, *(value.name for value in values)]
-            texts += [sparse.values.name for sparse in graph.sparse_initializer]
-            node_lists.append(graph.node)
-            continue
-        for node in node_lists.pop():
-            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
-            for attribute in node.attribute:
-                texts += [attribute.name, attribute.ref_attr_name]
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
-    broken = next((text for text in texts if not isinstance(text, str)), None)
-    if broken is not None:
-        raise InvalidModelError(f"the name {broken!r} in the model is not UTF-8")
+def _of_onnx(source: Any) -> ModelProto:
+    try:
+        made: ModelProto = from_onnx(source, ModelProto)
+    except UnicodeDecodeError as error:
+        raise InvalidModelError(f"the name {error.object!r} in the model is not UTF-8") from error
+    return made
 
 
 def _mapped(path: Path, share: bool = True) -> MappedFile | Array | None:
@@ -276,6 +280,7 @@ def _number(text: str, what: str, name: str) -> int:
 
 
 def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
+    """The numbers or texts that stand in a field of their own instead of as bytes."""
     if proto.data_type == TensorProto.STRING:
         values = np.empty(len(proto.string_data), np.object_)
         try:
@@ -283,27 +288,40 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"tensor '{name}' holds a string that is not UTF-8") from error
         return _counted(values, count, name)
-    if count == 0 or not any(len(getattr(proto, name)) for name in _TYPED_FIELDS):
-        return _counted(np.empty(0, element_type_of(proto.data_type).dtype), count, name)
-    try:
-        return _counted(_flat_array(proto), count, name)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidModelError(f"tensor '{name}': its data and its shape contradict each other: {error}") from error
-
-
-def _flat_array(proto: TensorProto) -> Array:
-    """The typed data as one row: onnx's reader wants the shape to fit, and says less when it does not."""
-    flat = TensorProto()
-    flat.CopyFrom(proto)
-    stored = max(len(getattr(proto, name)) for name in _TYPED_FIELDS)
     kind = element_type_of(proto.data_type)
-    del flat.dims[:]
-    # Values narrower than a byte stand several to a number, with the last number filled up.
-    flat.dims.append(min(stored * (8 // kind.bits), math.prod(proto.dims)) if kind.is_packed else stored)
-    return numpy_helper.to_array(flat).reshape(-1)
+    field = _FIELD_OF.get(proto.data_type, "int32_data")
+    stored = np.array(getattr(proto, field), _STORED[field])
+    if not stored.size and any(len(getattr(proto, other)) for other in _STORED):
+        raise InvalidModelError(f"tensor '{name}': its data must stand in the field {field}, where there is none")
+    if field != "int32_data":
+        return _counted(stored.astype(kind.dtype, copy=False), count, name)
+    if proto.data_type == TensorProto.INT32:
+        return _counted(stored.astype(np.int32), count, name)
+    if kind.is_packed:
+        octets = stored.astype(np.uint8)
+        # Several stand to a byte, with the last byte filled up.
+        held = min(stored.size * (8 // kind.bits), count)
+        return _counted(element_types.unpack(octets, kind, (held,)), count, name)
+    # The rest are the bits of numbers of 8 and 16 bits.
+    bits = stored.astype(np.uint16 if kind.bits == 16 else np.uint8)
+    return _counted(bits.view(kind.dtype), count, name)
 
 
-_TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_STORED = {
+    "float_data": np.float32,
+    "int32_data": np.int64,
+    "int64_data": np.int64,
+    "double_data": np.float64,
+    "uint64_data": np.uint64,
+}
+"""The fields of typed data, and what their numbers fit into: int32_data are read with 64 bits."""
+_FIELD_OF = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.UINT32: "uint64_data",
+    TensorProto.UINT64: "uint64_data",
+}
 
 
 def _counted(values: Array, count: int, name: str) -> Array:

@@ -28,7 +28,7 @@ class Multiplications:
 
 def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
     """Inputs, outputs, opsets, origin, operators, weights and work, as plain values."""
-    proto = file.proto
+    proto = file.as_onnx()
     graphs = list(_graphs(proto.graph))
     nodes = [node for graph in graphs for node in graph.node]
     weights = [tensor for graph in graphs for tensor in graph.initializer]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from converter.errors import UnsupportedModelError
+from converter.onnx_file.messages import DATA_TYPES
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
 
@@ -33,10 +32,7 @@ _COUNTERPARTS = {
     "FLOAT4E2M1": ("f4e2m1", "float4e2m1"),
 }
 
-_NUMBERS = dict(TensorProto.DataType.items())
-_BY_NUMBER = {
-    _NUMBERS[name]: element_types.element_type(ir) for name, (ir, _) in _COUNTERPARTS.items() if name in _NUMBERS
-}
+_BY_NUMBER = {DATA_TYPES[name]: element_types.element_type(ir) for name, (ir, _) in _COUNTERPARTS.items()}
 _SPELLINGS = {element_types.element_type(ir): spelled for ir, spelled in _COUNTERPARTS.values()}
 
 
@@ -47,7 +43,7 @@ def element_type_of(number: int) -> ElementType:
     """
     found = _BY_NUMBER.get(number)
     if found is None:
-        names = {value: name for name, value in _NUMBERS.items()}
+        names = {value: name for name, value in DATA_TYPES.items()}
         raise UnsupportedModelError(f"the IR has no element type for ONNX's {names.get(number, number)}")
     return found
 

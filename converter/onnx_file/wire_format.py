@@ -1,138 +1,303 @@
-"""Splits an ONNX file into its skeleton and its weights without loading the weights.
+"""Reads ONNX files: protobuf's wire format into :mod:`.messages`, past the weights.
 
-Reads the protobuf wire format only as far as tensors go: the raw data of every large tensor is cut
-out, and an ``external_data`` entry that says where in the file it lies is put in its place. What
-remains is small, and is parsed by onnx as usual.
+A file is read by windows. Of the raw data of a large tensor only the place is kept, so what is read of a model and
+what is held of it does not depend on the size of its weights.
 
 https://protobuf.dev/programming-guides/encoding/ and onnx/onnx.proto
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Union
+import struct
+import sys
+from array import array
+from collections.abc import Callable
+from typing import Any, TypeVar, Union
+
+import numpy as np
 
 from converter.errors import InvalidModelError
 
+from .messages import (
+    BYTES,
+    BYTES_LIST,
+    DOUBLES,
+    FLOAT,
+    FLOATS,
+    INT,
+    INTS,
+    MESSAGES,
+    RAW,
+    TEXT,
+    TEXTS,
+    UINTS,
+    Field,
+    Message,
+)
+
 Buffer = Union[memoryview, bytes]
+Read = Callable[[int, int], bytes]
+"""Some of the bytes of a file: from where on, and how many."""
+M = TypeVar("M", bound=Message)
 
-EMBEDDED = "\x00embedded"
-"""The ``location`` of data that lies in the model's own file."""
-
-_SMALLEST_CUT = 1024
-_LARGE = 1 << 20
-_RAW_DATA = 9
-_EXTERNAL_DATA = 13
+_WINDOW = 1 << 16
+_LEAST_AHEAD = 1 << 12
+"""Bytes that a window must hold before it is worth reading another one."""
+_SMALLEST_SPAN = 1 << 10
+"""Raw data of at least this size stays in the file."""
 _DEEPEST = 200
+_TYPE_CODES = {INTS: "q", UINTS: "Q", FLOATS: "f", DOUBLES: "d"}
+_FEW = 64
+"""Bytes of numbers up to which a loop is faster than arrays."""
 
-# message -> field number -> the message that the field holds; only the ways that lead to tensors
-_FIELDS: Mapping[str, Mapping[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse"},
-    "function": {7: "node"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
-    "sparse": {1: "tensor", 2: "tensor"},
-    "tensor": {},
-}
+_Cut = IndexError
+"""What reading a number past the end of a window raises."""
 
 
-@dataclass(frozen=True)
-class _Field:
-    number: int
-    wire_type: int
-    start: int
-    """Where the field's tag begins."""
-    payload: int
-    """Where its value begins."""
-    end: int
+def parse(message: type[M], read: Read, size: int) -> M:
+    """The message that ``size`` bytes are; ``read(start, count)`` gives some of them.
 
-
-def skeleton(data: Buffer, passed: Callable[[], None] = lambda: None) -> bytes:
-    """The model without the raw data of its large tensors; ``passed`` is called behind each that takes megabytes.
-
-    Raises :class:`InvalidModelError` where the bytes are not a protobuf message.
+    Raises :class:`InvalidModelError` where they are not a protobuf message.
     """
-    return _strip(memoryview(data), 0, len(data), "model", 0, passed)
+    made = message()
+    _Parser(read).walk(made, 0, size, 0)
+    return made
 
 
-def _strip(data: memoryview, start: int, end: int, message: str, depth: int, passed: Callable[[], None]) -> bytes:
-    if depth > _DEEPEST:
+def parse_bytes(message: type[M], data: Buffer) -> M:
+    """The message that ``data`` is. Raises :class:`InvalidModelError` where it is none."""
+    view = memoryview(data)
+    return parse(message, lambda start, count: bytes(view[start : start + count]), len(view))
+
+
+class _Parser:
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._base = 0
+        self._window = b""
+
+    def _at(self, position: int, end: int, least: int = _LEAST_AHEAD) -> int:
+        """Makes the window reach from ``position`` on; the place of ``position`` in it."""
+        place = position - self._base
+        if not (place >= 0 and place + min(least, end - position) <= len(self._window)):
+            wanted = min(max(_WINDOW, least), end - position)
+            self._window, self._base, place = self._read(position, wanted), position, 0
+            if len(self._window) < wanted:
+                raise InvalidModelError(f"the file is truncated: it ends before byte {position + wanted}")
+        return place
+
+    def walk(self, message: Message, position: int, end: int, depth: int) -> None:
+        """Read the fields between two places of the file into ``message``, window by window."""
+        while position < end:
+            place = self._at(position, end)
+            base, limit = self._base, min(len(self._window), end - self._base)
+            last = base + limit == end
+            done = self._fields(message, self._window, place, limit, depth, last)
+            position = base + done
+            if done > place or position >= end:
+                continue
+            position = self._larger(message, position, end, depth)
+
+    def _larger(self, message: Message, position: int, end: int, depth: int) -> int:
+        """Read one field that the window does not hold; where the next one begins."""
+        place = self._at(position, end)
+        try:
+            tag, after = _varint(self._window, place)
+            length, after = _varint(self._window, after)
+        except _Cut:
+            raise InvalidModelError(_UNENDING.format(position)) from None
+        payload = self._base + after
+        following = payload + length
+        if following > end:
+            raise InvalidModelError(_TRUNCATED.format(position))
+        field = message.fields.get(tag)
+        if field is None:
+            return following
+        if field.message is not None:
+            if following - position > _WINDOW:
+                self.walk(_inner(message, field), payload, following, _deeper(depth))
+                return following
+        elif field.kind == RAW:
+            message.__dict__[field.name] = b""
+            message.__dict__["raw_span"] = (payload, length)
+            return following
+        place = self._at(position, following, following - position)
+        self._fields(message, self._window, place, place + following - position, depth, True)
+        return following
+
+    def _fields(self, message: Message, data: bytes, position: int, end: int, depth: int, whole: bool) -> int:
+        """Read the fields of ``data`` between two places; where the first one begins that is not all there.
+
+        With ``whole`` there is no more of it to come. As all of a model passes here, byte by byte, the loop does
+        without calls where it can.
+        """
+        fields, values = message.fields, message.__dict__
+        start = position
+        try:
+            while position < end:
+                start = position
+                tag = data[position]
+                position += 1
+                if tag > 127:
+                    tag, position = _varint(data, start)
+                wire_type = tag & 7
+                if wire_type == 2:
+                    length = data[position]
+                    position += 1
+                    if length > 127:
+                        length, position = _varint(data, position - 1)
+                    after = position + length
+                    if after > end:
+                        break
+                    field = fields.get(tag)
+                    if field is not None:
+                        kind, name, held = field
+                        if held is not None:
+                            self._fields(_inner(message, field), data, position, after, _deeper(depth), True)
+                        elif kind == TEXTS:
+                            text = _text(data[position:after])
+                            if name in values:
+                                values[name].append(text)
+                            else:
+                                values[name] = [text]
+                        elif kind == TEXT:
+                            values[name] = _text(data[position:after])
+                        elif kind == BYTES:
+                            values[name] = data[position:after]
+                        elif kind == RAW:
+                            large = length >= _SMALLEST_SPAN
+                            values[name] = b"" if large else data[position:after]
+                            values["raw_span"] = (self._base + position, length) if large else (0, 0)
+                        elif kind == BYTES_LIST:
+                            values.setdefault(name, []).append(data[position:after])
+                        else:
+                            _packed(_numbers(values, field), kind, data, position, after)
+                    position = after
+                elif wire_type == 0:
+                    value = data[position]
+                    position += 1
+                    if value > 127:
+                        value, position = _varint(data, position - 1)
+                    if position > end:
+                        break
+                    field = fields.get(tag)
+                    if field is not None:
+                        if field.kind == INT:
+                            values[field.name] = value - (1 << 64) if value >> 63 else value
+                        elif field.kind == INTS:
+                            _numbers(values, field).append(value - (1 << 64) if value >> 63 else value)
+                        else:
+                            _numbers(values, field).append(value)
+                elif wire_type in (1, 5):
+                    after = position + (8 if wire_type == 1 else 4)
+                    if after > end:
+                        break
+                    field = fields.get(tag)
+                    if field is not None:
+                        (number,) = struct.unpack("<d" if wire_type == 1 else "<f", data[position:after])
+                        if field.kind == FLOAT:
+                            values[field.name] = number
+                        else:
+                            _numbers(values, field).append(number)
+                    position = after
+                else:
+                    raise InvalidModelError(f"byte {self._base + start} of the file does not begin a protobuf field")
+                if tag < 8:
+                    raise InvalidModelError(_TRUNCATED.format(self._base + start))
+            else:
+                return position
+        except _Cut:
+            if whole:
+                raise InvalidModelError(_UNENDING.format(self._base + start)) from None
+            return start
+        if whole:
+            raise InvalidModelError(_TRUNCATED.format(self._base + start))
+        return start
+
+
+_TRUNCATED = "the file is truncated or corrupt: a field at byte {} runs past its end"
+_UNENDING = "the file is truncated or corrupt: a number in the field at byte {} does not end"
+
+
+def _deeper(depth: int) -> int:
+    if depth >= _DEEPEST:
         raise InvalidModelError(f"graphs are nested more than {_DEEPEST // 3} deep")
-    nested = _FIELDS[message]
-    pieces: list[bytes | memoryview] = []
-    copied = start
-    for field in _fields(data, start, end):
-        if field.wire_type != 2:
-            continue
-        if message == "tensor" and field.number == _RAW_DATA:
-            size = field.end - field.payload
-            if size >= _SMALLEST_CUT:
-                pieces += [data[copied : field.start], _reference(field.payload, size)]
-                copied = field.end
-                if size >= _LARGE:
-                    passed()
-        elif field.number in nested:
-            inner = _strip(data, field.payload, field.end, nested[field.number], depth + 1, passed)
-            if len(inner) != field.end - field.payload:
-                pieces += [data[copied : field.start], _tagged(field.number, inner)]
-                copied = field.end
-    pieces.append(data[copied:end])
-    return b"".join(pieces)
+    return depth + 1
 
 
-def _fields(data: memoryview, start: int, end: int) -> list[_Field]:
-    found = []
-    position = start
-    while position < end:
-        tag, payload = _varint(data, position, end)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == 0:
-            after = _varint(data, payload, end)[1]
-        elif wire_type == 1:
-            after = payload + 8
-        elif wire_type == 2:
-            length, payload = _varint(data, payload, end)
-            after = payload + length
-        elif wire_type == 5:
-            after = payload + 4
+def _inner(message: Message, field: Field) -> Message:
+    """The message that a field is to be read into: a further one, or the one that is there."""
+    kind, name, held = field
+    values = message.__dict__
+    assert held is not None
+    if kind == MESSAGES:
+        made = held()
+        if name in values:
+            values[name].append(made)
         else:
-            raise InvalidModelError(f"byte {position} of the file does not begin a protobuf field")
-        if after > end or number == 0:
-            raise InvalidModelError(f"the file is truncated or corrupt: a field at byte {position} runs past its end")
-        found.append(_Field(number, wire_type, position, payload, after))
-        position = after
+            values[name] = [made]
+        return made
+    if name not in values:
+        values[name] = held()
+    return values[name]
+
+
+def _numbers(values: dict[str, Any], field: Field) -> array[Any]:
+    found: array[Any] | None = values.get(field.name)
+    if found is None:
+        found = values[field.name] = array(_TYPE_CODES[field.kind])
     return found
 
 
-def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidModelError(f"the name {data!r} in the model is not UTF-8") from None
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number that begins at ``position``, and what follows it. Raises IndexError where the bytes end first."""
     value = shift = 0
-    while position < end and shift < 70:
+    while shift < 70:
         byte = data[position]
         position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, position
+            return value & 0xFFFFFFFFFFFFFFFF, position
         shift += 7
-    raise InvalidModelError(f"the file is truncated or corrupt: a number at byte {position} does not end")
+    raise InvalidModelError(_UNENDING.format(position))
 
 
-def _encode_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+def _packed(numbers: array[Any], kind: int, data: bytes, position: int, end: int) -> None:
+    """Append the numbers that stand one after the other between two places."""
+    if kind in (FLOATS, DOUBLES):
+        if (end - position) % numbers.itemsize:
+            raise InvalidModelError(f"the file is corrupt: {end - position} bytes are no row of numbers")
+        made = array(numbers.typecode, data[position:end])
+        if sys.byteorder == "big":
+            made.byteswap()
+        numbers.extend(made)
+    elif end - position > _FEW:
+        numbers.frombytes(_varints(data[position:end]).tobytes())
+    else:
+        while position < end:
+            value, position = _varint(data, position)
+            numbers.append(value - (1 << 64) if kind == INTS and value >> 63 else value)
+        if position > end:
+            raise InvalidModelError("the file is corrupt: a row of numbers does not end with the last of them")
 
 
-def _tagged(number: int, payload: bytes) -> bytes:
-    return _encode_varint(number << 3 | 2) + _encode_varint(len(payload)) + payload
-
-
-def _reference(offset: int, length: int) -> bytes:
-    entries = {"location": EMBEDDED, "offset": str(offset), "length": str(length)}
-    return b"".join(
-        _tagged(_EXTERNAL_DATA, _tagged(1, key.encode()) + _tagged(2, value.encode())) for key, value in entries.items()
-    )
+def _varints(data: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """The numbers of a row, all at once, as 64 bits each."""
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(octets < 128)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    lengths = ends - starts + 1
+    if not ends.size or ends[-1] != octets.size - 1 or lengths.max() > 10:
+        raise InvalidModelError("the file is corrupt: a row of numbers does not end with the last of them")
+    values = np.zeros(ends.size, np.uint64)
+    for place in range(int(lengths.max())):
+        longer = lengths > place
+        values[longer] |= (octets[starts[longer] + place] & np.uint8(127)).astype(np.uint64) << np.uint64(7 * place)
+    return values

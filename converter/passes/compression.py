@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.errors import ModelError
@@ -24,11 +22,11 @@ from ir_runtime.rewrite import UniqueNames, replace_all_uses
 from ir_runtime.shape_inference import infer_types, make_node
 from ir_runtime.tensor import Tensor
 
+from .half_precision import LARGEST, misfits, to_half
+
 DECOMPRESSION = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
 """The mark of a conversion back to the type that a constant had before it was compressed."""
 _ELEMENTWISE = (Binary, Unary, Convert1, Clamp1)
-_LARGEST = 65504.0
-_SMALLEST = 2.0**-14
 _TINY_SHARE = 0.75
 """Of so many values that float16 holds badly or not at all a tensor stays as it is: OpenVINO's own limit."""
 
@@ -107,8 +105,7 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
 
     def halves(source: Tensor = tensor) -> Iterator[Array]:
         for part in source.parts():
-            with np.errstate(over="ignore"):
-                yield part.astype(np.float16)
+            yield to_half(part)
 
     # Equal halves are found by what they were made from.
     stored = Tensor.computed_in_parts(element_types.f16, tensor.shape, halves, tensor.sample())
@@ -125,8 +122,8 @@ def _unfit(tensor: Tensor) -> str:
     """Why float16 does not hold the values; empty where it does."""
     tiny = 0
     for part in tensor.parts():
-        reach = np.abs(part)
-        if ((reach > _LARGEST) & np.isfinite(reach)).any():
-            return f"have values beyond {_LARGEST:.0f}"
-        tiny += int(np.count_nonzero((reach < _SMALLEST) & (reach > 0)))
+        beyond, small = misfits(part)
+        if beyond:
+            return f"have values beyond {LARGEST:.0f}"
+        tiny += small
     return "are mostly smaller than float16's normal numbers" if tiny >= _TINY_SHARE * tensor.size else ""

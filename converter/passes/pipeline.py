@@ -10,15 +10,15 @@ import graphlib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from converter.errors import ConversionError
 from ir_runtime.graph import Model
+from ir_runtime.records import record
 
 Run = Callable[[Model], int]
 
 
-@dataclass(frozen=True)
+@record
 class Pass:
     """A named change of the whole model."""
 

@@ -33,11 +33,11 @@ _ROWS = 256
 def shared_weights(model: Model) -> int:
     """Put transposes in the place of constants that are another constant's."""
     acted = 0
-    for part in model.all_models():
+    for part in model.parts():
         replaced: dict[Output, Output] = {}
         alike: dict[object, list[Node]] = defaultdict(list)
         unique = UniqueNames(part)
-        for node in part.nodes():
+        for node in part.nodes:
             tensor = node.op.data
             if (
                 tensor is None
@@ -55,7 +55,8 @@ def shared_weights(model: Model) -> int:
                 alike[key].append(node)
             else:
                 replaced[node.outputs[0]] = _transposed(kept, node, unique)
-        replace_all_uses(part, replaced)
+        if replaced:
+            replace_all_uses(part.model, replaced)
         acted += len(replaced)
     return acted
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ir_runtime.builder import Builder
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import Operation
-from ir_runtime.rewrite import UniqueNames, Uses, replace_uses, uses_of
+from ir_runtime.rewrite import UniqueNames, Uses, replace_uses
 
 Say = Callable[[Builder, Node, Uses], Output | Sequence[Output] | None]
 """Emits what stands for a layer's only output, or for each of several; None where the layer stays."""
@@ -31,11 +31,11 @@ def register_uses(uses: Uses, made: Iterable[Node]) -> None:
 def legalise(model: Model, operations: tuple[type[Operation], ...], say: Say) -> int:
     """Put what ``say`` emits in the place of layers, bodies included; how many there were."""
     acted = 0
-    for part, every in model.parts():
-        nodes = [node for node in every if isinstance(node.op, operations)]
+    for part in model.parts():
+        nodes = [node for node in part.nodes if isinstance(node.op, operations)]
         if not nodes:
             continue
-        uses, unique, builder = uses_of(part), UniqueNames(part), Builder()
+        uses, unique, builder = part.uses, UniqueNames(part), Builder()
         for node in nodes:
             known = len(builder.emitted)
             said = say(builder, node, uses)

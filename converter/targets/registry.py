@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.passes.pipeline import Pipeline
 from ir_runtime.graph import Model
+from ir_runtime.records import record
 
 openvino_cpu = Pipeline("converter.targets.openvino_cpu")
 """The rules for OpenVINO's CPU plug-in."""
@@ -25,7 +25,7 @@ _LAST_OPSETS = {(2023, 3): 13, (2024, 6): 15, (2025, 4): 16}
 """The last opset that is complete in the CPU plug-in of a release, from the first one that has it on."""
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """A runtime, and the last opset whose operations may be written."""
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from onnx import GraphProto, TensorProto
-
 from converter.errors import InvalidModelError, Problem, UnsupportedModelError
+from converter.onnx_file.messages import GraphProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 from converter.translation.values import Value
 from ir_runtime.builder import Builder
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import TensorType
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Body:
     """A translated subgraph.
 

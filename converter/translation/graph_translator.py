@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-
-from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 from converter.errors import ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.functions import Expansion, expand, schema_function
+from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
@@ -50,18 +48,18 @@ class SeveralProblems(ConversionError):
     """Raised where the causes inside a subgraph are listed already."""
 
 
-@dataclass
 class Shared:
     """What the translations of a model's graphs have in common."""
 
-    file: OnnxFile
-    functions: dict[tuple[str, str], FunctionProto]
-    said: set[str]
-    problems: list[Problem] = field(default_factory=list)
-    depth: int = 0
-    stated: StatedTypes = field(default_factory=StatedTypes)
-    declared_shapes: list[tuple[str, PartialShape, Output]] = field(default_factory=list)
-    keeps_extents: bool = False
+    def __init__(self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], said: set[str]) -> None:
+        self.file = file
+        self.functions = functions
+        self.said = said
+        self.problems: list[Problem] = []
+        self.depth = 0
+        self.stated = StatedTypes()
+        self.declared_shapes: list[tuple[str, PartialShape, Output]] = []
+        self.keeps_extents = False
 
     def warn(self, message: str) -> None:
         """Log a warning, unless it was given before."""
@@ -205,7 +203,7 @@ class GraphTranslator:
     def check_declared(self, name: str, output: Output) -> None:
         """Warn of a declared element type that contradicts, and note the declared shape."""
         declared = self._declared.get(name)
-        if declared is None or not declared.type.HasField("tensor_type"):
+        if declared is None or not declared.type.has("tensor_type"):
             return
         check_declared_type(name, declared, output, self.shared.warn)
         if self._is_outermost:

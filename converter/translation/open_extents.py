@@ -14,19 +14,22 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from converter.errors import Problem, error_of
 from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output
+from ir_runtime.operation import TensorType
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.slicing import VariadicSplit1
-from ir_runtime.rewrite import UniqueNames
+from ir_runtime.records import record
+from ir_runtime.rewrite import UniqueNames, infer_again
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
 from ir_runtime.tensor import Tensor
+
+from .stated_types import StatedTypes
 
 _logger = logging.getLogger("converter")
 
@@ -39,7 +42,7 @@ _MOST_TRIALS = 12
 """How often a model is translated anew to find which of its extents may be open."""
 
 
-@dataclass(frozen=True)
+@record
 class Translation:
     """A translated graph: what the file states and declares of it, and what stands in the way."""
 
@@ -51,6 +54,8 @@ class Translation:
     problems: Sequence[Problem]
     keeps_extents: bool
     """Whether a translator said that what it made holds for the stated extents alone."""
+    known: StatedTypes
+    """What translators have found out of values for the stated shapes."""
 
     def places(self) -> list[Place]:
         """Every dimension of an input of which the stated extent may be opened."""
@@ -125,7 +130,7 @@ def _finished(translation: Translation, finish: Finish) -> Model | None:
     model = translation.model
     finish(model)
     try:
-        model.reshape({name: shape for name, shape in translation.stated.items() if _has(model, name)})
+        _state_shapes(model, translation)
     except ModelError as error:
         _logger.info("not with these extents open: %s", error)
         return None
@@ -138,7 +143,7 @@ def _demanded(translation: Translation, finish: Finish, kept: Sequence[Place] = 
         raise error_of(translation.problems)
     model = _guarded(translation, kept)
     finish(model)
-    model.reshape({name: shape for name, shape in translation.stated.items() if _has(model, name)})
+    _state_shapes(model, translation)
     _compare_declarations(translation)
     return model
 
@@ -153,8 +158,16 @@ def _compare_declarations(translation: Translation) -> None:
     _logger.warning("the model declares '%s' as %s, but its shape is %s%s", name, declared, found, others)
 
 
-def _has(model: Model, name: str) -> bool:
-    return any(name in node.outputs[0].names for node in model.parameters)
+def _state_shapes(model: Model, translation: Translation) -> None:
+    """Give the model's inputs the shapes that the file states; raises :class:`ModelError` where that cannot be."""
+    types = translation.known.of_parameters()
+    wanted: dict[Node, TensorType] = {}
+    for node in model.parameters:
+        output = node.outputs[0]
+        shape = next((translation.stated[name] for name in output.names if name in translation.stated), None)
+        if shape is not None:
+            wanted[node] = types[node] if node in types else TensorType(output.element_type, shape)
+    infer_again(model, wanted, translation.known.inferred)
 
 
 def _groups(translation: Translation, places: Sequence[Place]) -> list[set[Place]]:

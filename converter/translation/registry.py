@@ -9,21 +9,22 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from onnx import defs
-
 from converter.errors import ConversionError
+from converter.onnx_file import schema_table
+from converter.onnx_file.schema_table import Schema
+from ir_runtime.records import record
 
 Translate = Callable[..., Any]
 
 REQUIRED: Any = inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
+@record
 class Translator:
     """One meaning of an operator: the function, and the versions that it claims.
 
@@ -89,6 +90,9 @@ def onnx_op(
     """
 
     def register(function: Translate) -> Translate:
+        module = _registering_module()
+        if not module.startswith(_OWN):
+            _complete()  # users' operators come after these, and may replace them
         translator = Translator(
             op_type, domain, tuple(versions), function, frozenset(f"tensor({name})" for name in also), takes_values
         )
@@ -97,6 +101,7 @@ def onnx_op(
             if version in claimed and not replace:
                 raise ConversionError(f"version {version} of operator {op_type} is claimed twice")
             claimed[version] = translator
+        _MODULES.setdefault((domain, op_type), set()).add(module)
         _forget_found()
         return function
 
@@ -104,16 +109,38 @@ def onnx_op(
 
 
 _REFUSED: dict[tuple[str, str], str] = {}
+_MODULES: dict[tuple[str, str], set[str]] = {}
+_OWN = "converter.operators."
+
+
+def _registering_module() -> str:
+    """The module whose import is under way: functions may be made by factories of other modules."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
 
 
 def _complete() -> None:
     """Whoever asks the registry finds the converter's own operators in it, whatever was imported before."""
-    importlib.import_module("converter.operators")
+    importlib.import_module("converter.operators").register_all()
+
+
+def _register(op_type: str) -> None:
+    """As :func:`_complete`, for one operator."""
+    importlib.import_module("converter.operators").register(op_type)
+
+
+def modules_of_operators() -> dict[tuple[str, str], set[str]]:
+    """(domain, operator) -> the modules that register or refuse it."""
+    _complete()
+    return _MODULES
 
 
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
     """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
     _REFUSED[domain, op_type] = reason
+    _MODULES.setdefault((domain, op_type), set()).add(_registering_module())
     _forget_found()
 
 
@@ -128,12 +155,9 @@ def normalize_domain(domain: str) -> str:
 
 
 @functools.cache
-def find_schema(op_type: str, domain: str, opset: int) -> defs.OpSchema | None:
-    """onnx's schema of the operator in that opset, if it has one."""
-    try:
-        return defs.get_schema(op_type, opset, domain)
-    except defs.SchemaError:
-        return None
+def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
+    """ONNX's schema of the operator in that opset, if it has one."""
+    return schema_table.find(op_type, domain, opset)
 
 
 @functools.cache
@@ -142,16 +166,14 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
 
     Where there is none, the answer is the reason.
     """
-    _complete()
+    _register(op_type)
     claimed = _TRANSLATORS.get((domain, op_type), {})
     schema = find_schema(op_type, domain, opset)
     if not claimed:
         if domain == "" and schema is None:
-            later = [
-                s.since_version for s in defs.get_all_schemas_with_history() if s.name == op_type and s.domain == ""
-            ]
+            later = schema_table.versions(op_type, domain)
             if later:
-                return f"the operator exists from opset {min(later)} on"
+                return f"the operator exists from opset {later[0].since_version} on"
             return f"ONNX has no operator of that name{_of_your_own(domain)}"
         return _REFUSED.get((domain, op_type), f"the operator is not supported{_of_your_own(domain)}")
     candidates = [version for version in claimed if version <= opset]

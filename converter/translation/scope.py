@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from onnx import GraphProto, SparseTensorProto, TensorProto
-
 from converter.errors import InvalidModelError, UnsupportedModelError
+from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 from ir_runtime.graph import Node, Output
 from ir_runtime.operation import TensorType
@@ -30,12 +29,16 @@ class Scope:
         self._values: dict[str, Value] = {}
         self._initializers: dict[str, TensorProto | SparseTensorProto] = {}
         self.captures: dict[Output, Node] = {}
+        self._stands_for: dict[Node, Output] = {}
         self.unique: UniqueNames = UniqueNames() if parent is None or is_body else parent.unique
 
     def take_initializers(self, graph: GraphProto) -> None:
         """Make the graph's initializers known; raises :class:`InvalidModelError` for a name given twice."""
-        named = [(tensor.name, tensor) for tensor in graph.initializer]
-        for name, tensor in [*named, *((sparse.values.name, sparse) for sparse in graph.sparse_initializer)]:
+        named: list[tuple[str, TensorProto | SparseTensorProto]] = [
+            (tensor.name, tensor) for tensor in graph.initializer
+        ]
+        named += [(sparse.values.name, sparse) for sparse in graph.sparse_initializer]
+        for name, tensor in named:
             if name in self._initializers:
                 raise InvalidModelError(f"two initializers are called '{name}'")
             self._initializers[name] = tensor
@@ -89,9 +92,9 @@ class Scope:
         """What a parameter of this body or of one around it stands for; None for an input of the model."""
         scope: Scope | None = self
         while scope is not None:
-            for outer, node in scope.captures.items():
-                if node is parameter:
-                    return outer
+            outer = scope._stands_for.get(parameter)
+            if outer is not None:
+                return outer
             scope = scope._parent
         return None
 
@@ -106,7 +109,7 @@ class Scope:
         if outer.tensor is not None:
             return self.constant(name, outer.tensor)
         if outer not in self.captures:
-            self.captures[outer] = self.parameter(
-                name, TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
-            )
+            kind = TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
+            node = self.captures[outer] = self.parameter(name, kind)
+            self._stands_for[node] = outer
         return self.captures[outer].outputs[0]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ir_runtime import ModelError
 from ir_runtime.graph import Node, Output
 from ir_runtime.operation import TensorType
+from ir_runtime.rewrite import Inferred
 from ir_runtime.shape_inference import infer_types
 
 
@@ -19,6 +20,8 @@ class StatedTypes:
 
     def __init__(self) -> None:
         self._known: dict[Output, TensorType] = {}
+        self.inferred: dict[Node, Inferred] = {}
+        """What was inferred of layers, so that it need not be once the model is given the stated shapes."""
 
     def state(self, parameter: Node, kind: TensorType) -> None:
         """An input of the model is of this type."""
@@ -54,6 +57,12 @@ class StatedTypes:
         if all(kind is source.type for kind, source in zip(inputs, node.inputs)):
             return found
         try:
-            return infer_types(node.op, inputs)
+            made = infer_types(node.op, inputs)
         except ModelError:
             return found
+        self.inferred[node] = Inferred(node.op, inputs, made)
+        return made
+
+    def of_parameters(self) -> dict[Node, TensorType]:
+        """The stated types of the model's inputs."""
+        return {output.node: kind for output, kind in self._known.items() if output.node.op.role == "parameter"}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx import NodeProto, ValueInfoProto
-
-from converter import operators as _operators
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.functions import model_functions
+from converter.onnx_file.messages import NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
@@ -26,8 +24,6 @@ from .open_extents import Opens, Translation, opened
 from .validation import needed_nodes
 from .values import tensor_of
 
-assert _operators  # importing it registers the translators
-
 
 def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[str]) -> Translation:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
@@ -37,14 +33,14 @@ def translate_model(file: OnnxFile, options: Options, opens: Opens, said: set[st
     """
     proto = file.proto
     opsets = model_opsets(file)
-    if not proto.HasField("graph"):
+    if not proto.has("graph"):
         raise InvalidModelError("the model has no graph")
     shared = Shared(file, model_functions(proto), said)
     stated: dict[str, PartialShape] = {}
     model = _ModelGraph(GraphTranslator(shared, opsets), options, opens, stated).translate()
     model.name = proto.graph.name or "model"
     model.runtime_info = model_info(file, opsets)
-    return Translation(model, stated, shared.declared_shapes, shared.problems, shared.keeps_extents)
+    return Translation(model, stated, shared.declared_shapes, shared.problems, shared.keeps_extents, shared.stated)
 
 
 class _ModelGraph:
@@ -89,7 +85,7 @@ class _ModelGraph:
         """The parameter for an input of the model; None where the input is frozen."""
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
-        if not value.type.HasField("tensor_type"):
+        if not value.type.has("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
             kind = self._options.kinds.get(value.name) or element_type_of(value.type.tensor_type.elem_type)

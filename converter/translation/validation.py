@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from onnx import GraphProto, NodeProto, ValueInfoProto
-
 from converter.errors import InvalidModelError, Problem
 from converter.input_forms import OptionError
 from converter.onnx_file.functions import has_schema_function
+from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.schemas import attribute_value
 from converter.onnx_file.types import element_type_of
@@ -49,11 +48,12 @@ def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
 
 def check_names(graph: GraphProto, initializers: Iterable[str]) -> None:
     """Raises :class:`InvalidModelError` where two things of a graph have one name."""
-    inputs = [value.name for value in graph.input]
-    for name in inputs:
-        if inputs.count(name) > 1 and name:
+    written: set[str] = set()
+    for name in [value.name for value in graph.input]:
+        if name and name in written:
             raise InvalidModelError(f"two inputs of the graph are called '{name}'")
-    written = {*inputs, *initializers}
+        written.add(name)
+    written.update(initializers)
     for node in graph.node:
         for name in node.output:
             if name and name in written:

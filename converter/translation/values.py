@@ -7,21 +7,21 @@ nothing; none of them reaches the IR.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Union
 
 from converter.errors import UnsupportedModelError
 from ir_runtime.graph import Output
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class SequenceValue:
     """A sequence of tensors, each with its place in the IR."""
 
     items: tuple[Output, ...]
 
 
-@dataclass(frozen=True)
+@record
 class StackedSequence:
     """A sequence whose length is only known at run time: its tensors, all of one shape, in one."""
 
@@ -29,7 +29,7 @@ class StackedSequence:
     """``[length, ...]``"""
 
 
-@dataclass(frozen=True)
+@record
 class OptionalValue:
     """A tensor or a sequence that is there, or nothing."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +19,8 @@ from ir_runtime.operation import Operation, Runner, TensorType, argument, operat
 from ir_runtime.rewrite import with_parameters
 from ir_runtime.shape_inference import infer_types
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
+
+from ..records import record
 
 _PASSES = 3
 """How often a body's types are followed round before what still changes counts as unknown."""
@@ -187,7 +188,7 @@ def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
 # --- loops ---
 
 
-@dataclass(frozen=True)
+@record
 class _Slices:
     """How an input or output is cut along an axis of a known extent."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,11 +18,13 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, enum, integers, operation, real, text
 from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
 
+from ..records import record
+
 _EPSILON = np.float32(1e-6)
 """Added to ``extent * scale`` before it is rounded down, so that a scale of 1/3 does its work."""
 
 
-@dataclass(frozen=True)
+@record
 class Taps:
     """For each output position the input positions it is made from, and their weights."""
 

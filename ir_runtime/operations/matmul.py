@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.operation import Operation, TensorType, boolean, operation, text
 from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, broadcast_all
 
+from ..records import record
 from .elementwise import merge_types
 
 _EXACT = float(2**53)
@@ -92,7 +92,7 @@ class MatMul1(Operation):
         return multiplied(a, b)
 
 
-@dataclass(frozen=True)
+@record
 class Equation:
     """An Einstein summation: a letter for each dimension, ``.`` for those that an ellipsis stands for."""
 

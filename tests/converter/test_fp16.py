@@ -12,6 +12,7 @@ import pytest
 import converter
 import ir_runtime
 from converter.conversion import compressed
+from converter.passes.half_precision import misfits, to_half
 from ir_runtime import Model
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
 
@@ -92,3 +93,33 @@ def test_verification_allows_for_what_rounded_weights_cost(tmp_path: Path) -> No
     assert converter.verify(model.SerializeToString(), half, inputs=feeds).passed
     wrong = node_model("MatMul", {"x": feeds["x"]}, opset=17, constants={"w": weights[:, ::-1].copy()})
     assert not converter.verify(wrong.SerializeToString(), half, inputs=feeds).passed
+
+
+def every_kind_of_number() -> np.ndarray:
+    """Random bits of float32, and every number halfway between two of float16 with its neighbours."""
+    random = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, np.uint64).astype(np.uint32).view(np.float32)
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
+    between = ((halves[1:] + halves[:-1]) / 2).astype(np.float32)
+    near = [np.nextafter(between, np.float32(limit)) for limit in (-np.inf, np.inf)]
+    ends = np.array([65504, 65519.99, 65520, 1e30, np.inf, np.nan, 0.0, 2.0**-14, 2.0**-25], np.float32)
+    return np.concatenate([random, between, *near, -between, ends, -ends])
+
+
+def test_halves_are_those_of_numpy() -> None:
+    values = every_kind_of_number()
+    with np.errstate(all="ignore"):
+        fits = np.abs(values) < 65520
+        for given in (values, values[fits], values[fits & (np.abs(values) > 2**-14)], values[:3], values[:0]):
+            expected = given.astype(np.float16)
+            np.testing.assert_array_equal(to_half(given).view(np.uint16), expected.view(np.uint16))
+        wide = values[fits].astype(np.float64)
+        np.testing.assert_array_equal(to_half(wide), wide.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_does_not_fit_is_counted(dtype: type) -> None:
+    values = np.array([0.0, -0.0, 1.0, -65504, np.inf, np.nan, 2.0**-14, -(2.0**-15), 1e-40], dtype)
+    assert misfits(values) == (False, 2)
+    assert misfits(np.append(values, dtype(-65505))) == (True, 2)
+    assert misfits(np.tile(values, 10_000)) == (False, 20_000)
+    assert misfits(values[:0]) == (False, 0)

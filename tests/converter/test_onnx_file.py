@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,8 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
+from converter.onnx_file import messages, wire_format
+from converter.onnx_file.messages import MESSAGES, REPEATED, Message
 from converter.onnx_file.reader import open_model
-from converter.onnx_file.wire_format import skeleton
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 
@@ -55,7 +58,7 @@ def test_every_kind_of_source(tmp_path: Path) -> None:
 def test_large_weights_stay_in_the_mapped_file(tmp_path: Path) -> None:
     onnx.save(add_model(), tmp_path / "m.onnx")
     file = open_model(tmp_path / "m.onnx")
-    assert len(file.proto.SerializeToString()) < 500
+    assert not file.proto.graph.initializer[0].raw_data
     array = file.tensor(file.proto.graph.initializer[0]).array()
     base: object = array
     while isinstance(base, np.ndarray) and base.base is not None:
@@ -64,22 +67,139 @@ def test_large_weights_stay_in_the_mapped_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(array, BIG)
 
 
-def test_the_skeleton_keeps_everything_else() -> None:
+def everything() -> onnx.ModelProto:
+    """A model with a value in every field that a conversion reads, and large tensors at several depths."""
     model = add_model()
+    model.producer_name, model.producer_version, model.domain, model.model_version = "maker", "1.0", "org", -3
     model.metadata_props.add(key="k", value="v")
+    model.doc_string = "not read"
     inner = helper.make_graph(
         [helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(BIG, "t"))], "inner", [], []
     )
-    model.graph.node.append(helper.make_node("If", ["x"], ["z"], then_branch=inner, else_branch=inner))
-    small = onnx.ModelProto.FromString(skeleton(model.SerializeToString()))
-    for graph in (small.graph.node[1].attribute[0].g, model.graph.node[1].attribute[0].g):
-        graph.node[0].attribute[0].t.ClearField("external_data")
-        graph.node[0].attribute[0].t.ClearField("raw_data")
-    for one in (small, model):
-        one.graph.node[1].attribute[1].g.node[0].attribute[0].t.Clear()
-        one.graph.initializer[0].ClearField("external_data")
-        one.graph.initializer[0].ClearField("raw_data")
-    assert small == model
+    graph = model.graph
+    graph.node.append(helper.make_node("If", ["x"], ["z"], then_branch=inner, else_branch=inner, domain="d", name="i"))
+    strings = helper.make_tensor("s", TensorProto.STRING, [2], ["a", "\u00e9"])
+    sparse = helper.make_sparse_tensor(
+        helper.make_tensor("v", TensorProto.FLOAT, [1], [1.5]),
+        helper.make_tensor("p", TensorProto.INT64, [1], [3]),
+        [9],
+    )
+    lists = {"floats": [1.5, -2.0], "ints": [-1, 2**40], "strings": ["p", "q"], "tensors": [strings], "graphs": [inner]}
+    kind = helper.make_optional_type_proto(
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT8, [None, "n", 2]))
+    )
+    node = helper.make_node(
+        "Odd", ["", "x"], ["u"], f=0.5, i=-(2**63), s="text", sparse_tensor=sparse, tp=kind, **lists
+    )
+    node.attribute.add(name="r", ref_attr_name="of", type=1)
+    graph.node.append(node)
+    graph.sparse_initializer.append(sparse)
+    graph.initializer.extend(
+        [
+            helper.make_tensor("f", TensorProto.FLOAT, [3], [1.0, -2.5, 3e38]),
+            helper.make_tensor("i", TensorProto.INT64, [100], [(-3) ** n if n < 38 else -n for n in range(100)]),
+            helper.make_tensor("b", TensorProto.INT8, [3], [-128, 0, 127]),
+            helper.make_tensor("d", TensorProto.DOUBLE, [1], [1e300]),
+            helper.make_tensor("u", TensorProto.UINT64, [2], [2**64 - 1, 0]),
+        ]
+    )
+    graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, None, "n"]))
+    graph.value_info.append(helper.make_value_info("o", kind))
+    model.functions.append(
+        helper.make_function(
+            "d", "F", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], model.opset_import, ["of"]
+        )
+    )
+    return model
+
+
+def told(message: Any, data: bytes, kind: Any) -> Any:
+    """A message of ours and one of onnx's as the same plain values; raw data as bytes, wherever it lies."""
+    if isinstance(message, Message):
+        start, size = getattr(message, "raw_span", (0, 0))
+        given = {name: value for name, value in vars(message).items() if name != "raw_span"}
+        given |= {"raw_data": data[start : start + size]} if size else {}
+    else:
+        given = {field.name: value for field, value in message.ListFields()}
+    names = {field.name: field for field in kind.fields.values()}
+    found = {}
+    for name, value in given.items():
+        if name in names:
+            field = names[name]
+            if field.message is not None:
+                one = functools.partial(told, data=data, kind=field.message)
+                found[name] = [one(item) for item in value] if field.kind == MESSAGES else one(value)
+            else:
+                found[name] = list(value) if field.kind in REPEATED else value
+    return found
+
+
+def in_other_ways(model: onnx.ModelProto) -> bytes:
+    """The same model as bytes that protobuf writes differently: numbers one by one, the graph in two parts."""
+    ints = model.graph.initializer[2].int64_data
+    single = b"".join(b"\x38" + _varint(value % 2**64) for value in ints)
+    packed = onnx.TensorProto(int64_data=ints).SerializeToString()
+    data = model.SerializeToString()
+    rest = onnx.ModelProto(graph=onnx.GraphProto(doc_string="twice")).SerializeToString()
+    assert packed in data
+    graph = model.graph.SerializeToString()
+    tensor = model.graph.initializer[2].SerializeToString()
+    longer = tensor.replace(packed, single)
+    changed = graph.replace(b"\x2a" + _varint(len(tensor)) + tensor, b"\x2a" + _varint(len(longer)) + longer)
+    return data.replace(b"\x3a" + _varint(len(graph)) + graph, b"\x3a" + _varint(len(changed)) + changed) + rest
+
+
+def _varint(value: int) -> bytes:
+    made = b""
+    while value > 127:
+        made, value = made + bytes([value & 127 | 128]), value >> 7
+    return made + bytes([value])
+
+
+@pytest.mark.parametrize("window", [1 << 16, 4096, 200, 40])
+@pytest.mark.parametrize("write", [onnx.ModelProto.SerializeToString, in_other_ways], ids=["protobuf", "otherwise"])
+def test_files_are_read_as_onnx_reads_them(monkeypatch: pytest.MonkeyPatch, window: int, write: Any) -> None:
+    monkeypatch.setattr(wire_format, "_WINDOW", window)
+    monkeypatch.setattr(wire_format, "_LEAST_AHEAD", min(window, 30))
+    model = everything()
+    data = write(model)
+    ours = wire_format.parse_bytes(messages.ModelProto, data)
+    assert ours.graph.initializer[0].raw_span[1] == BIG.nbytes
+    assert told(ours, data, messages.ModelProto) == told(onnx.ModelProto.FromString(data), data, messages.ModelProto)
+    assert told(messages.from_onnx(model, messages.ModelProto), b"", messages.ModelProto) == told(
+        model, b"", messages.ModelProto
+    )
+
+
+def test_nodes_are_handed_back_to_onnx() -> None:
+    for node in everything().graph.node:
+        ours = messages.from_onnx(node, messages.NodeProto)
+        assert messages.to_onnx(ours, onnx.NodeProto()) == node
+
+
+def test_messages_have_the_fields_and_numbers_of_onnx() -> None:
+    for name, ours in vars(messages).items():
+        theirs = getattr(onnx, name, None)
+        if not name.endswith("Proto") or theirs is None:
+            continue
+        numbers = {field.name: field.number for field in theirs.DESCRIPTOR.fields}
+        assert {field.name: tag >> 3 for tag, field in ours.fields.items()}.items() <= numbers.items()
+        assert all(hasattr(ours(), field.name) for field in ours.fields.values())
+    assert dict(onnx.TensorProto.DataType.items()) == messages.DATA_TYPES
+    numbers = {number: name for name, number in onnx.AttributeProto.AttributeType.items() if number}
+    assert numbers == messages.ATTRIBUTE_TYPES
+
+
+def test_little_is_read_of_a_file_with_large_weights() -> None:
+    model = add_model(np.zeros((512, 1024), np.float32))
+    data, read = model.SerializeToString(), []
+
+    def some(start: int, count: int) -> bytes:
+        read.append(count)
+        return data[start : start + count]
+
+    wire_format.parse(messages.ModelProto, some, len(data))
+    assert sum(read) < 5 * 2**16
 
 
 @pytest.mark.parametrize("offset", [0, 64])

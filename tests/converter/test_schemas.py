@@ -6,7 +6,9 @@ names, which are required, and their defaults.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import operator
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,8 @@ import pytest
 from onnx import AttributeProto, TensorProto, defs, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
+from converter import operators
+from converter.onnx_file import schema_table
 from converter.onnx_file.functions import has_schema_function
 from converter.translation.registry import (
     REQUIRED,
@@ -22,6 +26,7 @@ from converter.translation.registry import (
     all_translators,
     find_schema,
     find_translator,
+    modules_of_operators,
     refused_operators,
 )
 
@@ -135,6 +140,47 @@ def default_of(attribute: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(item.decode() if isinstance(item, bytes) else item for item in value)
     return value.decode() if isinstance(value, bytes) else value
+
+
+def test_the_table_of_schemas_is_that_of_onnx() -> None:
+    installed = [schema_table.of_onnx(schema) for schema in defs.get_all_schemas_with_history()]
+    assert schema_table.table_of(installed) == schema_table.TABLE.read_text(), "docs/generate.py writes the table"
+    key = operator.attrgetter("domain", "name", "since_version")
+    for ours, theirs in zip(sorted(schema_table.all_schemas(), key=key), sorted(installed, key=key), strict=True):
+        assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+
+
+def test_a_family_spells_the_names_of_its_operators() -> None:
+    words = operators.words_of_modules()
+    unspelled = {
+        f"{module}: {op_type}"
+        for (_, op_type), modules in modules_of_operators().items()
+        for module in modules
+        if op_type.encode() not in words[module]
+    }
+    assert not unspelled, "these are not found by their operators' names in double quotes"
+
+
+def test_what_no_family_speaks_of_is_looked_for_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(operators, "register_all", lambda: asked.append("all"))
+    operators.register("Relu")
+    assert not asked
+    operators.register("NoSuchOperator")
+    monkeypatch.setattr(operators, "words_of_modules", dict)
+    operators.register("Relu")
+    assert asked == ["all", "all"]
+
+
+def test_schemas_are_found_as_onnx_finds_them() -> None:
+    for schema in schema_table.all_schemas():
+        for opset in range(max(1, schema.since_version - 1), 29):
+            try:
+                expected = defs.get_schema(schema.name, opset, schema.domain).since_version
+            except defs.SchemaError:
+                expected = None
+            found = schema_table.find(schema.name, schema.domain, opset)
+            assert (None if found is None else found.since_version) == expected
 
 
 SCHEMAS: dict[tuple[str, str, int], Any] = {

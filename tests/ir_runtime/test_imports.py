@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,28 @@ try:
 except SystemExit as done:
     assert not done.code
 """
+
+
+MODEL = """
+import struct
+def field(number, payload):
+    return bytes([number << 3 | 2, len(payload)]) + payload
+value = lambda name: field(1, name) + field(2, field(1, bytes([8, 1])))
+node = field(1, b"x") + field(2, b"y") + field(4, b"Relu")
+graph = field(1, node) + field(2, b"g") + field(11, value(b"x")) + field(12, value(b"y"))
+data = bytes([8, 9]) + field(7, graph) + field(8, bytes([16, 17]))
+"""
+"""A Relu, written without onnx."""
+
+
+def test_a_conversion_imports_what_it_needs(tmp_path: Path) -> None:
+    code = f"""{MODEL}
+open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
+{COMMAND.format(arguments=["--quiet", "convert", str(tmp_path / "m.onnx")])}"""
+    unneeded = ["onnx", "google.protobuf", "onnxruntime", "openvino", "rich", "lxml", "concurrent.futures", "difflib"]
+    unneeded += ["ir_runtime.executor", "ir_runtime.operations.proposals", "converter.operators.onnx.pooling"]
+    assert _loaded(code, ["numpy", *unneeded]) == ["numpy"]
+    assert (tmp_path / "m.xml").read_text().count("<layer ") == 3
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["convert", "--help"], ["ops", "--help"]])

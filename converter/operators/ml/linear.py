@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import TensorProto
 
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import as_i64, as_list
+from converter.onnx_file.messages import TensorProto
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import concat_lists, dim_of
+from converter.onnx_file.messages import TensorProto
 from converter.operators.ml.linear import ML, chosen, greatest, no_strings, of_two_shares, real, transformed
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op

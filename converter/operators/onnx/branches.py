@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from onnx import GraphProto
 
+from converter.onnx_file.messages import GraphProto
 from converter.operators.onnx.loop_states import condition, declared_rank, is_single
 from converter.translation.context import Body, Context
 from converter.translation.registry import onnx_op
@@ -58,10 +58,11 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
         for branch in branches:
             _give_rank(branch.model, index, rank)
     captures = list(dict.fromkeys([*branches[0].captures, *branches[1].captures]))
+    places = {outer: index for index, outer in enumerate(captures)}
     subgraphs = tuple(
         SubGraph(
             branch.model,
-            tuple(InputMap(1 + captures.index(outer), i) for i, outer in enumerate(branch.captures)),
+            tuple(InputMap(1 + places[outer], i) for i, outer in enumerate(branch.captures)),
             tuple(OutputMap(i, i) for i in range(len(branch.model.results))),
         )
         for branch in branches

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import SparseTensorProto, TensorProto
 
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.lowering.shapes import given_list
+from converter.onnx_file.messages import DATA_TYPES, SparseTensorProto, TensorProto
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
@@ -19,9 +19,6 @@ from ir_runtime.element_types import ElementType
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation, movement
 from ir_runtime.operations import elementwise as ir
-
-_TENSOR_TYPES = dict(TensorProto.DataType.items())
-
 
 # --- Constant ---
 
@@ -170,9 +167,9 @@ def _cast_of_strings(ctx: Context, x: Output, kind: ElementType) -> Output:
 @onnx_op("Cast", versions=(1,))
 def cast_1(ctx: Context, x: Output, *, to: str) -> Output:
     """``to`` is the type's name."""
-    if to not in _TENSOR_TYPES:
+    if to not in DATA_TYPES:
         raise ctx.invalid(f"{to!r} is not the name of an element type")
-    return _cast(ctx, x, element_type_of(_TENSOR_TYPES[to]))
+    return _cast(ctx, x, element_type_of(DATA_TYPES[to]))
 
 
 @onnx_op("Cast", versions=(6, 9, 13))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import GraphProto, ValueInfoProto
 
 from converter.lowering import layers
+from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
 from converter.translation.context import Context
@@ -77,21 +77,20 @@ def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[
                 "a loop whose number of iterations is only known at run time can only append to an empty sequence, "
                 f"but state {place} is another"
             )
-    made = GraphProto()
-    made.CopyFrom(body)
-    appended = [_appended(ctx, made, place) for place in places]
-    for place in reversed(places):
-        del made.input[2 + place]
-        del made.output[1 + place]
-    made.output.extend(ValueInfoProto(name=name) for name in appended)
-    return made, places
+    nodes = list(body.node)
+    made = body.with_fields(node=nodes)
+    appended = [_appended(ctx, made, nodes, place) for place in places]
+    inputs = [value for index, value in enumerate(made.input) if index - 2 not in places]
+    outputs = [value for index, value in enumerate(made.output) if index - 1 not in places]
+    outputs += [ValueInfoProto(name=name) for name in appended]
+    return made.with_fields(input=inputs, output=outputs), places
 
 
-def _appended(ctx: Context, body: GraphProto, place: int) -> str:
+def _appended(ctx: Context, body: GraphProto, nodes: list[NodeProto], place: int) -> str:
     """The tensor that is appended to a state; the node that does so is taken out of the body."""
     before, after = body.input[2 + place].name, body.output[1 + place].name
-    readers = [node for node in body.node if before in read_names(node)]
-    users = [node for node in body.node if after in read_names(node)]
+    readers = [node for node in nodes if before in read_names(node)]
+    users = [node for node in nodes if after in read_names(node)]
     results = [value.name for value in body.output]
     append = readers[0] if len(readers) == 1 else None
     if (
@@ -107,5 +106,5 @@ def _appended(ctx: Context, body: GraphProto, place: int) -> str:
             f"the sequence '{before}' is more than appended to in a loop whose number of iterations is only known at "
             "execution"
         )
-    body.node.remove(append)
+    nodes.remove(append)
     return append.input[1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from onnx import ValueInfoProto
-
+from converter.onnx_file.messages import ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.translation.context import Body, Boundary, Context
 from ir_runtime import element_types

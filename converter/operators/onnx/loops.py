@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import GraphProto, ValueInfoProto
 
 from converter.lowering import layers
+from converter.onnx_file.messages import GraphProto, ValueInfoProto
 from converter.onnx_file.node_order import read_names
 from converter.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
 from converter.operators.onnx.loop_states import (

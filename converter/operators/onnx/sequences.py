@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto
 
 from converter.lowering import layers
 from converter.lowering.shapes import as_i64, as_scalar, concat_lists, dim_of, part_of, shape_of
+from converter.onnx_file.messages import GraphProto
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from converter.translation.values import OptionalValue, SequenceValue, StackedSequence, Value, kind_of, tensor_of

@@ -15,7 +15,6 @@ may take the other one. Whole numbers that a model returns, or computes with, st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,7 +32,8 @@ from ir_runtime.operations.movement import Reshape1, Squeeze1, Transpose1, Unsqu
 from ir_runtime.operations.pooling import MaxPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.slicing import Slice8, StridedSlice1
-from ir_runtime.rewrite import UniqueNames, Uses, uses_of
+from ir_runtime.records import record
+from ir_runtime.rewrite import UniqueNames, Uses
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
@@ -46,16 +46,16 @@ _KINDS = (element_types.u8, element_types.i8, element_types.u4, element_types.i4
 def fake_quantize(model: Model) -> int:
     """Put FakeQuantize in the place of what quantises, where all that reads it dequantises alike."""
     acted = 0
-    for part in model.all_models():
-        uses, unique = uses_of(part), UniqueNames(part)
-        for node in part.nodes():
+    for part in model.parts():
+        uses, unique = part.uses, UniqueNames(part)
+        for node in part.nodes:
             found = _quantised(node)
             if found is not None:
                 acted += _replace(node, found, uses, unique)
     return acted
 
 
-@dataclass(frozen=True)
+@record
 class Quantised:
     """What goes into ``saturate(round(x / scale) + zero)``."""
 
@@ -106,7 +106,7 @@ def is_quantized(value: Output) -> bool:
     return _quantised(value.node) is not None
 
 
-@dataclass(frozen=True)
+@record
 class Dequantised:
     """What comes back: ``(q - zero) * scale`` as the value ``y``."""
 
@@ -137,7 +137,7 @@ def _only_reader(value: Output, uses: Uses) -> Node | None:
     return uses[value][0] if len(uses[value]) == 1 else None
 
 
-@dataclass(frozen=True)
+@record
 class _Leaf:
     """Where whole numbers become real ones: after which moves, and how."""
 

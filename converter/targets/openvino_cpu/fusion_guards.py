@@ -21,7 +21,7 @@ from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewrite import UniqueNames, Uses, replace_uses, uses_of
+from ir_runtime.rewrite import UniqueNames, Uses, replace_uses
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
 
@@ -38,11 +38,11 @@ _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 def guard_fusions(model: Model) -> int:
     """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
     acted = 0
-    for part in model.all_models():
-        guarded = [node for node in part.nodes() if isinstance(node.op, (Reduction, MatMul1))]
+    for part in model.parts():
+        guarded = [node for node in part.nodes if isinstance(node.op, (Reduction, MatMul1))]
         if not guarded:
             continue
-        uses, unique = uses_of(part), UniqueNames(part)
+        uses, unique = part.uses, UniqueNames(part)
         for node in guarded:
             wrong = [reader for reader in uses[node.outputs[0]] if _goes_wrong(node, reader, uses)]
             if wrong:

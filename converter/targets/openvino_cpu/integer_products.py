@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from converter.lowering import layers
 from converter.targets.legalisation import legalise
@@ -27,6 +26,7 @@ from ir_runtime.operation import Operation
 from ir_runtime.operations import elementwise
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1
+from ir_runtime.records import record
 from ir_runtime.rewrite import Uses
 
 from .intervals import interval_of
@@ -114,7 +114,7 @@ def as_float(builder: Builder, value: Output) -> Output:
 # --- exact products ---
 
 
-@dataclass(frozen=True)
+@record
 class Factor:
     """Integers, each of at most ``bits`` bits besides the sign."""
 

@@ -35,8 +35,8 @@ def loop_states(model: Model) -> int:
     """Keep the next values of states out of the memory of other parameters."""
     return sum(
         _kept_apart(sub)
-        for part in model.all_models()
-        for node in part.nodes()
+        for part in model.parts()
+        for node in part.nodes
         if isinstance(node.op, (Loop5, TensorIterator1))
         for sub in node.op.subgraphs
     )

@@ -40,10 +40,11 @@ _WIDER = {
 def narrow_states(model: Model) -> int:
     """Carry narrow types through loops in wider ones."""
     acted = 0
-    for part in model.all_models():
-        loops = [node for node in part.nodes() if isinstance(node.op, (Loop5, TensorIterator1))]
+    for part in model.parts():
+        loops = [node for node in part.nodes if isinstance(node.op, (Loop5, TensorIterator1))]
         if loops:
-            uses, unique = uses_of(part), UniqueNames(part)
+            # A loop around this one may have changed the body.
+            uses, unique = uses_of(part.model), UniqueNames(part.model)
             acted += sum(_widen(node, sub, uses, unique) for node in loops for sub in node.op.subgraphs)
     return acted
 

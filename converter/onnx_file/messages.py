@@ -1,0 +1,359 @@
+"""ONNX's messages as plain objects: what ``onnx.proto`` declares, as far as a conversion reads it.
+
+They have the names, fields, numbers and defaults of onnx's own classes, which take protobuf and a tenth of a
+second to import; a field that a file leaves out has its default and is not :meth:`Message.has`. What a conversion
+has no use for (texts for people, training) is not kept.
+
+https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# What a field holds; of the singular kinds the last one in the file counts, messages are merged.
+TEXT, BYTES, INT, FLOAT, MESSAGE = range(5)
+TEXTS, BYTES_LIST, MESSAGES = range(5, 8)
+INTS, UINTS, FLOATS, DOUBLES = range(8, 12)
+RAW = 12
+
+REPEATED = frozenset(range(TEXTS, RAW))
+_WIRE_TYPES = {INT: 0, INTS: 0, UINTS: 0, DOUBLES: 1, FLOAT: 5, FLOATS: 5}
+
+
+class Field(NamedTuple):
+    """A field of a message."""
+
+    kind: int
+    name: str
+    message: type[Message] | None
+    """The class of the messages that it holds."""
+
+
+class Message:
+    """A message: an attribute for every field."""
+
+    fields: ClassVar[Mapping[int, Field]] = {}
+    """By tag: the number and the wire type. Numbers in a row have two, one for each way to write them."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    def has(self, name: str) -> bool:
+        """Whether the file says anything of a field."""
+        return name in self.__dict__
+
+    def with_fields(self, **changed: Any) -> Self:
+        """The same message with some fields changed."""
+        return type(self)(**{**self.__dict__, **changed})
+
+
+class StringStringEntryProto(Message):
+    """A key and its value."""
+
+    key: str = ""
+    value: str = ""
+
+
+class OperatorSetIdProto(Message):
+    """A domain, and the version of it that a model uses."""
+
+    domain: str = ""
+    version: int = 0
+
+
+class TensorProto(Message):
+    """A constant; of raw data that is worth it only the place in the file is kept."""
+
+    UNDEFINED, FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE = range(12)
+    UINT32, UINT64, COMPLEX64, COMPLEX128, BFLOAT16 = range(12, 17)
+    FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ, UINT4, INT4, FLOAT4E2M1 = range(17, 24)
+    FLOAT8E8M0, UINT2, INT2, FLOAT6E2M3, FLOAT6E3M2 = range(24, 29)
+
+    EXTERNAL: ClassVar[int] = 1
+    """What ``data_location`` is where the data lies in another file."""
+
+    dims: Sequence[int] = ()
+    data_type: int = 0
+    float_data: Sequence[float] = ()
+    int32_data: Sequence[int] = ()
+    string_data: Sequence[bytes] = ()
+    int64_data: Sequence[int] = ()
+    name: str = ""
+    raw_data: bytes = b""
+    raw_span: tuple[int, int] = (0, 0)
+    """Where large raw data lies in the model's own file, and how many bytes it is; no field of ONNX's."""
+    double_data: Sequence[float] = ()
+    uint64_data: Sequence[int] = ()
+    external_data: Sequence[StringStringEntryProto] = ()
+    data_location: int = 0
+
+
+DATA_TYPES: Mapping[str, int] = {
+    name: number for name, number in vars(TensorProto).items() if name.isupper() and name != "EXTERNAL"
+}
+"""``TensorProto.DataType``: name -> number."""
+
+
+class SparseTensorProto(Message):
+    """A constant of which only the values that are not 0 are kept, and their places."""
+
+    values: TensorProto = TensorProto()
+    indices: TensorProto = TensorProto()
+    dims: Sequence[int] = ()
+
+
+class DimensionProto(Message):
+    """An extent: a number, or the name of one."""
+
+    dim_value: int = 0
+    dim_param: str = ""
+
+
+class TensorShapeProto(Message):
+    """The extents of a tensor."""
+
+    dim: Sequence[DimensionProto] = ()
+
+
+class TensorTypeProto(Message):
+    """The element type and the shape of a tensor."""
+
+    elem_type: int = 0
+    shape: TensorShapeProto = TensorShapeProto()
+
+
+class SequenceTypeProto(Message):
+    """What a sequence or an optional holds."""
+
+    elem_type: TypeProto
+
+
+class MapTypeProto(Message):
+    """The types of a map, of which it counts only that it is one."""
+
+
+class TypeProto(Message):
+    """The type of a value: one of these."""
+
+    tensor_type: TensorTypeProto = TensorTypeProto()
+    sequence_type: SequenceTypeProto = SequenceTypeProto()
+    map_type: MapTypeProto = MapTypeProto()
+    sparse_tensor_type: TensorTypeProto = TensorTypeProto()
+    optional_type: SequenceTypeProto = SequenceTypeProto()
+
+
+SequenceTypeProto.elem_type = TypeProto()
+
+
+class ValueInfoProto(Message):
+    """A value's name and type."""
+
+    name: str = ""
+    type: TypeProto = TypeProto()
+
+
+class AttributeProto(Message):
+    """An attribute of a node."""
+
+    FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS = range(1, 11)
+    SPARSE_TENSOR, SPARSE_TENSORS, TYPE_PROTO, TYPE_PROTOS = range(11, 15)
+
+    name: str = ""
+    ref_attr_name: str = ""
+    type: int = 0
+    f: float = 0.0
+    i: int = 0
+    s: bytes = b""
+    t: TensorProto = TensorProto()
+    g: GraphProto
+    sparse_tensor: SparseTensorProto = SparseTensorProto()
+    tp: TypeProto = TypeProto()
+    floats: Sequence[float] = ()
+    ints: Sequence[int] = ()
+    strings: Sequence[bytes] = ()
+    tensors: Sequence[TensorProto] = ()
+    graphs: Sequence[GraphProto] = ()
+
+
+ATTRIBUTE_TYPES: Mapping[int, str] = {
+    number: name for name, number in vars(AttributeProto).items() if name.isupper() and isinstance(number, int)
+}
+"""``AttributeProto.AttributeType``: number -> name."""
+
+
+class NodeProto(Message):
+    """A call of an operator."""
+
+    input: Sequence[str] = ()
+    output: Sequence[str] = ()
+    name: str = ""
+    op_type: str = ""
+    domain: str = ""
+    attribute: Sequence[AttributeProto] = ()
+
+
+class GraphProto(Message):
+    """Nodes between inputs and outputs."""
+
+    node: Sequence[NodeProto] = ()
+    name: str = ""
+    initializer: Sequence[TensorProto] = ()
+    sparse_initializer: Sequence[SparseTensorProto] = ()
+    input: Sequence[ValueInfoProto] = ()
+    output: Sequence[ValueInfoProto] = ()
+    value_info: Sequence[ValueInfoProto] = ()
+
+
+AttributeProto.g = GraphProto()
+
+
+class FunctionProto(Message):
+    """Nodes under a name, which other nodes call."""
+
+    name: str = ""
+    input: Sequence[str] = ()
+    output: Sequence[str] = ()
+    attribute: Sequence[str] = ()
+    attribute_proto: Sequence[AttributeProto] = ()
+    node: Sequence[NodeProto] = ()
+    opset_import: Sequence[OperatorSetIdProto] = ()
+    domain: str = ""
+
+
+class ModelProto(Message):
+    """A graph, and what it stands on."""
+
+    ir_version: int = 0
+    opset_import: Sequence[OperatorSetIdProto] = ()
+    producer_name: str = ""
+    producer_version: str = ""
+    domain: str = ""
+    model_version: int = 0
+    graph: GraphProto = GraphProto()
+    metadata_props: Sequence[StringStringEntryProto] = ()
+    functions: Sequence[FunctionProto] = ()
+
+
+def _declare(message: type[Message], *declared: tuple[int, str, int | type[Message], bool]) -> None:
+    """Numbers, names and kinds of a message's fields, as ``onnx.proto`` declares them."""
+    fields: dict[int, Field] = {}
+    for number, name, held, repeated in declared:
+        if isinstance(held, int):
+            fields[number << 3 | _WIRE_TYPES.get(held, 2)] = Field(held, name, None)
+            if held in (INTS, UINTS, FLOATS, DOUBLES):
+                fields[number << 3 | 2] = Field(held, name, None)
+        else:
+            fields[number << 3 | 2] = Field(MESSAGES if repeated else MESSAGE, name, held)
+    message.fields = fields
+
+
+def _one(number: int, name: str, held: int | type[Message]) -> tuple[int, str, int | type[Message], bool]:
+    return number, name, held, False
+
+
+def _many(number: int, name: str, held: type[Message]) -> tuple[int, str, int | type[Message], bool]:
+    return number, name, held, True
+
+
+_declare(StringStringEntryProto, _one(1, "key", TEXT), _one(2, "value", TEXT))
+_declare(OperatorSetIdProto, _one(1, "domain", TEXT), _one(2, "version", INT))
+_declare(
+    TensorProto,
+    *(_one(1, "dims", INTS), _one(2, "data_type", INT), _one(4, "float_data", FLOATS), _one(5, "int32_data", INTS)),
+    *(_one(6, "string_data", BYTES_LIST), _one(7, "int64_data", INTS), _one(8, "name", TEXT), _one(9, "raw_data", RAW)),
+    *(_one(10, "double_data", DOUBLES), _one(11, "uint64_data", UINTS)),
+    *(_many(13, "external_data", StringStringEntryProto), _one(14, "data_location", INT)),
+)
+_declare(SparseTensorProto, _one(1, "values", TensorProto), _one(2, "indices", TensorProto), _one(3, "dims", INTS))
+_declare(DimensionProto, _one(1, "dim_value", INT), _one(2, "dim_param", TEXT))
+_declare(TensorShapeProto, _many(1, "dim", DimensionProto))
+_declare(TensorTypeProto, _one(1, "elem_type", INT), _one(2, "shape", TensorShapeProto))
+_declare(SequenceTypeProto, _one(1, "elem_type", TypeProto))
+_declare(
+    TypeProto,
+    *(_one(1, "tensor_type", TensorTypeProto), _one(4, "sequence_type", SequenceTypeProto)),
+    *(_one(5, "map_type", MapTypeProto), _one(8, "sparse_tensor_type", TensorTypeProto)),
+    _one(9, "optional_type", SequenceTypeProto),
+)
+_declare(ValueInfoProto, _one(1, "name", TEXT), _one(2, "type", TypeProto))
+_declare(
+    AttributeProto,
+    *(_one(1, "name", TEXT), _one(21, "ref_attr_name", TEXT), _one(20, "type", INT), _one(2, "f", FLOAT)),
+    *(_one(3, "i", INT), _one(4, "s", BYTES), _one(5, "t", TensorProto), _one(6, "g", GraphProto)),
+    *(_one(22, "sparse_tensor", SparseTensorProto), _one(14, "tp", TypeProto), _one(7, "floats", FLOATS)),
+    *(_one(8, "ints", INTS), _one(9, "strings", BYTES_LIST), _many(10, "tensors", TensorProto)),
+    _many(11, "graphs", GraphProto),
+)
+_declare(
+    NodeProto,
+    *(_one(1, "input", TEXTS), _one(2, "output", TEXTS), _one(3, "name", TEXT), _one(4, "op_type", TEXT)),
+    *(_one(7, "domain", TEXT), _many(5, "attribute", AttributeProto)),
+)
+_declare(
+    GraphProto,
+    *(_many(1, "node", NodeProto), _one(2, "name", TEXT), _many(5, "initializer", TensorProto)),
+    *(_many(15, "sparse_initializer", SparseTensorProto), _many(11, "input", ValueInfoProto)),
+    *(_many(12, "output", ValueInfoProto), _many(13, "value_info", ValueInfoProto)),
+)
+_declare(
+    FunctionProto,
+    *(_one(1, "name", TEXT), _one(4, "input", TEXTS), _one(5, "output", TEXTS), _one(6, "attribute", TEXTS)),
+    *(_many(11, "attribute_proto", AttributeProto), _many(7, "node", NodeProto)),
+    *(_many(9, "opset_import", OperatorSetIdProto), _one(10, "domain", TEXT)),
+)
+_declare(
+    ModelProto,
+    *(_one(1, "ir_version", INT), _many(8, "opset_import", OperatorSetIdProto), _one(2, "producer_name", TEXT)),
+    *(_one(3, "producer_version", TEXT), _one(4, "domain", TEXT), _one(5, "model_version", INT)),
+    *(_one(7, "graph", GraphProto), _many(14, "metadata_props", StringStringEntryProto)),
+    _many(25, "functions", FunctionProto),
+)
+
+
+def from_onnx(source: Any, message: type[Message]) -> Any:
+    """The message that an object of onnx's own class says, data included.
+
+    Raises :class:`UnicodeDecodeError` where a text is not UTF-8.
+    """
+    known = {field.name: field for field in message.fields.values()}
+    made = message()
+    for descriptor, value in source.ListFields():
+        field = known.get(descriptor.name)
+        if field is None:
+            continue
+        if field.message is not None:
+            inner = field.message
+            value = [from_onnx(one, inner) for one in value] if field.kind == MESSAGES else from_onnx(value, inner)
+        elif field.kind in REPEATED:
+            value = list(value)
+        texts = [value] if field.kind == TEXT else value if field.kind == TEXTS else []
+        for text in texts:
+            if isinstance(text, bytes):  # protobuf's way to hand out what is not UTF-8
+                text.decode()
+        made.__dict__[field.name] = value
+    return made
+
+
+def to_onnx(message: Message, target: Any) -> Any:
+    """``target``, an object of onnx's own class, with the fields of ``message``; without data left in the file."""
+    for field in {field.name: field for field in message.fields.values()}.values():
+        if not message.has(field.name):
+            continue
+        value = getattr(message, field.name)
+        if field.kind == MESSAGE:
+            inner = getattr(target, field.name)
+            inner.SetInParent()
+            to_onnx(value, inner)
+        elif field.kind == MESSAGES:
+            for one in value:
+                to_onnx(one, getattr(target, field.name).add())
+        elif field.kind in REPEATED:
+            getattr(target, field.name).extend(value)
+        else:
+            setattr(target, field.name, value)
+    return target

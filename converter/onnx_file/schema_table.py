@@ -1,0 +1,160 @@
+"""What ONNX's schemas say of each version of each operator, without onnx's library.
+
+``schemas.json`` holds it for every operator of the onnx that this package was written against, so that a model's
+meaning does not depend on which onnx is installed, and importing it (a tenth of a second) is left to those models
+that need a schema's function. ``docs/generate.py`` writes the file, and a test holds it against onnx.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ir_runtime.records import record
+
+TABLE = Path(__file__).parent / "schemas.json"
+
+
+@record
+class Formal:
+    """An input as the schema declares it."""
+
+    name: str
+    type_str: str
+    """Its type, or the type variable."""
+    homogeneous: bool
+    """Whether, where there may be any number of them, all have one type."""
+
+
+@record
+class Schema:
+    """One version of one operator."""
+
+    name: str
+    domain: str
+    since_version: int
+    deprecated: bool
+    least_inputs: int
+    most_inputs: int
+    least_outputs: int
+    most_outputs: int
+    inputs: tuple[Formal, ...]
+    output_types: tuple[str, ...]
+    """Types or type variables."""
+    allowed: Mapping[str, Sequence[str]]
+    """The types that each type variable may stand for."""
+    attribute_types: Mapping[str, str]
+    """The attributes' types, called as in ``AttributeProto.AttributeType``."""
+    has_function: bool
+    """Whether the operator is made of others."""
+
+
+def find(name: str, domain: str, opset: int) -> Schema | None:
+    """The newest version of the operator up to that opset; None where there is none.
+
+    Operators of domains that the table does not have are looked for among those registered with onnx, where that
+    has been imported.
+    """
+    found = [schema for schema in versions(name, domain) if schema.since_version <= opset]
+    return found[-1] if found else None
+
+
+def versions(name: str, domain: str) -> tuple[Schema, ...]:
+    """All versions of an operator, the oldest first."""
+    rows = _table()["domains"].get(domain, {}).get(name)
+    if rows is None:
+        return _registered(name, domain)
+    return tuple(_schema(name, domain, index) for index in range(len(rows)))
+
+
+def all_schemas() -> Iterator[Schema]:
+    """Every version of every operator of the table."""
+    for domain, operators in _table()["domains"].items():
+        for name in operators:
+            yield from versions(name, domain)
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(TABLE.read_text())
+    return made
+
+
+@functools.cache
+def _schema(name: str, domain: str, index: int) -> Schema:
+    table = _table()
+    row = table["domains"][domain][name][index]
+    since, deprecated, counts, inputs, outputs, allowed, attributes, function = row
+    least_inputs, most_inputs, least_outputs, most_outputs = counts
+    return Schema(
+        name,
+        domain,
+        since,
+        deprecated,
+        least_inputs,
+        most_inputs,
+        least_outputs,
+        most_outputs,
+        tuple(Formal(*formal) for formal in inputs),
+        tuple(outputs),
+        {variable: table["types"][place] for variable, place in allowed.items()},
+        attributes,
+        function,
+    )
+
+
+def _registered(name: str, domain: str) -> tuple[Schema, ...]:
+    """The versions that someone has registered with onnx."""
+    onnx = sys.modules.get("onnx")
+    if onnx is None:
+        return ()
+    found = (s for s in onnx.defs.get_all_schemas_with_history() if s.name == name and s.domain == domain)
+    return tuple(sorted((of_onnx(s) for s in found), key=lambda s: s.since_version))
+
+
+def of_onnx(schema: Any) -> Schema:
+    """What an ``onnx.defs.OpSchema`` says."""
+    return Schema(
+        schema.name,
+        schema.domain,
+        schema.since_version,
+        schema.deprecated,
+        schema.min_input,
+        schema.max_input,
+        schema.min_output,
+        schema.max_output,
+        tuple(
+            Formal(f.name, f.type_str, not str(f.option).endswith("Variadic") or f.is_homogeneous)
+            for f in schema.inputs
+        ),
+        tuple(output.type_str for output in schema.outputs),
+        {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints},
+        {name: str(one.type).rsplit(".", 1)[-1] for name, one in schema.attributes.items()},
+        bool(schema.has_function or schema.has_context_dependent_function),
+    )
+
+
+def table_of(schemas: Sequence[Schema]) -> str:
+    """The text of ``schemas.json`` for these: lists of types, which many share, are written once."""
+    types: dict[tuple[str, ...], int] = {}
+    domains: dict[str, dict[str, list[Any]]] = {}
+    for s in sorted(schemas, key=lambda s: (s.domain, s.name, s.since_version)):
+        allowed = {variable: types.setdefault(tuple(kinds), len(types)) for variable, kinds in s.allowed.items()}
+        row = [
+            *(s.since_version, s.deprecated, [s.least_inputs, s.most_inputs, s.least_outputs, s.most_outputs]),
+            [[f.name, f.type_str, f.homogeneous] for f in s.inputs],
+            *(list(s.output_types), allowed, dict(s.attribute_types), s.has_function),
+        ]
+        domains.setdefault(s.domain, {}).setdefault(s.name, []).append(row)
+    lines = [
+        f"{json.dumps(domain)}: {{\n"
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in operators.items())
+        + "\n}"
+        for domain, operators in domains.items()
+    ]
+    kinds = ",\n".join(json.dumps(kind) for kind in types)
+    return f'{{"types": [\n{kinds}\n],\n"domains": {{\n' + ",\n".join(lines) + "\n}}\n"
