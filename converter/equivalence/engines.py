@@ -21,12 +21,16 @@ ENGINES = ("numpy", "openvino", "openvino-default")
 
 @dataclass(frozen=True)
 class Engine:
-    """A model made ready to run: its ports, and a function from inputs by name to the outputs in order."""
+    """A model made ready to run: its ports, and a function from inputs by name to the outputs in order.
+
+    ``precision`` is the element type that it computes real numbers in, where that is not the model's own.
+    """
 
     name: str
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     run: Callable[[Mapping[str, Array]], list[Array]]
+    precision: str = ""
 
 
 def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> Engine:
@@ -82,8 +86,9 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
         except RuntimeError as error:
             raise VerificationError(f"OpenVINO cannot run the IR on these inputs: {error}") from error
 
-    where = "in float32" if precision else "in its own precision"
-    return Engine(f"OpenVINO {openvino.__version__.partition('-')[0]} {where}", inputs, outputs, run)
+    computed = str(compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
+    name = f"OpenVINO {openvino.__version__.partition('-')[0]} in {computed}"
+    return Engine(name, inputs, outputs, run, computed if computed in ("bf16", "f16") else "")
 
 
 def _stored(core: Any, model: Model, folder: Path) -> Any:

@@ -95,20 +95,27 @@ class OnnxGraph:
         """The names that the file gives to the extents of an input; empty where it gives none."""
         return [dim.dim_param for dim in self.inputs[name].type.tensor_type.shape.dim]
 
-    def whole(self, feeds: Mapping[str, object], extra: Sequence[str] = ()) -> ModelProto:
-        """The model with ``extra`` inner tensors as outputs, whose inputs accept ``feeds``."""
+    def whole(self, feeds: Mapping[str, object], extra: Sequence[str] = (), *, only: bool = False) -> ModelProto:
+        """The model with ``extra`` inner tensors as outputs, whose inputs accept ``feeds``.
+
+        With ``only`` these are all the outputs, and what they do not need is left out.
+        """
         made = self._header()
-        made.graph.node.extend(self._node(index) for index in range(len(self.nodes)))
+        nodes = self.needed(extra) if only else range(len(self.nodes))
+        made.graph.node.extend(self._node(index) for index in nodes)
+        read = set().union(*(self.reads[index] for index in nodes), extra if only else self.outputs)
         for name in self.inputs:
+            if only and name not in read:
+                continue
             feed = feeds.get(name)
             open_to = self._is_other(name, feed)
             made.graph.input.append(value_info(name, feed, is_open=True) if open_to else self._values[name])
         outputs = self._onnx.graph.output
-        made.graph.output.extend(outputs if not self._is_relaxed(feeds) else map(_without_shape, outputs))
-        present = set(self.outputs)
+        kept = [value for value in outputs if not only or value.name in extra]
+        made.graph.output.extend(kept if not self._is_relaxed(feeds) else map(_without_shape, kept))
+        present = {value.name for value in kept}
         made.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
         made.graph.input.extend(self._values[name] for name in self.defaults if name in feeds)
-        read = set().union(*self.reads, self.outputs)
         self._add_weights(made, [name for name in (*self.weights, *self.sparse) if name in read])
         return made
 

@@ -32,13 +32,18 @@ class Oracle:
         self.name = ""
         self._made: dict[tuple[Any, ...], Evaluate] = {}
 
-    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] = (), *, plain: bool = False) -> dict[str, Any]:
-        """The model's outputs, and ``outputs``, which may be inner tensors; what is loaded once is used again."""
+    def run(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] = (), *, plain: bool = False, only: bool = False
+    ) -> dict[str, Any]:
+        """The model's outputs, and ``outputs``, which may be inner tensors, or these alone.
+
+        What is loaded once is used again.
+        """
         declared = self.graph.is_as_declared(feeds)
-        key = (declared or tuple(sorted(feeds)), tuple(outputs), plain)
+        key = (declared or tuple(sorted(feeds)), tuple(outputs), plain, only)
         if key not in self._made:
-            asks_for_more = any(name not in self.graph.outputs for name in outputs)
-            source = None if declared and not asks_for_more else self.graph.whole(feeds, outputs)
+            as_it_is = declared and not only and all(name in self.graph.outputs for name in outputs)
+            source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
             self._made[key] = self._loaded(source, plain=plain)
         return self._made[key](feeds)
 
@@ -92,7 +97,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
         try:
             return {name: _returned(value) for name, value in zip(names, session.run(None, feeds))}
         except Exception as error:
-            raise VerificationError(f"onnxruntime cannot run the model on these inputs: {error}") from error
+            raise VerificationError(f"onnxruntime cannot run the model on these inputs: {str(error).strip()}") from error
 
     return evaluate, f"onnxruntime {onnxruntime.__version__}"
 

@@ -33,15 +33,17 @@ class OnnxReference:
         """Everything that can be fed."""
         return {**self.graph.inputs, **self.graph.defaults}
 
-    @property
-    def required_inputs(self) -> Collection[str]:
-        """What has no value of its own, and is read."""
-        read = set().union(*self.graph.reads, self.graph.outputs)
+    def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
+        """What has no value of its own, and is read for ``outputs``; None for those of the model."""
+        wanted = self.graph.outputs if outputs is None else outputs
+        read = set().union(*(self.graph.reads[index] for index in self.graph.needed(wanted)), wanted)
         return [name for name in self.graph.inputs if name in read]
 
-    def run(self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False) -> dict[str, Array]:
-        """The outputs by name, sequences as arrays of their elements."""
-        found = self.oracle.run(feeds, extra, plain=plain)
+    def run(
+        self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
+    ) -> dict[str, Array]:
+        """The outputs by name, and ``extra`` ones, or these alone; sequences as arrays of their elements."""
+        found = self.oracle.run(feeds, extra, plain=plain, only=only)
         return {name: _as_array(value) for name, value in found.items()}
 
 
@@ -57,12 +59,13 @@ class IrReference:
         """Every name that an input has."""
         return {name for port in self._engine.inputs for name in (port.name, *port.names)}
 
-    @property
-    def required_inputs(self) -> Collection[str]:
+    def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
         """None is named here: the engine says what is missing."""
         return []
 
-    def run(self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False) -> dict[str, Array]:
+    def run(
+        self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
+    ) -> dict[str, Array]:
         """The outputs by name."""
         ports = {alias: port.name for port in self._engine.inputs for alias in (port.name, *port.names)}
         values = self._engine.run({ports.get(name, name): value for name, value in feeds.items()})

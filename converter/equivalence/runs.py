@@ -85,7 +85,7 @@ class Runs:
     def check_inputs(self) -> None:
         """Every input that the reference needs has a value."""
         given = {*self._names.values(), *self.frozen}
-        missing = [name for name in self.reference.required_inputs if name not in given]
+        missing = [name for name in self.reference.required_inputs(self.wanted) if name not in given]
         if missing:
             raise VerificationError(
                 f"the IR has no inputs {missing}, which the ONNX model needs: if they were frozen, say the same again, "
@@ -194,11 +194,13 @@ class Runs:
         return given
 
     def _expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        extra = self.wanted or self._inner_outputs()
-        expected = self.reference.run(self._given(feeds), extra)
-        if self.wanted is not None:
-            return {name: expected[name] for name in self.wanted}
-        return expected
+        return self._run_reference(feeds, plain=False)
+
+    def _run_reference(self, feeds: Mapping[str, Array], *, plain: bool) -> dict[str, Array]:
+        if self.wanted is None:
+            return self.reference.run(self._given(feeds), self._inner_outputs(), plain=plain)
+        expected = self.reference.run(self._given(feeds), self.wanted, plain=plain, only=True)
+        return {name: expected[name] for name in self.wanted}
 
     def _inner_outputs(self) -> tuple[str, ...]:
         """What the IR returns besides the model's outputs."""
@@ -236,8 +238,7 @@ class Runs:
         names = {alias: port.name for port in self.engine.outputs for alias in (port.name, *port.names)}
         allowances = rounding_allowances(self.model, feeds) if self.rounded else {}
         if self._steps:
-            assert isinstance(self.reference, OnnxReference)
-            plain = self.reference.run(self._given(feeds), self.wanted or self._inner_outputs(), plain=True)
+            plain = self._run_reference(feeds, plain=True)
             for name, gap in gaps(expected, plain).items():
                 self._gaps[name] = max(gap, self._gaps.get(name, 0.0))
         outputs = []

@@ -16,13 +16,18 @@ _QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
 Choose = Callable[[Array], Tolerance]
 
 
-def chosen_by(rtol: float | None, atol: float | None) -> Choose:
-    """The tolerance for an expected tensor: the caller's, or that of its type."""
+_NARROW = {"bf16": Tolerance(5e-2, 1e-2, 0.5), "f16": Tolerance(1e-2, 1e-3, 0.5)}
+"""Where an engine computes in fewer bits than the model has: what it loses goes with the largest values."""
+
+
+def chosen_by(rtol: float | None, atol: float | None, precision: str = "") -> Choose:
+    """The tolerance for an expected tensor: the caller's, or that of its type and of what the engine computes in."""
 
     def choose(expected: Array) -> Tolerance:
         if rtol is not None or atol is not None:
             return Tolerance(rtol or 0.0, atol or 0.0)
-        return tolerance_for(expected.dtype)
+        by_type = tolerance_for(expected.dtype)
+        return max(by_type, _NARROW[precision]) if precision and expected.dtype.kind == "f" else by_type
 
     return choose
 

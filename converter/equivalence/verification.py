@@ -74,13 +74,14 @@ def verify(
         onnx_model = onnx_model.read()  # it may be needed more than once
     reference = reference_for(onnx_model)
     options = make_options(input, freeze, output, batch).bound(list(reference.input_names))
+    running = engine_for(engine, model, stored)
     runs = Runs(
         onnx_model if not isinstance(onnx_model, Model) else b"",
         {"input": input, "freeze": freeze, "output": output, "batch": batch},
         reference,
         model,
-        engine_for(engine, model, stored),
-        chosen_by(rtol, atol),
+        running,
+        chosen_by(rtol, atol, running.precision),
         default_tolerance=rtol is None and atol is None,
         frozen=options.frozen,
         wanted=options.outputs,

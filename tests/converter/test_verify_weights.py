@@ -14,6 +14,7 @@ from ir_runtime.graph import Model, Node
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.tensor import Tensor
 
+
 def real(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 

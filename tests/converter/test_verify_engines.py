@@ -1,0 +1,123 @@
+"""verify in the real runtime, against other IRs, and onnx2ir diff."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import converter
+import ir_runtime
+from ir_runtime.graph import Model
+from ir_runtime.model_difference import compare_models
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewrite import clone
+from ir_runtime.tensor import Tensor
+from tests.converter.test_command_options import onnx2ir
+from tests.converter.test_verify_inputs import image
+
+__all__ = ["image"]  # a fixture
+
+
+@pytest.fixture
+def ours(image: Path, tmp_path: Path) -> Path:
+    converter.save_model(converter.convert_model(image), tmp_path / "ours.xml")
+    return tmp_path / "ours.xml"
+
+
+def damaged(path: Path, name: str = "k") -> Model:
+    model = ir_runtime.read_model(path)
+    node = next(node for node in model.nodes() if node.op.data is not None and name in node.outputs[0].names)
+    assert node.op.data is not None
+    array = node.op.data.array().copy()
+    array.reshape(-1)[:4] += 1
+    node.op = Const1(value=Tensor.from_array(array, node.op.data.element_type))
+    return model
+
+
+@pytest.mark.parametrize("engine", ["openvino", "openvino-default"])
+def test_the_real_runtime(image: Path, ours: Path, engine: str) -> None:
+    report = converter.verify(image, ours, engine=engine)
+    assert report.passed
+    assert report.engine.startswith("OpenVINO 20")
+    wrong = converter.verify(image, damaged(ours), engine=engine, weights=False)
+    assert not wrong.passed
+    assert wrong.first_fault is not None
+    assert wrong.first_fault.layer == "conv"
+    with pytest.raises(converter.VerificationError, match="the engine must be numpy, openvino, openvino-default"):
+        converter.verify(image, ours, engine="cuda")
+
+
+def test_two_irs(image: Path, ours: Path, tmp_path: Path) -> None:
+    import openvino
+
+    theirs = tmp_path / "theirs.xml"
+    openvino.save_model(openvino.convert_model(image), theirs, compress_to_fp16=False)
+    assert converter.verify(image, ours, against=theirs).passed
+    assert converter.verify(theirs, ours).passed
+    report = converter.verify(image, ours, against=damaged(ours))
+    assert all(output.passed for output in report.outputs)
+    assert not report.passed
+    assert [one.name for one in report.against if not one.passed] == ["y"]
+    converter.save_model(damaged(ours), tmp_path / "damaged.xml")
+    code, out, _ = onnx2ir("verify", str(theirs), str(tmp_path / "damaged.xml"))
+    assert (code, "FAILED" in out) == (1, True)
+
+
+def test_diff_of_equal_models_finds_nothing_whatever_ids_and_order(ours: Path) -> None:
+    first, second = ir_runtime.read_model(ours), ir_runtime.read_model(ours)
+    second.parameters.reverse()
+    for index, node in enumerate(second.nodes()):
+        if node.op.type not in ("Parameter", "Result"):
+            node.name = f"renamed{index}"
+    found = compare_models(first, second)
+    assert found.same
+    assert found.paired == len(first.nodes())
+
+
+def test_diff_says_what_changed(ours: Path) -> None:
+    first = ir_runtime.read_model(ours)
+    second = clone(first)
+    conv = next(node for node in second.nodes() if node.name == "conv")
+    conv.op = conv.op.with_attributes(pads_begin=[0, 1], pads_end=[2, 1])
+    product = next(node for node in second.nodes() if node.op.type == "Multiply")
+    product.inputs.reverse()
+    found = compare_models(first, second)
+    said = {change.layer: change.what for change in found.changed}
+    assert said["conv"] == ("pads_begin is 1, 1, there 0, 1", "pads_end is 1, 1, there 2, 1")
+    before = [source.node.name for source in product.inputs]
+    assert said[product.name] == tuple(
+        f"input {index} is output 0 of '{before[1 - index]}', there output 0 of '{before[index]}'" for index in (0, 1)
+    )
+    assert set(said) == {"conv", product.name}
+    weights = compare_models(first, damaged(ours))
+    assert [(change.layer, change.what) for change in weights.changed] == [
+        ("k", ("4 of 216 values differ, by 1 at most",))
+    ]
+
+
+def test_diff_of_bodies(tmp_path: Path) -> None:
+    from tests.converter.test_loop_states import handing_on
+
+    proto = handing_on()
+    first, second = (converter.convert_model(proto) for _ in range(2))
+    assert compare_models(first, second).same
+    loop = next(node for node in second.nodes() if node.op.subgraphs)
+    inner = next(n for n in loop.op.subgraphs[0].body.nodes() if n.op.type == "Add")
+    inner.inputs.append(inner.inputs[0])
+    (change,) = compare_models(first, second).changed
+    assert change.layer == f"{loop.name}/{inner.name}"
+    assert change.what == ("it has 2 inputs, there 3",)
+
+
+def test_diff_on_the_command_line(ours: Path, tmp_path: Path) -> None:
+    converter.save_model(damaged(ours), tmp_path / "b.xml")
+    code, out, _ = onnx2ir("diff", str(ours), str(ours))
+    assert (code, out.startswith("the same: ")) == (0, True)
+    code, out, _ = onnx2ir("diff", str(ours), str(tmp_path / "b.xml"), "--json")
+    assert code == 1
+    found = json.loads(out)
+    assert (found["same"], [change["layer"] for change in found["changed"]]) == (False, ["k"])
+    assert np.isfinite(found["paired"])
