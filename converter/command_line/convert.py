@@ -13,7 +13,7 @@ import click
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.inspect import summary_of
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, MODEL_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
 
 if TYPE_CHECKING:
@@ -79,6 +79,13 @@ if TYPE_CHECKING:
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
 @click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
 @click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
+@click.option(
+    "--report",
+    "page",
+    type=OUTPUT_FILE,
+    metavar="FILE",
+    help="Write an HTML page to look at: the graph, what each node became; with --verify what was compared.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @guarded
 def convert(
@@ -98,6 +105,7 @@ def convert(
     check: bool,
     inputs: Path | None,
     seed: int,
+    page: Path | None,
     as_json: bool,
 ) -> None:
     """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin).
@@ -106,7 +114,7 @@ def convert(
     Examples:
       onnx2ir convert model.onnx
       onnx2ir convert model.onnx -o ir/model.xml --verify
-      onnx2ir convert model.onnx --compress-to-fp16
+      onnx2ir convert model.onnx --compress-to-fp16 --report model.html
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
@@ -151,7 +159,11 @@ def convert(
     if check:
         from converter.equivalence import verify
 
-        report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch)
+        report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch, report=page)
+    elif page is not None:
+        from converter.report import write_conversion
+
+        write_conversion(stored.model, model.name, runtime, converted.rules, page, target)
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}

@@ -8,7 +8,7 @@ import click
 
 from converter.command_line.drawing import json_text, out
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
 
 _SHOWN = 40
 
@@ -17,9 +17,10 @@ _SHOWN = 40
 @click.argument("first", type=INPUT_FILE)
 @click.argument("second", type=INPUT_FILE)
 @click.option("--all", "everything", is_flag=True, help=f"Show every difference, not the first {_SHOWN} of a kind.")
+@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with everything, to look at.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
-def diff(state: State, first: Path, second: Path, everything: bool, as_json: bool) -> None:
+def diff(state: State, first: Path, second: Path, everything: bool, report: Path | None, as_json: bool) -> None:
     """Say what the IRs FIRST and SECOND (.xml) differ in: layers, attributes, shapes, weights.
 
     Ids and the order in the file do not count. Exit code 1 where they differ.
@@ -28,13 +29,20 @@ def diff(state: State, first: Path, second: Path, everything: bool, as_json: boo
     Examples:
       onnx2ir diff ours.xml theirs.xml
       onnx2ir diff before.xml after.xml --json
+      onnx2ir diff before.xml after.xml --report diff.html
     """
     from rich.markup import escape
 
     from ir_runtime import read_model
     from ir_runtime.model_difference import compare_models, types_of
 
-    found = compare_models(read_model(first), read_model(second))
+    model = read_model(first)
+    found = compare_models(model, read_model(second))
+    if report is not None:
+        from converter.report.differences import write_difference
+
+        write_difference(found, model, first, second, report)
+        state.say(f"Wrote {report}")
     if as_json:
         click.echo(json_text(found.to_dict()))
     else:

@@ -10,7 +10,7 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,6 +56,7 @@ _MINIMISE = "Write the smallest part of both models that shows the first wrong l
 )
 @click.option("--against", type=INPUT_FILE, help="Another IR (.xml), which is to have the same outputs.")
 @click.option("--minimise", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help=_MINIMISE)
+@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with everything, to look at.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @guarded
 def verify_command(
@@ -77,6 +78,7 @@ def verify_command(
     engine: str,
     against: Path | None,
     minimise: Path | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
@@ -87,13 +89,13 @@ def verify_command(
       onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
       onnx2ir verify model.onnx model.xml --layers --json
       onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
-      onnx2ir verify model.onnx model.xml --minimise fault/
+      onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
       onnx2ir verify model.onnx ours.xml --against theirs.xml
     """
     from converter.equivalence import verify
 
     state.say(f"Verifying {ir} against {model}")
-    report = verify(
+    found = verify(
         model,
         ir,
         inputs=inputs,
@@ -111,12 +113,15 @@ def verify_command(
         engine=engine,
         against=against,
         minimise=minimise,
+        report=report,
     )
     if as_json:
-        click.echo(json_text(report.to_dict()))
+        click.echo(json_text(found.to_dict()))
     else:
-        print_report(report)
-    exit_of(report)
+        print_report(found)
+    if report is not None:
+        state.say(f"Wrote {report}")
+    exit_of(found)
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import numpy as np
 from converter.equivalence.compare import Comparison, Tolerance, compare
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
-from converter.equivalence.report import LayerDifference
+from converter.equivalence.report import Histogram, LayerDifference
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.rounding import Spread
 from converter.onnx_file.node_order import node_name
@@ -53,13 +53,15 @@ def compare_layers(
     given: Mapping[str, Array],
     tolerance: Callable[[Array], Tolerance],
     rounded: RoundedWeights,
+    histograms: bool = False,
 ) -> Compared:
     """Every tensor of the main graph that both sides know by name, in the order of the graph.
 
     ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` says which of the
-    IR's weights were. Raises :class:`VerificationError` or :class:`ModelError` where a side cannot be run.
+    IR's weights were. ``histograms`` counts the values of each tensor. Raises :class:`VerificationError` or
+    :class:`ModelError` where a side cannot be run.
     """
-    return _Walk(oracle, model, feeds, given, tolerance, rounded).compared()
+    return _Walk(oracle, model, feeds, given, tolerance, rounded, histograms).compared()
 
 
 class _Walk:
@@ -71,7 +73,9 @@ class _Walk:
         given: Mapping[str, Array],
         tolerance: Callable[[Array], Tolerance],
         rounded: RoundedWeights,
+        histograms: bool,
     ) -> None:
+        self._histograms = histograms
         self._oracle = oracle
         self._graph = oracle.graph
         self._nodes = model.nodes()
@@ -224,7 +228,9 @@ class _Walk:
             local = self._local(name, expected, np.asarray(self._right[output]), output, part)
         made_by = node_name(self._graph.nodes[self._graph.producer[name]])
         names = tuple(node.name for node in part if node.op.data is None)
-        self._found.layers.append(LayerDifference(output.node.name, output.node.op.type, whole, local, made_by, names))
+        counted = histogram(expected, self._own.get(output)) if self._histograms else None
+        kind = output.node.op.type
+        self._found.layers.append(LayerDifference(output.node.name, kind, whole, local, made_by, names, counted))
         # What comes next is given what is right; equal values stay one array, so that nothing is computed twice.
         right = self._right.get(output)
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
@@ -238,6 +244,24 @@ class _Walk:
             return found
         spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, right)
         return compare(name, expected, right, Tolerance(strict.relative, strict.absolute, strict.of_largest, spread))
+
+
+_BINS = 30
+
+
+def histogram(expected: Array, actual: Array | None) -> Histogram | None:
+    """How the finite values of both sides lie; None where there are none, or the values are no numbers."""
+    if actual is None or expected.dtype.kind not in "fiub" or np.asarray(actual).dtype.kind not in "fiub":
+        return None
+    sides = [np.asarray(side).astype(np.float64).reshape(-1) for side in (expected, actual)]
+    sides = [side[np.isfinite(side)] for side in sides]
+    if not all(side.size for side in sides):
+        return None
+    low, high = min(float(side.min()) for side in sides), max(float(side.max()) for side in sides)
+    if not np.isfinite(high - low):
+        return None
+    counts = [np.histogram(side, _BINS, (low, high if high > low else low + 1.0))[0].tolist() for side in sides]
+    return low, high, counts[0], counts[1]
 
 
 def _not_computed(name: str, expected: Array, allowed: Tolerance) -> Comparison:

@@ -97,7 +97,9 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
         try:
             return {name: _returned(value) for name, value in zip(names, session.run(None, feeds))}
         except Exception as error:
-            raise VerificationError(f"onnxruntime cannot run the model on these inputs: {str(error).strip()}") from error
+            raise VerificationError(
+                f"onnxruntime cannot run the model on these inputs: {str(error).strip()}"
+            ) from error
 
     return evaluate, f"onnxruntime {onnxruntime.__version__}"
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from converter.equivalence.compare import Comparison
 
+Histogram = tuple[float, float, list[int], list[int]]
+"""The least and the greatest value, and how many lie in each part between them: expected, and the IR's own."""
+
 
 @dataclass(frozen=True)
 class LayerDifference:
@@ -25,6 +28,7 @@ class LayerDifference:
     local: Comparison
     node: str
     part: tuple[str, ...]
+    histogram: Histogram | None = None
 
 
 @dataclass(frozen=True)

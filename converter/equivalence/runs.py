@@ -249,7 +249,14 @@ class Runs:
         self.runs.append(Ran(description, feeds, expected, actual, outputs))
 
     def report(
-        self, seed: int | None, *, layers: bool | None, weights: bool, against: Engine | None, folder: Path | None
+        self,
+        seed: int | None,
+        *,
+        layers: bool | None,
+        weights: bool,
+        against: Engine | None,
+        folder: Path | None,
+        histograms: bool = False,
     ) -> Report:
         """Everything that was found; layers, weights and another IR are looked at now."""
         silent = self._silent_outputs()
@@ -261,7 +268,7 @@ class Runs:
         compared, problem = Compared(), ""
         wants_layers = layers or (layers is None and (not shown.passed or bool(silent) or folder is not None))
         if wants_layers and isinstance(self.reference, OnnxReference):
-            compared, problem = self._layers(shown)
+            compared, problem = self._layers(shown, histograms)
         faulty = any(not layer.local.passed for layer in compared.layers)
         if self._steps and not shown.passed and compared.layers and not faulty and not problem:
             self._count_steps()
@@ -294,12 +301,18 @@ class Runs:
         said = minimised_to(self.reference.oracle, self.model, fault, self._given(shown.feeds), folder)
         return replace(found, minimised=said)
 
-    def _layers(self, run: Ran) -> tuple[Compared, str]:
+    def _layers(self, run: Ran, histograms: bool = False) -> tuple[Compared, str]:
         assert isinstance(self.reference, OnnxReference)
         feeds = {output: run.feeds[port.name] for output, port in zip(self.model.inputs, self.ports)}
         try:
             found = compare_layers(
-                self.reference.oracle, self.model, feeds, self._given(run.feeds), self.tolerance, self.rounded
+                self.reference.oracle,
+                self.model,
+                feeds,
+                self._given(run.feeds),
+                self.tolerance,
+                self.rounded,
+                histograms,
             )
         except (VerificationError, ModelError) as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.

@@ -41,6 +41,7 @@ def verify(
     engine: str = "numpy",
     against: Model | str | os.PathLike[str] | None = None,
     minimise: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Run both sides on the same inputs and compare every output by name.
 
@@ -55,7 +56,8 @@ def verify(
     them. ``rtol`` and ``atol`` replace the tolerance that each type has. ``weights`` accounts for every tensor that
     the file states, bit by bit. ``layers`` compares inner tensors, too: by default where an output fails, or proves
     nothing because it is the same whatever the inputs. A layer that is wrong although its inputs are right fails.
-    ``minimise`` is a folder for the smallest part of both models that shows the first such layer.
+    ``minimise`` is a folder for the smallest part of both models that shows the first such layer, ``report`` an HTML
+    file to look at everything in.
 
     ``engine`` runs the IR: ``"numpy"``, ``"openvino"`` (in float32) or ``"openvino-default"``. ``against`` is
     another IR, which is to have the same outputs.
@@ -94,13 +96,24 @@ def verify(
         runs.random(seed, max(1, samples), options.shapes, options.batch)
         if stress:
             runs.stress(seed)
-    return runs.report(
+    found = runs.report(
         seed if inputs is None else None,
-        layers=layers,
+        layers=layers if layers is not None or report is None else True,
         weights=weights,
         against=None if against is None else _other(against, engine),
         folder=None if minimise is None else Path(minimise),
+        histograms=report is not None,
     )
+    if report is not None:
+        from converter.report.verifications import write_verification
+
+        title = f"{_called(onnx_model)} and {_called(ir)}"
+        write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+    return found
+
+
+def _called(side: object) -> str:
+    return Path(side).name if isinstance(side, (str, os.PathLike)) else "the model"
 
 
 def _other(against: Model | str | os.PathLike[str], engine: str) -> Engine:
