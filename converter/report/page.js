@@ -282,7 +282,11 @@ function choose(index, moveThere) {
   const item = document.getElementById(`layer${index}`);
   if (item) {
     item.setAttribute("aria-selected", "true");
-    item.scrollIntoView({ block: "nearest" });
+    // The list alone is moved, and not the page.
+    const top = item.offsetTop - list.offsetTop;
+    if (top < list.scrollTop || top + item.offsetHeight > list.scrollTop + list.clientHeight) {
+      list.scrollTop = top - list.clientHeight / 2;
+    }
     list.setAttribute("aria-activedescendant", item.id);
   }
   showDetails(layers[index]);
