@@ -1,0 +1,99 @@
+"""What verifying costs: `onnx2ir verify` beside a process that imports onnxruntime and runs both sides once.
+
+The second reads the IR, makes the same inputs, runs each side, and compares nothing: what nobody can do without. The
+processes take turns, so that a busy machine slows both alike; medians of the wall times, the greatest memory.
+
+    python benchmarks/verification.py MODEL.onnx ... [--rounds 5] [--layers]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_BOTH = """
+import sys
+import numpy as np
+import onnxruntime
+import ir_runtime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+compiled = ir_runtime.compile_model(ir_runtime.read_model(sys.argv[2]))
+with np.load(sys.argv[3]) as found:
+    feeds = {name: found[name] for name in found.files}
+session.run(None, feeds)
+compiled(feeds)
+"""
+
+
+def main() -> None:
+    """One line for each model."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("models", nargs="+", type=Path)
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--layers", action="store_true", help="compare inner tensors, too")
+    given = arguments.parse_args()
+    command = [sys.executable, "-m", "converter", "--quiet"]
+    print("| model | verify s / MiB | import and run both s / MiB | time | memory |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for path in given.models:
+        with tempfile.TemporaryDirectory() as folder:
+            xml, feeds = f"{folder}/m.xml", f"{folder}/x.npz"
+            subprocess.run([*command, "convert", str(path), "-o", xml], check=True)
+            _write_inputs(path, Path(xml), Path(feeds))
+            wanted = ["--layers"] if given.layers else []
+            runs = [
+                [*command, "verify", str(path), xml, *wanted],
+                [sys.executable, "-c", _BOTH, str(path), xml, feeds],
+            ]
+            (ours, memory), (both, floor) = _in_turn(runs, given.rounds)
+        print(
+            f"| {path.stem} | {ours:.2f} / {memory:.0f} | {both:.2f} / {floor:.0f} | {ours / both:.2f} "
+            f"| {memory / floor:.2f} |",
+            flush=True,
+        )
+
+
+def _write_inputs(path: Path, xml: Path, target: Path) -> None:
+    """The inputs that verify would make first."""
+    import numpy as np
+
+    from converter.equivalence.extents import Open
+    from converter.equivalence.input_values import values_of
+    from converter.equivalence.inputs import random_inputs
+    from converter.equivalence.onnx_graph import OnnxGraph
+    from ir_runtime import read_model
+    from ir_runtime.executor import ports_of
+
+    ports, _ = ports_of(read_model(xml))
+    graph = OnnxGraph(path)
+    shapes = next(Open(ports, graph, {port.name: port.name for port in ports}, ()).candidates())
+    with target.open("wb") as file:
+        np.savez(file, allow_pickle=False, **random_inputs(ports, 0, values_of(graph), shapes))
+
+
+def _in_turn(runs: Sequence[Sequence[str]], rounds: int) -> list[tuple[float, float]]:
+    """Median seconds and greatest MiB of each command. Raises where one fails."""
+    times: list[list[float]] = [[] for _ in runs]
+    memory = [0.0 for _ in runs]
+    for _ in range(rounds):
+        for index, run in enumerate(runs):
+            start = time.perf_counter()
+            process = subprocess.Popen(run, stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = status
+            if status:
+                raise RuntimeError(f"{run[0]} failed on {run[3]}")
+            times[index].append(time.perf_counter() - start)
+            memory[index] = max(memory[index], usage.ru_maxrss / 1024)
+    return [(statistics.median(spent), most) for spent, most in zip(times, memory)]
+
+
+if __name__ == "__main__":
+    main()
