@@ -199,17 +199,23 @@ def worked_out(model: Model, *, refined: bool = False) -> tuple[list[Node], dict
     types: dict[Output, TensorType] = {node.outputs[0]: node.outputs[0].type for node in model.parameters}
     constants: dict[Output, Tensor] = {}
     pending: list[Node] = []
+    changed: set[Output] = set()
     for node in model.nodes():
         if node in parameters or not node.outputs:
             continue
         inputs = [types[source] for source in node.inputs]
-        if refined and any(kind is not source.type for kind, source in zip(inputs, node.inputs)):
+        if refined and not changed.isdisjoint(node.inputs):
             _refine(node, inputs)
+            changed.update(node.outputs)
         made = _constants(node, inputs)
         for index, output in enumerate(node.outputs):
-            types[output] = output.type if made is None else replace(output.type, tensor=made[index])
+            types[output] = output.type
             if made is not None:
+                # The values say more than the bounds that inference found.
+                shape = PartialShape(made[index].shape)
+                types[output] = replace(output.type, shape=shape, tensor=made[index], bounds=None)
                 constants[output] = made[index]
+                changed.add(output)
         if made is None:
             pending.append(node)
     # Intermediate constants that only other constants were made from are forgotten.

@@ -12,7 +12,7 @@ from ir_runtime.element_types import Array
 from .binding import Binding, Call
 
 _FEW_ROWS = (2, 200)
-_LARGE = 1 << 19
+_LARGE = 1 << 17
 
 
 class Factor:
