@@ -357,7 +357,10 @@ class CompiledModel:
                     return InferenceResult(self.outputs, plan.run(arrays, clock))
                 except ERRORS:
                     # What is wrong with the inputs the plan for any shapes says, or that nothing is.
-                    pass
+                    values = self._plan.run(arrays, clock)
+                    assert self._special is not None
+                    self._special.drop(arrays)
+                    return InferenceResult(self.outputs, _owned(values, arrays))
             values = self._plan.run(arrays, clock)
         return InferenceResult(self.outputs, _owned(values, arrays))
 

@@ -58,6 +58,10 @@ class Specializations:
                 return None
             return self._add(key, model)
 
+    def drop(self, arguments: Sequence[Array]) -> None:
+        """Make no use of the plan for these inputs any more: it failed where nothing is wrong with them."""
+        self._plans[tuple([array.shape for array in arguments])] = None
+
     def _add(self, key: _Key, model: Model) -> SpecializedPlan | None:
         try:
             plan = self._make(model)

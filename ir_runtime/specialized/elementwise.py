@@ -98,8 +98,10 @@ def chain_calls(
         buffers = made.get(extents)
         if buffers is None:
             # The last two are the formulas' own.
-            buffers = made[extents] = list(b.reused("chain", (count + 2, *extents)))
-        registers = [array[index] for array in arrays]
+            held = b.reused("chain", (count + 2, *extents))
+            buffers = made[extents] = [held[number, ...] for number in range(count + 2)]
+        # With the ellipsis an array of no dimensions stays one.
+        registers = [array[(*index, ...)] for array in arrays]
         registers = [*registers[:-1], *buffers[:-2], registers[-1]]
         for layer, reads, target in instructions:
             inputs = [registers[at] for at in reads]
