@@ -7,6 +7,7 @@ without copies.
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import partial
 from typing import Any
@@ -77,9 +78,6 @@ def _wide(windows: list[Window], weights: Array, x: Array) -> bool:
 
 def _has_channels_last(array: Array) -> bool:
     return array.strides[1] == array.itemsize
-
-
-Part = "tuple[tuple[Any, ...], list[Call]]"
 
 
 def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, value: float = 0) -> Array:
@@ -173,6 +171,6 @@ def _parts(batch: int, rows: int, columns: int, positions: int) -> list[tuple[An
     return [
         (slice(item, item + 1), slice(start, stop))
         for item in range(batch)
-        for start, stop in zip(ends, ends[1:])
+        for start, stop in itertools.pairwise(ends)
         if stop > start
     ]

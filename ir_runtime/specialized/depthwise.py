@@ -38,13 +38,10 @@ def depthwise(
         by_remainder.setdefault(tap * x.dilation % x.stride, []).append(tap)
     factors = []
     for taps in by_remainder.values():
-        made = b.packed(
-            weights,
-            ("repeated", columns, tuple(taps)),
-            lambda taps=taps: np.broadcast_to(
-                weights[:, :, taps].transpose(1, 2, 0)[:, :, None], (y.kernel, len(taps), columns, channels)
-            ),
+        repeated = np.broadcast_to(
+            weights[:, :, taps].transpose(1, 2, 0)[:, :, None], (y.kernel, len(taps), columns, channels)
         )
+        made = b.packed(weights, ("repeated", columns, tuple(taps)), partial(np.array, repeated))
         factors.append(made.reshape(y.kernel, len(taps), run))
     step = max(1, _BLOCK // run)
     spare = b.scratch((min(step, rows), run)) if len(factors) > 1 else None

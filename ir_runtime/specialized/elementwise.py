@@ -6,7 +6,6 @@ vector along the channels is repeated so that NumPy's inner loops, which run alo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
-from ir_runtime.kernels.elementwise_chains import BLOCK, Layer, blocks_of, read_by
+from ir_runtime.kernels.elementwise_chains import Layer, blocks_of, read_by
 
 from .binding import Binding, Call, Produced
 
@@ -189,5 +188,3 @@ def _allocated(
         place[layer.output] = target
         made.append((layer, reads, target))
     return made, count
-
-

@@ -111,13 +111,12 @@ def concat(node: Node, b: Binding) -> list[Call] | None:
     whole = b.arrays[output]
     calls: list[Call] = []
     start = 0
-    for source, array in zip(node.inputs, arrays):
+    for array in arrays:
         index = [slice(None)] * whole.ndim
         index[axis] = slice(start, start + array.shape[axis])
         start += array.shape[axis]
         target = whole[tuple(index)]
-        home = b.homes.get(source)
-        if (home is None or home.whole is not output or source not in b.arrays or not _same(target, array)) and array.size:
+        if array.size and not _same(target, array):
             calls.append(partial(np.copyto, target, array))
     return calls
 

@@ -21,6 +21,9 @@ from .binding import Binding, Call, Produced, as_matrix, binder, is_float32, is_
 from .elementwise import order_of
 
 _BLOCK = 1 << 15
+_ALONE = 9216
+"""Elements up to which the library multiplies a matrix with a vector without waking its other threads."""
+_ROW = 1 << 12
 _LONG = 1 << 14
 """Longer rows are summed up pairwise by the kernel for any shapes, which rounds less."""
 
@@ -88,17 +91,17 @@ def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:
 
 def _normalised(seen: Array, made: Array, sums: Array, op: Any) -> list[Call]:
     columns = seen.shape[1]
-    share, small = np.float32(1 / columns), np.float32(op.eps)
-    calls = [
+    count, small = np.float32(columns), np.float32(op.eps)
+    calls: list[Call] = [
         partial(np.add.reduce, seen, axis=1, keepdims=True, out=sums),
-        partial(np.multiply, sums, share, sums),
+        partial(np.divide, sums, count, sums),
         partial(np.subtract, seen, sums, made),
     ]
     if not op.normalize_variance:
         return calls
     calls += [
         partial(np.einsum, "ij,ij->i", made, made, out=sums[:, 0]),
-        partial(np.multiply, sums, share, sums),
+        partial(np.divide, sums, count, sums),
     ]
     if op.eps_mode == "OUTSIDE_SQRT":
         calls += [partial(np.sqrt, sums, sums), partial(np.add, sums, small, sums)]
@@ -163,7 +166,10 @@ def reduction(node: Node, b: Binding) -> list[Call] | None:
         if lead != kept:
             return None
         sums = _result(node, shape, b)
-        calls.append(partial(np.matmul, rows, _ones(count, b), out=sums))
+        if rows.size <= _ALONE:
+            calls.append(partial(np.matmul, rows, _ones(count, b), out=sums))
+        else:
+            calls.append(partial(np.add.reduce, rows, axis=1, out=sums))
     elif kept == [0, 1] and order[-1] == 1 and order[0] == 0:
         images = x.transpose(order)
         sums = _result(node, shape, b)
@@ -172,12 +178,25 @@ def reduction(node: Node, b: Binding) -> list[Call] | None:
             if flat is None or not is_matrix_for_blas(flat):
                 flat = b.scratch((count, x.shape[1]))
                 calls.append(partial(np.copyto, flat.reshape(image.shape), image))
-            calls.append(partial(np.matmul, _ones(count, b), flat, out=total))
+            calls += _sums_of_columns(flat, total, b)
     else:
         return None
     if isinstance(op, ReduceMean1):
         calls.append(partial(np.divide, sums, np.float32(count), sums))
     return calls
+
+
+def _sums_of_columns(flat: Array, total: Array, b: Binding) -> list[Call]:
+    """Of a matrix: short products with ones alone, else sums of sums, which round less than one after the other."""
+    rows, columns = flat.shape
+    if flat.size <= _ALONE:
+        return [partial(np.matmul, _ones(rows, b), flat, out=total)]
+    count = max(n for n in range(1, max(2, _ROW // columns + 1)) if rows % n == 0)
+    if count == 1 or not flat.flags.c_contiguous:
+        return [partial(np.matmul, _ones(rows, b), flat, out=total)]
+    held = b.reused("sums", (count * columns,))
+    first = partial(np.add.reduce, flat.reshape(rows // count, -1), axis=0, out=held)
+    return [first, partial(np.add.reduce, held.reshape(count, columns), axis=0, out=total)]
 
 
 def _result(node: Node, shape: Sequence[int], b: Binding) -> Array:

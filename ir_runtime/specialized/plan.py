@@ -85,6 +85,8 @@ class _Instance:
         for source in node.inputs:
             if source not in self.cells:
                 binding.pin(source)
+        for output in node.outputs:
+            binding.arrays.pop(output, None)  # the place that its parts were written to, where it is a Concat
         reads = [self.cells.get(source) or [binding.array(source)] for source in node.inputs]
         writes = [self.cells.setdefault(output, [None]) for output in node.outputs]
         return [partial(_run_loose, run, reads, writes)]

@@ -44,7 +44,8 @@ def pooling(node: Node, b: Binding) -> list[Call] | None:
     if along is None:
         along = seen
     else:
-        _joined([shifted(seen, 2, x_window, tap, out.shape[2]) for tap in range(x_window.kernel)], along, function, calls)
+        taps = [shifted(seen, 2, x_window, tap, out.shape[2]) for tap in range(x_window.kernel)]
+        _joined(taps, along, function, calls)
     if is_mean:
         along = _divided(along, seen, x_window, extents[1], 2, op.exclude_pad, calls, b)
     _joined([shifted(along, 1, y, tap, out.shape[1]) for tap in range(y.kernel)], out, function, calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -13,6 +14,11 @@ from .binding import Binding, Call
 
 _FEW_ROWS = (2, 200)
 _LARGE = 1 << 17
+_ALONE = 1 << 19
+"""Multiplications up to which the library does not wake its other threads."""
+_WORTH_A_THREAD = 1 << 23
+"""Multiplications from which on that is worth it: on a busy machine a short product that waits for a thread takes ten
+times as long, on a quiet one it gains next to nothing."""
 
 
 class Factor:
@@ -38,7 +44,21 @@ def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call
     For few rows of ``a`` the library's packing of the factor counts: it is faster the other way round.
     """
     rows, columns = out.shape
-    if _FEW_ROWS[0] <= rows <= _FEW_ROWS[1] and columns * a.shape[1] >= _LARGE:
+    depth = a.shape[1]
+    if _FEW_ROWS[0] <= rows <= _FEW_ROWS[1] and columns * depth >= _LARGE:
         made = b.reused("turned", (columns, rows))
-        return [partial(np.matmul, factor.turned, a.T, out=made), partial(np.copyto, out, made.T)]
-    return [partial(np.matmul, a, factor.plain, out=out)]
+        turned = factor.turned
+        cuts = _cuts(columns, rows * depth)
+        calls = [partial(np.matmul, turned[part], a.T, out=made[part]) for part in cuts]
+        return [*calls, partial(np.copyto, out, made.T)]
+    plain = factor.plain
+    return [partial(np.matmul, a[part], plain, out=out[part]) for part in _cuts(rows, columns * depth)]
+
+
+def _cuts(rows: int, effort: int) -> list[slice]:
+    """Rows, of ``effort`` multiplications each, that are multiplied at once."""
+    if not _ALONE < rows * effort <= _WORTH_A_THREAD:
+        return [slice(0, rows)]
+    count = min(-(-rows * effort // _ALONE), max(1, rows // 8))
+    ends = [rows * number // count for number in range(count + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(ends)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import partial
 from typing import Any
@@ -92,7 +93,9 @@ def _of_rows(
         a, into = as_matrix(left[index]), as_matrix(made[index])
         if a is None or into is None:
             return None
-        part = [partial(np.matmul, a, right, out=into)] if factor is None else product_calls(a, factor, into, b)
+        part: list[Call] = [partial(np.matmul, a, right, out=into)]
+        if factor is not None:
+            part = product_calls(a, factor, into, b)
         if made is not out:
             part.append(partial(np.copyto, out[index], made[index]))
         parts.append((index, part))
@@ -107,4 +110,4 @@ def _parts(shape: tuple[int, ...], followed: bool) -> list[tuple[Any, ...]]:
     count = max(1, min(rows // 64, -(-rows * columns // _PART)))
     ends = [rows * number // count for number in range(count + 1)]
     lead = (slice(0, 1),) * (len(shape) - 2)
-    return [(*lead, slice(start, stop)) for start, stop in zip(ends, ends[1:])]
+    return [(*lead, slice(start, stop)) for start, stop in itertools.pairwise(ends)]

@@ -58,9 +58,7 @@ def sequence(node: Node, b: Binding) -> list[Call] | None:
     return calls
 
 
-def _inputs_parts(
-    x: Array, directions: list[Arranged], backwards: list[bool], calls: list[Call], b: Binding
-) -> Array:
+def _inputs_parts(x: Array, directions: list[Arranged], backwards: list[bool], calls: list[Call], b: Binding) -> Array:
     """What the inputs give to the gates of every step: ``[steps, directions, batch, gates]``, in the order in which
     each direction takes them."""
     batch, steps, width = x.shape
@@ -81,9 +79,7 @@ def _inputs_parts(
     return parts
 
 
-def _outputs(
-    node: Node, held: list[Array], every: Array, backwards: list[bool], calls: list[Call], b: Binding
-) -> None:
+def _outputs(node: Node, held: list[Array], every: Array, backwards: list[bool], calls: list[Call], b: Binding) -> None:
     out = b.new(node.outputs[0])
     for number, is_backwards in enumerate(backwards):
         made = every[:, number]

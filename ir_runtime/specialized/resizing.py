@@ -83,8 +83,8 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
         if count == repeat * extent and (positions == np.arange(count) // repeat).all():
             split = [*out.shape[:axis], extent, repeat, *out.shape[axis + 1 :]]
             strides = [*out.strides[:axis], out.strides[axis] * repeat, out.strides[axis], *out.strides[axis + 1 :]]
-            target = np.lib.stride_tricks.as_strided(out, split, strides)
-            calls.append(partial(np.copyto, target, np.expand_dims(x, axis + 1)))
+            repeated = np.lib.stride_tricks.as_strided(out, split, strides)
+            calls.append(partial(np.copyto, repeated, np.expand_dims(x, axis + 1)))
         else:
             calls.append(partial(_taken, x, positions, axis, out))
         return
@@ -93,18 +93,19 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
         for tap in range(taps.positions.shape[1]):
             np.add.at(matrix, (np.arange(count), taps.positions[:, tap]), taps.weights[:, tap])
         weights = matrix.astype(np.float32)
-        source, target = _columns(x, axis, order_of(out)), _columns(out, axis, order_of(out))
+        order = order_of(out)
+        source, target = _columns(x, axis, order), _columns(out, axis, order)
         if source is None:
-            copied = _ordered(b, list(x.shape), order_of(out))
+            copied = _ordered(b, list(x.shape), order)
             calls.append(partial(np.copyto, copied, x))
-            source = _columns(copied, axis, order_of(out))
-        if source is not None and target is not None and source.shape[-1] == 1 and source.shape[:-2] == target.shape[:-2]:
-            # The axis itself is the innermost one.
-            source, target = as_matrix(source[..., 0]), as_matrix(target[..., 0])
-            if source is not None and target is not None:
-                calls.append(partial(np.matmul, source, weights.T, out=target))
-                return
-        elif source is not None and target is not None:
+            source = _columns(copied, axis, order)
+        if source is not None and target is not None:
+            if source.shape[-1] == 1:
+                # The axis itself is the innermost one.
+                rows, made = as_matrix(source[..., 0]), as_matrix(target[..., 0])
+                if rows is not None and made is not None:
+                    calls.append(partial(np.matmul, rows, weights.T, out=made))
+                    return
             calls.append(partial(np.matmul, weights, source, out=target))
             return
     shape = [1] * x.ndim
