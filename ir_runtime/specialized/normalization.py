@@ -19,6 +19,7 @@ from ir_runtime.shapes import normalize_axes
 
 from .binding import Binding, Call, Produced, as_matrix, binder, is_float32, is_matrix_for_blas, producer
 from .elementwise import order_of
+from .group_normalization import normalized_groups
 
 _BLOCK = 1 << 15
 _ALONE = 9216
@@ -47,6 +48,10 @@ def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | No
     axes = _axes(node, x.ndim, b)
     if not axes:
         return None
+    if axes == list(range(2, x.ndim)):
+        produced = normalized_groups(x, x.shape[1], op, b, target)
+        if produced is not None:
+            return produced
     order = order_of(x)
     calls: list[Call] = []
     if sorted(order[x.ndim - len(axes) :]) != axes or _rows_of(x, order, len(axes)) is None:

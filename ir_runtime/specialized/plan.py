@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,9 @@ from ir_runtime.operations.movement import Concat1
 from ir_runtime.profile import Clock
 from ir_runtime.shapes import normalize_axis
 
-from .binding import BINDERS, PRODUCERS, Binding, Call, Home
+from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced
 from .elementwise import bind_after, bind_chain
+from .group_normalization import group_normalization, reshaped_and_back
 
 _INSTANCES = 4
 """How many sets of arrays are kept for calls at the same time."""
@@ -38,7 +39,8 @@ class _Work:
 
     nodes: list[Node]
     layers: list[Layer] | None = None
-    source: Node | None = None
+    sources: list[Node] = field(default_factory=list)
+    """What makes the value that the chain follows: one node, or several that are one computation."""
 
 
 @dataclass
@@ -123,26 +125,41 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
     if not all(binding.is_bindable(output) for output in work.nodes[-1].outputs):
         return None
     root = work.nodes[-1].outputs[0]
+    if work.layers is None and work.sources:
+        produced = group_normalization(work.sources, binding, root)
+        return None if produced is None else _all_calls(produced)
     if work.layers is None:
         node = work.nodes[0]
         make = PRODUCERS.get(type(node.op))
         if make is not None:
             produced = make(node, binding, root, False)
             if produced is not None:
-                return produced.before + [call for _, calls in produced.parts for call in calls]
+                return _all_calls(produced)
         bind = BINDERS.get(type(node.op))
         return None if bind is None else bind(node, binding)
-    if work.source is None:
+    if not work.sources:
         return bind_chain(work.nodes, work.layers, binding)
-    reads = [source for source in read_by(work.layers) if source is not work.source.outputs[0]]
-    if binding.all_arrays(reads) is None:
+    value = work.sources[-1].outputs[0]
+    if binding.all_arrays([source for source in read_by(work.layers) if source is not value]) is None:
         return None
-    produced = PRODUCERS[type(work.source.op)](work.source, binding, root, True)
-    if produced is None:
-        first = _calls_of(_Work([work.source]), binding)
-        chain = None if first is None else bind_chain(work.nodes[1:], work.layers, binding)
-        return None if first is None or chain is None else first + chain
-    return bind_after(produced, work.source.outputs[0], binding.arrays[root], work.layers, binding)
+    if len(work.sources) > 1:
+        produced = group_normalization(work.sources, binding, root)
+    else:
+        produced = PRODUCERS[type(work.sources[0].op)](work.sources[0], binding, root, True)
+    if produced is not None:
+        return bind_after(produced, value, binding.arrays[root], work.layers, binding)
+    calls: list[Call] = []
+    for node in work.sources:
+        single = _calls_of(_Work([node]), binding)
+        if single is None:
+            return None
+        calls += single
+    chain = bind_chain(work.nodes[len(work.sources) :], work.layers, binding)
+    return None if chain is None else calls + chain
+
+
+def _all_calls(produced: Produced) -> list[Call]:
+    return produced.before + [call for _, calls in produced.parts for call in calls]
 
 
 class SpecializedPlan:
@@ -209,27 +226,40 @@ def _works(site: Site) -> list[_Work]:
     alone."""
     roots: dict[Node, _Work] = {}
     taken: set[Node] = set()
+    groups = {node: nodes for node in site.nodes if (nodes := reshaped_and_back(node, site)) is not None}
     position = {node: index for index, node in enumerate(site.nodes)}
     for members, layers in chains_of(site):
         taken.update(members)
-        source = _source(members, layers, site, position)
-        # Another chain may want the node, too.
-        if source is not None and source not in taken:
-            taken.add(source)
-            roots[members[-1]] = _Work([source, *members], layers, source)
-        else:
-            roots[members[-1]] = _Work(members, layers)
+        source = _source(members, layers, site, position, groups)
+        sources = [] if source is None else groups.get(source, [source])
+        taken.update(sources)
+        roots[members[-1]] = _Work([*sources, *members], layers, sources)
+    for node, nodes in groups.items():
+        if taken.isdisjoint(nodes):
+            taken.update(nodes)
+            roots[node] = _Work(nodes, None, nodes)
     return [roots.get(node) or _Work([node]) for node in site.nodes if node in roots or node not in taken]
 
 
-def _source(members: list[Node], layers: list[Layer], site: Site, position: Mapping[Node, int]) -> Node | None:
+def _source(
+    members: list[Node],
+    layers: list[Layer],
+    site: Site,
+    position: Mapping[Node, int],
+    groups: Mapping[Node, list[Node]],
+) -> Node | None:
     """What makes a value of the chain's shape that nobody but the chain reads."""
     inside = set(members)
     root = members[-1].outputs[0]
     found = None
     for output in read_by(layers):
         node = output.node
-        if type(node.op) not in PRODUCERS or output in site.constants or output in site.results or node in inside:
+        if (
+            (type(node.op) not in PRODUCERS and node not in groups)
+            or output in site.constants
+            or output in site.results
+            or node in inside
+        ):
             continue
         if node not in position or not output.shape.is_static or output.shape != root.shape:
             continue

@@ -134,6 +134,24 @@ def test_layer_normalisation_of_channels() -> None:
     alike(model_of(make, [x]), [x])
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6, 24])
+@pytest.mark.parametrize("mode", ["INSIDE_SQRT", "OUTSIDE_SQRT"])
+@pytest.mark.parametrize("extents", [(9, 11), (1, 1), (60, 50)])
+def test_normalisation_of_groups_of_channels(groups: int, mode: str, extents: tuple[int, int]) -> None:
+    x = image(2, 5, *extents)
+
+    def normalised(b: Builder, v: Output) -> Output:
+        apart = b.emit(op("Reshape"), v, b.constant([2, groups, -1]))
+        made = b.emit(op("MVN", eps=1e-3, eps_mode=mode, normalize_variance=True), apart, b.constant([-1]))
+        return b.emit(op("Reshape"), made, b.constant([2, 24, *extents]))
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        first = b.emit(op("ReLU"), biased(b, normalised(b, convolve(b, v, 24, 3))))
+        return [normalised(b, first), normalised(b, b.emit(op("Reshape"), first, b.constant([2, 24, *extents])))]
+
+    alike(model_of(make, [x]), [x], 2e-5)
+
+
 # --- views and parts ---
 
 
