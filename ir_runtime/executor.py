@@ -17,6 +17,7 @@ from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Unbuffered, Workers
 from .operation import Runner, TensorType
 from .profile import Clock, Profile
+from .rewrite import clone
 from .shape_inference import infer_types
 from .shapes import PartialShape
 from .specialization import ERRORS, Specializations
@@ -293,20 +294,25 @@ class CompiledModel:
     def __init__(self, model: Model, *, optimize: bool = True, threads: int = 1) -> None:
         if threads < 1:
             raise ExecutionError(f"threads must be 1 or more, but are {threads}")
-        self._model = model
+        # Plans are made when shapes come: of the model as it is now.
+        self._model = clone(model)
         self._workers = Workers(threads) if optimize else None
         self._general: _Plan | None = None
-        self._special = Specializations(model, self._specialized) if optimize else None
+        self._is_mixed = False
+        """Whether other shapes came when there was a plan for known ones."""
+        self._special = Specializations(self._model, self._specialized) if optimize else None
         if self._special is None or not self._special.is_certain:
-            self._general = _Plan(model, self._workers)
+            self._general = _Plan(self._model, self._workers)
         self.inputs, self.outputs = ports_of(model)
 
     @property
     def _plan(self) -> _Plan:
         """The plan for inputs of any shapes."""
-        if self._general is None:
-            self._general = _Plan(self._model, self._workers)
-        return self._general
+        plan = self._general
+        if plan is None:
+            self._is_mixed = True
+            plan = self._general = _Plan(self._model, self._workers)
+        return plan
 
     def _specialized(self, model: Model) -> SpecializedPlan:
         assert self._workers is not None
@@ -353,6 +359,9 @@ class CompiledModel:
         with np.errstate(all="ignore"), Unbuffered() if self._special else contextlib.nullcontext():
             plan = None if self._special is None else self._special.plan_for(arrays)
             if plan is not None:
+                if not self._is_mixed:
+                    # Each plan arranges the weights anew: one of them is enough while the shapes stay as they are.
+                    self._general = None
                 try:
                     return InferenceResult(self.outputs, plan.run(arrays, clock))
                 except ERRORS:
