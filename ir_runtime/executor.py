@@ -400,8 +400,9 @@ class CompiledModel:
 def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Make ``model`` ready to run in NumPy: order the work, compute what is constant, choose kernels.
 
-    Kernels share their work among ``threads`` threads, beside those that NumPy's own library has for products;
-    these are enough where there are few processors.
+    Inputs of known shapes, and shapes that come a second time in a row, get a plan of their own, which uses the threads
+    that NumPy's own library has for products. In the plan for any other shapes kernels share their work among
+    ``threads`` threads, beside these.
     Without ``optimize`` each layer is evaluated by itself, slowly; that is what all kernels are held against.
     """
     return CompiledModel(model, optimize=optimize, threads=threads)
