@@ -59,7 +59,7 @@ def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call
 
 def _cuts(rows: int, effort: int) -> list[slice]:
     """Rows, of ``effort`` multiplications each, that are multiplied at once."""
-    if not _ALONE < rows * effort <= _WORTH_A_THREAD or _ALONE < _ROWS * effort:
+    if not _ALONE < rows * effort <= _WORTH_A_THREAD or _ROWS * effort > _ALONE:
         return [slice(0, rows)]
     count = -(-rows * effort // _ALONE)
     ends = [rows * number // count for number in range(count + 1)]
