@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +14,15 @@ from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
 from .errors import ExecutionError, ModelError
 from .graph import Model, Node, Output
-from .kernels import Site, Step, prepare
+from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Unbuffered, Workers
 from .operation import Runner, TensorType
 from .profile import Clock, Profile
+from .rewrite import clone
+from .shape_inference import infer_types
 from .shapes import PartialShape
+from .specialization import ERRORS, Specializations
+from .specialized import SpecializedPlan
 from .tensor import Tensor
 
 
@@ -80,7 +85,7 @@ class _Step:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     frees: tuple[int, ...]
-    kernel: Callable[..., Array | tuple[Array, ...] | None] | None
+    kernel: Kernel | None
     """Asked first; what it leaves alone, and what it fails in, is up to ``run``."""
 
 
@@ -93,25 +98,8 @@ class _Plan:
     def __init__(self, model: Model, workers: Workers | None) -> None:
         self._workers = workers
         self.is_plain = workers is None
-        nodes = model.nodes()
-        parameters = set(model.parameters)
-        types: dict[Output, TensorType] = {node.outputs[0]: node.outputs[0].type for node in model.parameters}
-        constants: dict[Output, Tensor] = {}
-        pending: list[Node] = []
-        for node in nodes:
-            if node in parameters or not node.outputs:
-                continue
-            made = _constants(node, [types[source] for source in node.inputs])
-            for index, output in enumerate(node.outputs):
-                types[output] = output.type if made is None else replace(output.type, tensor=made[index])
-                if made is not None:
-                    constants[output] = made[index]
-            if made is None:
-                pending.append(node)
+        pending, arrays = worked_out(model)
         results = [node.inputs[0] for node in model.results]
-        # Intermediate constants that only other constants were made from are forgotten.
-        read = {*results, *(source for node in pending for source in node.inputs)}
-        arrays = {output: tensor.array() for output, tensor in constants.items() if output in read}
         steps = self._prepared(pending, arrays, set(results))
         for output in {
             source for step in steps for source in step.reads if source in arrays and not _packs(step, source)
@@ -145,13 +133,7 @@ class _Plan:
             kernel = None if step.prepared is None else step.prepared.run
             name = step.nodes[-1].name
             kind = "+".join(node.op.type for node in step.nodes)
-            self.steps.append(_Step(name, kind, self._runner(step, arrays), reads, writes, frees, kernel))
-
-    def _runner(self, step: Step, arrays: Mapping[Output, Array]) -> Callable[..., Array | tuple[Array, ...]]:
-        """How the step is done by ``evaluate``."""
-        if len(step.nodes) > 1:
-            return _one_by_one(step, arrays)
-        return layer_runner(step.nodes[0], self._workers)
+            self.steps.append(_Step(name, kind, _runner(step, arrays, self._workers), reads, writes, frees, kernel))
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
         values: list[Any] = self._initial.copy()
@@ -161,13 +143,7 @@ class _Plan:
             if clock is not None:
                 clock.start()
             inputs = [values[i] for i in step.reads]
-            results = None
-            if step.kernel is not None:
-                try:
-                    results = step.kernel(*inputs)
-                except (ModelError, ValueError, IndexError, TypeError, OverflowError):
-                    # What is wrong with the inputs `evaluate` says, or that nothing is.
-                    results = None
+            results = _by_kernel(step.kernel, inputs)
             if results is None:
                 results = step.run(*inputs)
             if type(results) is tuple:
@@ -180,6 +156,89 @@ class _Plan:
             if clock is not None:
                 clock.stop(step.name, step.type, step.kernel is not None)
         return [values[index] for index in self.outputs]
+
+
+def _by_kernel(kernel: Kernel | None, inputs: Sequence[Array]) -> Array | tuple[Array, ...] | None:
+    """What the kernel makes of the inputs; None where there is none, and where it leaves them to ``evaluate``."""
+    if kernel is None:
+        return None
+    try:
+        return kernel(*inputs)
+    except (ModelError, ValueError, IndexError, TypeError, OverflowError):
+        # What is wrong with the inputs `evaluate` says, or that nothing is.
+        return None
+
+
+def _runner(
+    step: Step, arrays: Mapping[Output, Array], workers: Workers | None
+) -> Callable[..., Array | tuple[Array, ...]]:
+    """How the step is done by ``evaluate``."""
+    if len(step.nodes) > 1:
+        return _one_by_one(step, arrays)
+    node = step.nodes[0]
+    op = node.op
+    if not op.subgraphs:
+        return _located(node, op.evaluate)
+    runners: list[Runner] = [_Plan(sub.body, workers).run for sub in op.subgraphs]
+    return _located(node, lambda *inputs: op.execute(runners, inputs))
+
+
+def _whole(step: Step, arrays: Mapping[Output, Array], workers: Workers) -> Callable[..., Any]:
+    """The step by its kernel where that holds, else by ``evaluate``."""
+    run = _runner(step, arrays, workers)
+    kernel = None if step.prepared is None else step.prepared.run
+
+    def whole(*inputs: Array) -> Any:
+        results = _by_kernel(kernel, inputs)
+        return run(*inputs) if results is None else results
+
+    return whole
+
+
+def worked_out(model: Model, *, refined: bool = False) -> tuple[list[Node], dict[Output, Array]]:
+    """What is left to do of a graph once all that follows from constants and known extents is computed: its nodes, in
+    order, and the constants that they, or the results, read.
+
+    With ``refined`` the types of ``model`` become those that follow from these constants; bounds alone say less.
+    """
+    parameters = set(model.parameters)
+    types: dict[Output, TensorType] = {node.outputs[0]: node.outputs[0].type for node in model.parameters}
+    constants: dict[Output, Tensor] = {}
+    pending: list[Node] = []
+    changed: set[Output] = set()
+    for node in model.nodes():
+        if node in parameters or not node.outputs:
+            continue
+        inputs = [types[source] for source in node.inputs]
+        if refined and not changed.isdisjoint(node.inputs):
+            _refine(node, inputs)
+            changed.update(node.outputs)
+        made = _constants(node, inputs)
+        for index, output in enumerate(node.outputs):
+            types[output] = output.type
+            if made is not None:
+                # The values say more than the bounds that inference found.
+                shape = PartialShape(made[index].shape)
+                types[output] = replace(output.type, shape=shape, tensor=made[index], bounds=None)
+                constants[output] = made[index]
+                changed.add(output)
+        if made is None:
+            pending.append(node)
+    # Intermediate constants that only other constants were made from are forgotten.
+    read = {source for node in [*pending, *model.results] for source in node.inputs}
+    return pending, {output: tensor.array() for output, tensor in constants.items() if output in read}
+
+
+def _refine(node: Node, inputs: Sequence[TensorType]) -> None:
+    """Infer the node's types anew, where all of them are known better then."""
+    if node.op.subgraphs or node.op.data is not None:
+        return
+    try:
+        found = infer_types(node.op, inputs)
+    except ModelError:
+        return  # execution will say so
+    for output, kind in zip(node.outputs, found):
+        output.type = kind
 
 
 def _packs(step: Step, constant: Output) -> bool:
@@ -244,8 +303,32 @@ class CompiledModel:
             )
         if not isinstance(threads, int) or threads < 1:
             raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
-        self._plan = _Plan(model, Workers(threads) if optimize else None)
+        # Plans are made when shapes come: of the model as it is now.
+        self._model = clone(model)
+        self._workers = Workers(threads) if optimize else None
+        self._general: _Plan | None = None
+        self._is_mixed = False
+        """Whether other shapes came when there was a plan for known ones."""
+        self._special = Specializations(self._model, self._specialized) if optimize else None
+        if self._special is None or not self._special.is_certain:
+            self._general = _Plan(self._model, self._workers)
         self.inputs, self.outputs = ports_of(model)
+
+    @property
+    def _plan(self) -> _Plan:
+        """The plan for inputs of any shapes."""
+        plan = self._general
+        if plan is None:
+            self._is_mixed = True
+            plan = self._general = _Plan(self._model, self._workers)
+        return plan
+
+    def _specialized(self, model: Model) -> SpecializedPlan:
+        assert self._workers is not None
+        workers = self._workers
+        pending, arrays = worked_out(model, refined=True)
+        site = Site(pending, arrays, {node.inputs[0] for node in model.results}, workers)
+        return SpecializedPlan(model, site, lambda step: _whole(step, arrays, workers))
 
     @property
     def input_names(self) -> list[str]:
@@ -291,12 +374,21 @@ class CompiledModel:
     def _called(self, inputs: Any, clock: Clock | None) -> InferenceResult:
         arguments = self._arguments(inputs)
         arrays = [_accept(port, value) for port, value in zip(self.inputs, arguments)]
-        if self._plan.is_plain:
-            with np.errstate(all="ignore"):
-                values = self._plan.run(arrays, clock)
-        else:
-            with np.errstate(all="ignore"), Unbuffered():
-                values = self._plan.run(arrays, clock)
+        with np.errstate(all="ignore"), Unbuffered() if self._special else contextlib.nullcontext():
+            plan = None if self._special is None else self._special.plan_for(arrays)
+            if plan is not None:
+                if not self._is_mixed:
+                    # Each plan arranges the weights anew: one of them is enough while the shapes stay as they are.
+                    self._general = None
+                try:
+                    return InferenceResult(self.outputs, plan.run(arrays, clock))
+                except ERRORS:
+                    # What is wrong with the inputs the plan for any shapes says, or that nothing is.
+                    values = self._plan.run(arrays, clock)
+                    assert self._special is not None
+                    self._special.drop(arrays)
+                    return InferenceResult(self.outputs, _owned(values, arrays))
+            values = self._plan.run(arrays, clock)
         return InferenceResult(self.outputs, _owned(values, arrays))
 
     def _arguments(self, inputs: Any) -> list[Any]:
@@ -331,8 +423,9 @@ class CompiledModel:
 def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Make ``model`` ready to run in NumPy: order the work, compute what is constant, choose kernels.
 
-    Kernels share their work among ``threads`` threads, beside those that NumPy's own library has for products;
-    these are enough where there are few processors.
+    Inputs of known shapes, and shapes that come a second time in a row, get a plan of their own, which uses the threads
+    that NumPy's own library has for products. In the plan for any other shapes kernels share their work among
+    ``threads`` threads, beside these.
     Without ``optimize`` each layer is evaluated by itself, slowly; that is what all kernels are held against.
     """
     return CompiledModel(model, optimize=optimize, threads=threads)
@@ -377,15 +470,13 @@ def _owned(values: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
     return made
 
 
-def layer_runner(node: Node, workers: Workers | None = None) -> Callable[..., Array | tuple[Array, ...]]:
-    """One layer by itself, by its own ``evaluate``: from arrays of its inputs to that of its output, or to several.
+def layer_runner(node: Node) -> Callable[..., Array | tuple[Array, ...]]:
+    """One layer by itself, from arrays of its inputs to that of its output, or to several.
 
-    With ``workers`` its bodies have kernels and fused steps.
-
-    Raises, when called, :class:`ModelError`, which names the layer.
+    By its kernel where one holds, else by ``evaluate``. Raises, when called, :class:`ModelError`, which names it.
     """
-    op = node.op
-    if not op.subgraphs:
-        return _located(node, op.evaluate)
-    runners: list[Runner] = [_Plan(sub.body, workers).run for sub in op.subgraphs]
-    return _located(node, lambda *inputs: op.execute(runners, inputs))
+    workers = Workers(1)
+    steps = prepare(Site([node], {}, set(node.outputs), workers))
+    if len(steps) == 1 and list(steps[0].reads) == node.inputs:
+        return _whole(steps[0], {}, workers)
+    return _runner(Step([node], list(node.inputs), list(node.outputs)), {}, workers)

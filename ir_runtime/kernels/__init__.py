@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from .registry import Kernel, Prepared, Site, Step, prepare
+from .registry import Kernel, Prepared, Site, Step, has_kernel, prepare, prepared
 
 for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-__all__ = ["Kernel", "Prepared", "Site", "Step", "prepare"]
+__all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "prepare", "prepared"]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from ir_runtime.windows import Window
 from .products import multiply
 from .registry import Prepared, Site, is_float32, kernel
 from .threads import Workers, scratch
+from .window_places import Axis, place_taps, windows_of
 
 _UNFOLDED = 1 << 20
 """Elements of unfolded windows that are made at once."""
@@ -60,37 +60,6 @@ def convolution(node: Node, site: Site) -> Prepared | None:
     return Prepared(_Convolution(node.op, weights, site.workers), fresh=True, packed=(node.inputs[1],))
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """A spatial dimension: how far it reaches, and where the window's elements lie."""
-
-    extent: int
-    count: int
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-
-    def place(self, tap: int) -> tuple[int, int]:
-        """The remainder and the shift of an element of the kernel."""
-        return (tap * self.dilation) % self.stride, tap * self.dilation // self.stride
-
-    @property
-    def padded(self) -> int:
-        """The extent of what belongs to one remainder."""
-        return self.count + max(self.place(tap)[1] for tap in range(self.kernel))
-
-    def source(self, offset: int, count: int) -> tuple[slice, slice, int, int]:
-        """Of ``count`` elements, a stride apart from ``offset`` (padding included) on: where those that are data go,
-        where they come from, and how many are padding in front and behind."""
-        first = offset - self.begin
-        front = min(count, max(0, -(first // self.stride)))
-        stop = min(count, max(front, -((first - self.extent) // self.stride)))
-        start = first + front * self.stride
-        taken = slice(start, start + (stop - front - 1) * self.stride + 1, self.stride) if stop > front else slice(0, 0)
-        return slice(front, stop), taken, front, count - stop
-
-
 class _Convolution:
     def __init__(self, op: Any, weights: Array, workers: Workers) -> None:
         self._op = op
@@ -113,7 +82,7 @@ class _Convolution:
             self._factors = np.ascontiguousarray(
                 weights.reshape(self._groups, self._per_group, taps).transpose(2, 0, 1)[..., None]
             )
-        self._axes: dict[tuple[int, ...], list[_Axis]] = {}
+        self._axes: dict[tuple[int, ...], list[Axis]] = {}
 
     # What is not needed for the images that come is not packed.
 
@@ -133,7 +102,7 @@ class _Convolution:
             self._by_row = _packed(turned.reshape(self._height, self._groups, self._per_group, -1))
         return self._by_row
 
-    def _unfolds_rows(self, y: _Axis) -> bool:
+    def _unfolds_rows(self, y: Axis) -> bool:
         return self._height > 1 and self._depth * self._width >= _FEW and y.count >= _LOW
 
     def __call__(self, data: Array, _: Array) -> Array | None:
@@ -166,22 +135,22 @@ class _Convolution:
         counts = (y.count, x.count) if self._rank == 2 else (x.count,)
         return out.reshape(batch, self._groups * self._per_group, *counts)
 
-    def _measured(self, extents: Sequence[int]) -> list[_Axis]:
+    def _measured(self, extents: Sequence[int]) -> list[Axis]:
         windows: list[Window] = self._op.windows(self._kernel)
         axes = []
         for window, extent in zip(windows, extents):
             begin, _ = window.pads(extent)
-            axes.append(_Axis(extent, window.count(extent), window.kernel, window.stride, window.dilation, begin))
-        return axes if len(axes) == 2 else [_Axis(1, 1, 1, 1, 1, 0), *axes]
+            axes.append(Axis(extent, window.count(extent), window.kernel, window.stride, window.dilation, begin))
+        return axes if len(axes) == 2 else [Axis(1, 1, 1, 1, 1, 0), *axes]
 
     # --- one element a window ---
 
-    def _by_points(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+    def _by_points(self, images: Array, y: Axis, x: Axis, out: Array) -> None:
         batch = len(images)
         if (y.stride, x.stride, y.begin, x.begin, y.count, x.count) != (1, 1, 0, 0, y.extent, x.extent):
             chosen = np.empty((*images.shape[:3], y.count, x.count), np.float32)
             for item, target in zip(images, chosen):
-                _place(item, y, x, 0, 0, y.count, target)
+                place_taps(item, y, x, 0, 0, y.count, target)
             images = chosen
         source = images.reshape(batch, self._groups, self._depth, -1)
         self._product(self._matrix, source, out.reshape(batch, self._groups, self._per_group, -1))
@@ -194,7 +163,7 @@ class _Convolution:
 
     # --- dense ---
 
-    def _unfolded(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+    def _unfolded(self, images: Array, y: Axis, x: Axis, out: Array) -> None:
         by_rows = self._unfolds_rows(y)
         if not by_rows:
             copies = self._height * self._width
@@ -216,7 +185,7 @@ class _Convolution:
                 else:
                     self._by_rows(image, y, x, start, count, made)
 
-    def _by_windows(self, image: Array, y: _Axis, x: _Axis, start: int, count: int, out: Array) -> None:
+    def _by_windows(self, image: Array, y: Axis, x: Axis, start: int, count: int, out: Array) -> None:
         taps = self._height * self._width
         columns = scratch("windows", self._groups * taps * self._depth * count * x.count)
         block = columns.reshape(self._groups, taps, self._depth, count, x.count)
@@ -225,11 +194,11 @@ class _Convolution:
             for tap in numbers:
                 row, column = divmod(tap, self._width)
                 offset = row * y.dilation + start * y.stride
-                _place(image, y, x, offset, column * x.dilation, count, block[:, tap])
+                place_taps(image, y, x, offset, column * x.dilation, count, block[:, tap])
 
         if taps > _MANY and count * x.count < 16 * taps:
             windows = block.reshape(self._groups, self._height, self._width, self._depth, count, x.count)
-            np.copyto(windows.transpose(0, 3, 4, 1, 5, 2), _windows_of(image, y, x, start, count))
+            np.copyto(windows.transpose(0, 3, 4, 1, 5, 2), windows_of(image, y, x, start, count))
         else:
             self._workers.each(fill, range(taps), columns.size)
         flat = block.reshape(self._groups, taps * self._depth, -1)
@@ -241,7 +210,7 @@ class _Convolution:
             self._product(self._matrix, flat, made)
             out[:, :, start : start + count] = made.reshape(self._groups, self._per_group, count, x.count)
 
-    def _by_rows(self, image: Array, y: _Axis, x: _Axis, start: int, count: int, out: Array) -> None:
+    def _by_rows(self, image: Array, y: Axis, x: Axis, start: int, count: int, out: Array) -> None:
         rows = count + y.padded - y.count
         phases = sorted({y.place(tap)[0] for tap in range(y.kernel)})
         depth = self._width * self._depth
@@ -252,7 +221,7 @@ class _Convolution:
             for number in numbers:
                 phase, column = divmod(number, self._width)
                 offset = phases[phase] + start * y.stride
-                _place(image, y, x, offset, column * x.dilation, rows, block[phase, :, column])
+                place_taps(image, y, x, offset, column * x.dilation, rows, block[phase, :, column])
 
         self._workers.each(fill, range(len(phases) * self._width), columns.size)
         flat = block.reshape(len(phases), self._groups, depth, rows * x.count)
@@ -273,7 +242,7 @@ class _Convolution:
         if not whole:
             out[:, :, start : start + count] = total.reshape(self._groups, self._per_group, count, x.count)
 
-    def _stacked(self, flat: Array, phases: list[int], y: _Axis, x: _Axis, total: Array) -> None:
+    def _stacked(self, flat: Array, phases: list[int], y: Axis, x: Axis, total: Array) -> None:
         """The products of all rows of the kernel at once, their sums afterwards: few outputs make few rows."""
         area, seen = total.shape[-1], flat.shape[-1]
         empty = True
@@ -298,7 +267,7 @@ class _Convolution:
 
     # --- few outputs, or a wide kernel ---
 
-    def _columns_at_once(self, x: _Axis) -> int:
+    def _columns_at_once(self, x: Axis) -> int:
         """How many neighbouring outputs to make with one banded matrix; 1 where unfolding is faster.
 
         A product is fast if it has some 48 columns; that is worth multiplications by zero.
@@ -317,10 +286,10 @@ class _Convolution:
         return best
 
     @staticmethod
-    def _span(x: _Axis, count: int) -> int:
+    def _span(x: Axis, count: int) -> int:
         return (count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
 
-    def _by_columns(self, images: Array, y: _Axis, x: _Axis, columns: int, out: Array) -> None:
+    def _by_columns(self, images: Array, y: Axis, x: Axis, columns: int, out: Array) -> None:
         """[rows and blocks of columns, what they see] times the kernel as a banded matrix."""
         span = self._span(x, columns)
         blocks = -(-x.count // columns)
@@ -344,10 +313,10 @@ class _Convolution:
                 for block in range(blocks):
                     first = block * columns * x.stride
                     # As if the outputs were this far apart: one element after the other.
-                    window = _Axis(x.extent, span, 1, 1, 1, x.begin - first)
+                    window = Axis(x.extent, span, 1, 1, 1, x.begin - first)
                     for tap in range(self._height):
                         target = seen[:, block, :, tap].transpose(1, 0, 2)
-                        _place(images[item, 0], y, window, tap * y.dilation + start * y.stride, 0, rows, target)
+                        place_taps(images[item, 0], y, window, tap * y.dilation + start * y.stride, 0, rows, target)
                 made = scratch("sums", rows * blocks * more * columns).reshape(rows * blocks, -1)
                 np.matmul(seen.reshape(-1, depth), band, out=made)
                 placed = made.reshape(rows, blocks, more, columns).transpose(2, 0, 1, 3)
@@ -362,7 +331,7 @@ class _Convolution:
 
     # --- depthwise ---
 
-    def _by_taps(self, images: Array, y: _Axis, x: _Axis, out: Array) -> None:
+    def _by_taps(self, images: Array, y: Axis, x: Axis, out: Array) -> None:
         height, width = y.padded, x.padded
         # A row more than there is, so that every shifted image ends inside.
         area = (height + 1) * width
@@ -387,7 +356,7 @@ class _Convolution:
                 padded[:, :, height] = 0
                 for (phase_y, phase_x), number in phases.items():
                     source = images[item, start : start + count, 0]
-                    _place(source, y, x, phase_y, phase_x, height, padded[number, :, :height], width)
+                    place_taps(source, y, x, phase_y, phase_x, height, padded[number, :, :height], width)
                 flat = padded.reshape(len(phases), count, 1, area)
                 sums = sums_all[: count * more * length].reshape(count, more, length)
                 product = products_all[: count * more * length].reshape(count, more, length)
@@ -401,7 +370,7 @@ class _Convolution:
         effort = 2 * len(places) * len(images) * self._groups * more * length
         self._workers.each(work, starts, effort)
 
-    def _band(self, y: _Axis, x: _Axis) -> int:
+    def _band(self, y: Axis, x: Axis) -> int:
         """How many neighbouring outputs to make with one banded matrix, 0 where sums of shifted images are faster.
 
         By what a call and an element of either way take, in nanoseconds; the order of magnitude is all it needs.
@@ -420,7 +389,7 @@ class _Convolution:
                 best, least = min(columns, x.count), time
         return best
 
-    def _by_bands(self, images: Array, y: _Axis, x: _Axis, columns: int, out: Array) -> None:
+    def _by_bands(self, images: Array, y: Axis, x: Axis, columns: int, out: Array) -> None:
         """The kernel's rows as banded matrices, which pieces of rows of the image are multiplied by."""
         blocks = -(-x.count // columns)
         # Of whole rows no padding is copied; between pieces of rows the matrix could not be shared otherwise.
@@ -440,7 +409,7 @@ class _Convolution:
         starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
         # As if the outputs were as far apart as what they see: one element after the other.
         begin = x.begin - offset
-        windows = [_Axis(x.extent, span, 1, 1, 1, begin - block * columns * x.stride) for block in range(blocks)]
+        windows = [Axis(x.extent, span, 1, 1, 1, begin - block * columns * x.stride) for block in range(blocks)]
 
         def work(parts: Sequence[tuple[int, int]]) -> None:
             seen_all = scratch("images", step * rows * depth)
@@ -451,7 +420,9 @@ class _Convolution:
                 for tap in range(y.kernel):
                     for block, window in enumerate(windows):
                         target = seen[:, :, block, tap]
-                        _place(images[item, start : start + count, 0], y, window, tap * y.dilation, 0, y.count, target)
+                        place_taps(
+                            images[item, start : start + count, 0], y, window, tap * y.dilation, 0, y.count, target
+                        )
                 target = out[item, start : start + count, 0]
                 factors = bands[start : start + count]
                 if blocks * columns == x.count:
@@ -462,41 +433,6 @@ class _Convolution:
                     target[...] = made.reshape(count, y.count, blocks * columns)[..., : x.count]
 
         self._workers.each(work, starts, len(images) * self._groups * rows * depth * columns // 8)
-
-
-def _place(
-    image: Array, y: _Axis, x: _Axis, row: int, column: int, rows: int, out: Array, columns: int | None = None
-) -> None:
-    """Into ``out`` what the element (row, column) of the kernel sees at each position, zeros for padding."""
-    columns = x.count if columns is None else columns
-    down, from_rows, above, below = y.source(row, rows)
-    across, from_columns, left, right = x.source(column, columns)
-    if above:
-        out[..., :above, :] = 0
-    if below:
-        out[..., rows - below :, :] = 0
-    if left:
-        out[..., down, :left] = 0
-    if right:
-        out[..., down, columns - right :] = 0
-    out[..., down, across] = image[..., from_rows, from_columns]
-
-
-def _windows_of(image: Array, y: _Axis, x: _Axis, start: int, count: int) -> Array:
-    """Every window of ``count`` rows of positions, as a view of a padded copy: [G, C, position, kernel, position,
-    kernel]."""
-    rows = (count - 1) * y.stride + (y.kernel - 1) * y.dilation + 1
-    columns = (x.count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
-    every = replace(y, stride=1), replace(x, stride=1)
-    padded = np.empty((*image.shape[:2], rows, columns), np.float32)
-    _place(image, *every, start * y.stride, 0, rows, padded, columns)
-    outer, down, across = padded.strides[:2], padded.strides[2], padded.strides[3]
-    return np.lib.stride_tricks.as_strided(
-        padded,
-        (*image.shape[:2], count, y.kernel, x.count, x.kernel),
-        (*outer, down * y.stride, down * y.dilation, across * x.stride, across * x.dilation),
-        writeable=False,
-    )
 
 
 def _packed(weights: Array) -> Array:

@@ -31,21 +31,27 @@ _SCRATCH = 8 * BLOCK
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
+class Layer:
+    """An elementwise layer of a chain: how it is computed, from what."""
+
     formula: Formula
     inputs: list[Output]
     output: Output
 
 
-_NOTHING = _Layer(gated, [], None)  # type: ignore[arg-type]
+_NOTHING = Layer(gated, [], None)  # type: ignore[arg-type]
 
 
 @fusion
 def elementwise_chains(site: Site) -> list[Step]:
-    """Chains as long as they get, from their last layer backwards."""
+    return [_step(members, layers, site) for members, layers in chains_of(site)]
+
+
+def chains_of(site: Site) -> list[tuple[list[Node], list[Layer]]]:
+    """Chains as long as they get, from their last layer backwards: their nodes, and the layers that these become."""
     formulas = {node: made for node in site.nodes if (made := _formula(node, site)) is not None}
     taken: set[Node] = set()
-    steps = []
+    found = []
     position = {node: index for index, node in enumerate(site.nodes)}
     for root in reversed(site.nodes):
         if root not in formulas or root in taken:
@@ -61,8 +67,9 @@ def elementwise_chains(site: Site) -> list[Step]:
                     members.add(node)
                     pending.append(node)
         taken |= members
-        steps.append(_step(sorted(members, key=position.__getitem__), formulas, site))
-    return steps
+        ordered = sorted(members, key=position.__getitem__)
+        found.append((ordered, _layers(ordered, formulas, site)))
+    return found
 
 
 def _formula(node: Node, site: Site) -> Formula | None:
@@ -71,17 +78,21 @@ def _formula(node: Node, site: Site) -> Formula | None:
     return formula_of(node, [site.constants.get(source) for source in node.inputs])
 
 
-def _step(members: list[Node], formulas: dict[Node, Formula], site: Site) -> Step:
-    layers = _layers(members, formulas, site)
+def read_by(layers: Sequence[Layer]) -> list[Output]:
+    """What a chain reads, in order."""
     inside = {layer.output for layer in layers}
-    reads = list(dict.fromkeys(source for layer in layers for source in layer.inputs if source not in inside))
+    return list(dict.fromkeys(source for layer in layers for source in layer.inputs if source not in inside))
+
+
+def _step(members: list[Node], layers: list[Layer], site: Site) -> Step:
+    reads = read_by(layers)
     step = Step(members, reads, list(members[-1].outputs))
     step.prepared = Prepared(_Chain(members, layers, reads, site), fresh=True)
     return step
 
 
-def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> list[_Layer]:
-    made = [_Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
+def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> list[Layer]:
+    made = [Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
     gates = {node.outputs[0]: node.inputs[0] for node in members if is_sigmoid(node)}
     for index, node in enumerate(members):
         gate = next((source for source in node.inputs if source in gates), None)
@@ -89,7 +100,7 @@ def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> l
         if is_product(node) and gate is not None and site.only_user(gate) is node and node.inputs.count(gate) == 1:
             x = node.inputs[1 - node.inputs.index(gate)]
             if gate.shape.is_static and gate.shape == node.outputs[0].shape:
-                made[index] = _Layer(gated, [x, gates[gate]], node.outputs[0])
+                made[index] = Layer(gated, [x, gates[gate]], node.outputs[0])
                 made[members.index(gate.node)] = _NOTHING
     return [layer for layer in made if layer is not _NOTHING]
 
@@ -140,7 +151,7 @@ class _Layout:
 class _Chain:
     """Callable with the chain's inputs."""
 
-    def __init__(self, members: list[Node], layers: list[_Layer], reads: list[Output], site: Site) -> None:
+    def __init__(self, members: list[Node], layers: list[Layer], reads: list[Output], site: Site) -> None:
         self._members = members
         self._layers = layers
         self._reads = reads
@@ -199,10 +210,10 @@ class _Chain:
         flat, out_flat = collapsed(shape, [known[output] for output in register])
         instructions, temporaries = _allocated(rest, register)
         place = next((i for i in self._private if shapes[i] == shape), None)
-        return _Layout(shape, before, flat, out_flat, _blocks(out_flat, flat), instructions, temporaries, place)
+        return _Layout(shape, before, flat, out_flat, blocks_of(out_flat, flat), instructions, temporaries, place)
 
 
-def _allocated(layers: Sequence[_Layer], register: Mapping[Output, int]) -> tuple[list[_Instruction], int]:
+def _allocated(layers: Sequence[Layer], register: Mapping[Output, int]) -> tuple[list[_Instruction], int]:
     """Instructions over registers: the inputs, temporaries (as many as is said), the output (the last)."""
     last = {source: position for position, layer in enumerate(layers) for source in layer.inputs}
     place = dict(register)
@@ -252,7 +263,7 @@ def collapsed(
     return flat, tuple(out)
 
 
-def _blocks(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> list[Any]:
+def blocks_of(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> list[Any]:
     """Boxes of about BLOCK elements: whole rows from the first dimension that needs cutting on."""
     if math.prod(shape) <= BLOCK:
         return [(shape, (), [None] * len(inputs))]

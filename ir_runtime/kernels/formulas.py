@@ -15,7 +15,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
 from ir_runtime.operation import Operation
-from ir_runtime.operations import activation, elementwise, normalization
+from ir_runtime.operations import activation, elementwise, normalization, quantization
 
 Formula = Callable[..., None]
 Constants = Sequence["Array | None"]
@@ -267,6 +267,33 @@ def stand_ins(node: Node, constants: Mapping[Output, Array]) -> list[Output | Ar
     factors = gamma / np.sqrt(variance + op.epsilon)
     shape = (-1, *[1] * (node.outputs[0].shape.rank - 2))
     return [data, *[one.astype(np.float32).reshape(shape) for one in (factors, beta - mean * factors)]]
+
+
+@_formula(quantization.FakeQuantize1)
+def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
+    """Between single limits that are known: clamped first, the steps of ``evaluate`` leave the ends where they are."""
+    limits = [value for value in constants[1:] if value is not None and value.size == 1]
+    if len(limits) < 4:
+        return None
+    low, high, out_low, out_high = [value.reshape(-1).astype(np.float32)[0] for value in limits]
+    if not low < high or not np.isfinite([low, high, out_low, out_high]).all():
+        return None
+    steps, extent, out_extent = np.float32(op.levels - 1), high - low, out_high - out_low
+
+    def run(x: Array, *rest: Any) -> None:
+        out, spare = rest[-2:]
+        made = spare[0]
+        np.maximum(x, low, out=made)
+        np.minimum(made, high, out=made)
+        np.subtract(made, low, made)
+        np.divide(made, extent, made)
+        np.multiply(made, steps, made)
+        np.rint(made, made)
+        np.divide(made, steps, made)
+        np.multiply(made, out_extent, made)
+        np.add(made, out_low, out)
+
+    return run
 
 
 @_formula(activation.Elu1)

@@ -7,13 +7,13 @@ for all gates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ir_runtime.element_types import Array
-from ir_runtime.graph import Node
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
 from .registry import Prepared, Site, is_float32, kernel
@@ -21,10 +21,10 @@ from .registry import Prepared, Site, is_float32, kernel
 _HALF = np.float32(0.5)
 
 # (the inputs' part of every step [s, b, gates * h], states [b, h], weights, where hidden states go [s, b, h])
-_Cell = Callable[[Array, Sequence[Array], "_Arranged", Array], None]
+_Cell = Callable[[Array, Sequence[Array], "Arranged", Array], None]
 
 
-class _Arranged:
+class Arranged:
     """One direction: inputs' weights ``[i, gates * h]`` and biases, and the recurrent ones."""
 
     def __init__(self, w: Array, r: Array, b: Array, last: Array | None = None) -> None:
@@ -38,26 +38,34 @@ class _Arranged:
 @kernel(LSTMSequence5, GRUSequence5, RNNSequence5)
 def sequence(node: Node, site: Site) -> Prepared | None:
     op: Any = node.op
+    directions = arranged(node, site.constants)
+    if directions is None:
+        return None
+    cell = {LSTMSequence5: _lstm, GRUSequence5: _gru}.get(type(op), _rnn)
+    if type(op) is GRUSequence5 and not op.linear_before_reset:
+        cell = _gru_reset_first
+    packed = tuple(node.inputs[2 + op.states :])
+    return Prepared(_Sequence(op, directions, cell), fresh=False, packed=packed)
+
+
+def arranged(node: Node, constants: Mapping[Output, Array]) -> list[Arranged] | None:
+    """The weights of each direction as the steps take them; None where there is no fast way for the node."""
+    op: Any = node.op
     usual = {LSTMSequence5: ["sigmoid", "tanh", "tanh"], GRUSequence5: ["sigmoid", "tanh"], RNNSequence5: ["tanh"]}
     count = 1 + op.states
     floats = [*node.inputs[:count], *node.inputs[count + 1 :]]
-    weights = [site.constants.get(source) for source in node.inputs[count + 1 :]]
+    weights = [constants.get(source) for source in node.inputs[count + 1 :]]
     if not is_float32(*floats) or op.clip > 0 or [name.lower() for name in op.activations] != usual[type(op)]:
         return None
     if any(value is None for value in weights):
         return None
     w, r, b = (value for value in weights if value is not None)
-    arrange, cell = {LSTMSequence5: (_lstm_arranged, _lstm), GRUSequence5: (_gru_arranged, _gru)}.get(
-        type(op), (_rnn_arranged, _rnn)
-    )
-    if type(op) is GRUSequence5 and not op.linear_before_reset:
-        cell = _gru_reset_first
-    directions = [arrange(*one) for one in zip(w, r, b)]
-    return Prepared(_Sequence(op, directions, cell), fresh=False, packed=tuple(node.inputs[count + 1 :]))
+    arrange = {LSTMSequence5: _lstm_arranged, GRUSequence5: _gru_arranged}.get(type(op), _rnn_arranged)
+    return [arrange(*one) for one in zip(w, r, b)]
 
 
 class _Sequence:
-    def __init__(self, op: Any, directions: list[_Arranged], cell: _Cell) -> None:
+    def __init__(self, op: Any, directions: list[Arranged], cell: _Cell) -> None:
         self._states: int = op.states
         self._backwards = [op.direction == "reverse" or number == 1 for number in range(len(directions))]
         self._directions = directions
@@ -90,16 +98,16 @@ class _Sequence:
         return (every, *last)
 
 
-def _lstm_arranged(w: Array, r: Array, b: Array) -> _Arranged:
+def _lstm_arranged(w: Array, r: Array, b: Array) -> Arranged:
     """From forget, input, cell, output to forget, input, output (halved), cell."""
     size = r.shape[1]
     order = np.concatenate([np.arange(size) + gate * size for gate in (0, 1, 3, 2)])
     scale = np.ones((4 * size, 1), np.float32)
     scale[: 3 * size] = _HALF
-    return _Arranged(w[order] * scale, r[order] * scale, b[order] * scale[:, 0])
+    return Arranged(w[order] * scale, r[order] * scale, b[order] * scale[:, 0])
 
 
-def _lstm(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array) -> None:
+def _lstm(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
     hidden, cell = states
     batch, size = hidden.shape
     gates = np.empty((batch, 4 * size), np.float32)
@@ -122,16 +130,16 @@ def _lstm(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array)
     hidden[...] = before
 
 
-def _gru_arranged(w: Array, r: Array, b: Array) -> _Arranged:
+def _gru_arranged(w: Array, r: Array, b: Array) -> Arranged:
     """Update and reset halved; of four biases the last belongs to the recurrent product."""
     size = r.shape[1]
     scale = np.ones((3 * size, 1), np.float32)
     scale[: 2 * size] = _HALF
     last = b[3 * size :] if len(b) > 3 * size else None
-    return _Arranged(w * scale, r * scale, b[: 3 * size] * scale[:, 0], last)
+    return Arranged(w * scale, r * scale, b[: 3 * size] * scale[:, 0], last)
 
 
-def _gru(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array) -> None:
+def _gru(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
     (hidden,) = states
     assert weights.last is not None
     batch, size = hidden.shape
@@ -154,7 +162,7 @@ def _gru(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array) 
     hidden[...] = before
 
 
-def _gru_reset_first(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array) -> None:
+def _gru_reset_first(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
     (hidden,) = states
     batch, size = hidden.shape
     both = np.ascontiguousarray(weights.r[:, : 2 * size])
@@ -185,11 +193,11 @@ def _mix(before: Array, new: Array, update: Array, out: Array) -> None:
     np.add(out, new, out=out)
 
 
-def _rnn_arranged(w: Array, r: Array, b: Array) -> _Arranged:
-    return _Arranged(w, r, b)
+def _rnn_arranged(w: Array, r: Array, b: Array) -> Arranged:
+    return Arranged(w, r, b)
 
 
-def _rnn(parts: Array, states: Sequence[Array], weights: _Arranged, out: Array) -> None:
+def _rnn(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
     (hidden,) = states
     before: Array = hidden
     for part, after in zip(parts, out):

@@ -115,6 +115,17 @@ def is_float32(*outputs: Output) -> bool:
     return all(output.element_type is element_types.f32 for output in outputs)
 
 
+def has_kernel(op: Operation) -> bool:
+    """Whether there may be a kernel for nodes of this operation."""
+    return type(op) in _MAKERS
+
+
+def prepared(node: Node, site: Site) -> Prepared | None:
+    """The kernel of one node, if there is one for it."""
+    maker = _MAKERS.get(type(node.op))
+    return None if maker is None else maker(node, site)
+
+
 def prepare(site: Site) -> list[Step]:
     """The steps of the plan, in order."""
     claimed: dict[Node, Step] = {}
@@ -131,8 +142,7 @@ def prepare(site: Site) -> list[Step]:
             steps.append(fused)
     for step in steps:
         if step.prepared is None and len(step.nodes) == 1:
-            maker = _MAKERS.get(type(step.nodes[0].op))
-            step.prepared = None if maker is None else maker(step.nodes[0], site)
+            step.prepared = prepared(step.nodes[0], site)
         if step.prepared is not None and step.prepared.fresh:
             site.fresh.update(step.writes)
     return steps

@@ -1,0 +1,190 @@
+"""Chains of elementwise layers over arrays that are known: block by block, as what follows a product or on their own.
+
+All arrays are seen in the shape of the output, with its axes in the order of memory and joined where they can be. A
+vector along the channels is repeated so that NumPy's inner loops, which run along the last axis, are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ir_runtime.element_types import Array
+from ir_runtime.graph import Node, Output
+from ir_runtime.kernels.elementwise_chains import Layer, blocks_of, read_by
+
+from .binding import Binding, Call, Produced
+
+_ROW = 1 << 12
+"""Elements up to which vectors along the last axis are repeated."""
+_SHORT = 1 << 10
+"""Rows that are at least this long are long enough."""
+
+
+def bind_chain(members: list[Node], layers: list[Layer], b: Binding) -> list[Call] | None:
+    """A chain on its own."""
+    reads = read_by(layers)
+    arrays = b.all_arrays(reads)
+    if arrays is None:
+        return None
+    root = members[-1].outputs[0]
+    shape = root.shape.static()
+    # In memory like the first input that is as large.
+    like = next((one for one in arrays if one.shape == shape), None)
+    out = b.new(root, None if like is None else order_of(like))
+    calls, operands, inner = _whole_layers(layers, dict(zip(reads, arrays)), shape, b)
+    return calls + chain_calls(inner, operands, out, b)
+
+
+def bind_after(produced: Produced, value: Output, out: Array, layers: list[Layer], b: Binding) -> list[Call] | None:
+    """A chain that follows what is produced part by part; ``value`` is the name of that in the chain."""
+    reads = [source for source in read_by(layers) if source is not value]
+    arrays = b.all_arrays(reads)
+    if arrays is None:
+        return None
+    calls, operands, inner = _whole_layers(layers, {**dict(zip(reads, arrays)), value: out}, out.shape, b)
+    calls = produced.before + calls
+    seen = {key: np.broadcast_to(array, out.shape).transpose(produced.order) for key, array in operands.items()}
+    seen[value] = target = out.transpose(produced.order)
+    for index, part in produced.parts:
+        calls += part
+        calls += chain_calls(inner, {key: array[index] for key, array in seen.items()}, target[index], b, value)
+    return calls
+
+
+def order_of(array: Array) -> tuple[int, ...]:
+    """The axes of an array from the outermost to the innermost one in memory."""
+    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+
+
+def _whole_layers(
+    layers: list[Layer], operands: dict[Output, Array], shape: tuple[int, ...], b: Binding
+) -> tuple[list[Call], dict[Output, Array], list[Layer]]:
+    """Layers whose outputs are smaller than the chain's, computed before anything else; and the others."""
+    shapes = {key: array.shape for key, array in operands.items()}
+    calls: list[Call] = []
+    inner = []
+    known = dict(operands)
+    for layer in layers:
+        made = shapes[layer.output] = np.broadcast_shapes(*[shapes[source] for source in layer.inputs])
+        if made == shape:
+            inner.append(layer)
+            continue
+        out = known[layer.output] = b.scratch(made)
+        calls += chain_calls([layer], {source: known[source] for source in layer.inputs}, out, b)
+    used = {source for layer in inner for source in layer.inputs}
+    return calls, {key: array for key, array in known.items() if key in used}, inner
+
+
+def chain_calls(
+    layers: Sequence[Layer], operands: Mapping[Output, Array], out: Array, b: Binding, in_place: Output | None = None
+) -> list[Call]:
+    """Calls that compute ``layers`` from ``operands``, which may be broadcast to ``out``'s shape.
+
+    ``in_place`` is an operand that lies where ``out`` does.
+    """
+    if not out.size:
+        return []
+    keys = list(operands)
+    calls: list[Call] = []
+    fixed = [b.constant(key) is not None for key in keys]
+    arrays = _joined([np.broadcast_to(operands[key], out.shape) for key in keys] + [out], fixed, b, calls)
+    instructions, count = _allocated(layers, keys, in_place)
+    made: dict[tuple[int, ...], list[Array]] = {}
+    for extents, index, _ in blocks_of(arrays[-1].shape, []):
+        buffers = made.get(extents)
+        if buffers is None:
+            # The last two are the formulas' own.
+            held = b.reused("chain", (count + 2, *extents))
+            buffers = made[extents] = [held[number, ...] for number in range(count + 2)]
+        # With the ellipsis an array of no dimensions stays one.
+        registers = [array[(*index, ...)] for array in arrays]
+        registers = [*registers[:-1], *buffers[:-2], registers[-1]]
+        for layer, reads, target in instructions:
+            inputs = [registers[at] for at in reads]
+            calls.append(partial(layer.formula, *inputs, registers[target], buffers[-2:]))
+    return calls
+
+
+def _joined(arrays: list[Array], fixed: list[bool], b: Binding, calls: list[Call]) -> list[Array]:
+    """The arrays, of one shape, with axes in the order of the last one's memory, joined where all of them allow it."""
+    out = arrays[-1]
+    extents: list[int] = []
+    strides: list[tuple[int, ...]] = []
+    for axis in order_of(out):
+        extent = out.shape[axis]
+        if extent == 1:
+            continue
+        here = tuple([array.strides[axis] for array in arrays])
+        if extents and all(outer == inner * extent for outer, inner in zip(strides[-1], here)):
+            extents[-1] *= extent
+            strides[-1] = here
+        else:
+            extents.append(extent)
+            strides.append(here)
+    views = [
+        np.lib.stride_tricks.as_strided(array, extents, [one[number] for one in strides])
+        for number, array in enumerate(arrays)
+    ]
+    if len(extents) == 2 and extents[1] < _SHORT:
+        return _with_longer_rows(views, fixed, b, calls)
+    return views
+
+
+def _with_longer_rows(views: list[Array], fixed: list[bool], b: Binding, calls: list[Call]) -> list[Array]:
+    rows, columns = views[-1].shape
+    width = views[-1].itemsize
+    vectors = [view.strides == (0, width) for view in views]
+    plain = [view.strides == (columns * width, width) or view.strides == (0, 0) for view in views]
+    if not all(one or other for one, other in zip(vectors, plain)) or not any(vectors):
+        return views
+    count = max(n for n in range(1, max(2, _ROW // columns + 1)) if rows % n == 0)
+    if count == 1:
+        return views
+    shape = (rows // count, columns * count)
+    made = []
+    for view, is_vector, is_fixed in zip(views, vectors, [*fixed, False]):
+        if view.strides == (0, 0):
+            made.append(np.broadcast_to(view[:1, :1], shape))
+        elif not is_vector:
+            made.append(view.reshape(shape))
+        elif not is_fixed:
+            repeated = b.scratch((count, columns))
+            calls.append(partial(np.copyto, repeated, view[:1]))
+            made.append(np.broadcast_to(repeated.reshape(-1), shape))
+        else:
+            made.append(np.broadcast_to(b.tiled(view[0], count), shape))
+    return made
+
+
+def _allocated(
+    layers: Sequence[Layer], operands: Sequence[Output], in_place: Output | None
+) -> tuple[list[tuple[Layer, tuple[int, ...], int]], int]:
+    """Which registers each layer reads and writes: operands, temporaries (as many as is said), the output (-1).
+
+    The output's memory serves as a temporary, too; formulas write with their last step only.
+    """
+    last = {source: position for position, layer in enumerate(layers) for source in layer.inputs}
+    place = {source: number for number, source in enumerate(operands)}
+    free = [] if in_place is not None else [-1]
+    count = 0
+    made = []
+    for position, layer in enumerate(layers):
+        reads = tuple([place[source] for source in layer.inputs])
+        for source in dict.fromkeys(layer.inputs):
+            if last[source] == position and source is in_place:
+                free.append(-1)
+            elif last[source] == position and source not in operands:
+                free.append(place[source])
+        if position == len(layers) - 1:
+            target = -1
+        elif free:
+            target = free.pop()
+        else:
+            target = len(operands) + count
+            count += 1
+        place[layer.output] = target
+        made.append((layer, reads, target))
+    return made, count
