@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 ROOT = Path(__file__).parent.parent
 
-PYTHON, CLICK, FLOOR = "python -c pass", "import click", "import onnx, numpy"
+PYTHON, CLICK, FLOOR = "python -c pass", "import click", "import click, numpy"
 
 
 def tiny_model(folder: Path) -> Path:
@@ -46,8 +46,8 @@ def rows(folder: Path) -> dict[str, tuple[list[str], str]]:
         CLICK: (["-c", "import click"], PYTHON),
         FLOOR: (["-c", FLOOR], PYTHON),
         "import ir_runtime": (["-c", "import ir_runtime"], PYTHON),
-        "import converter": (["-c", "import converter, onnx, numpy"], FLOOR),
-        "converter.convert_model": (["-c", "import onnx, numpy, converter; converter.convert_model"], FLOOR),
+        "import converter": (["-c", "import click, numpy, converter"], FLOOR),
+        "converter.convert_model": (["-c", "import click, numpy, converter; converter.convert_model"], FLOOR),
         "onnx2ir --help": ([*command, "--help"], CLICK),
         "onnx2ir --version": ([*command, "--version"], CLICK),
         "onnx2ir convert": ([*command, "convert", str(model), "-o", str(folder / "tiny.xml")], FLOOR),

@@ -45,10 +45,12 @@ def fold(
     """
     if not op.deterministic or op.subgraphs or op.data is not None or not outputs:
         return None
-    exact = [type.constant for type in inputs]
-    values = [value for value in exact if value is not None]
-    if len(values) < len(exact):
-        return _from_bounds(outputs)
+    values = []
+    for type in inputs:
+        value = type.constant
+        if value is None:
+            return _from_bounds(outputs)
+        values.append(value)
     if limited and not _is_worth_storing(op, inputs, outputs):
         return None
     return _run(op, values, outputs)

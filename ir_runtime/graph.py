@@ -238,6 +238,15 @@ class Part:
         self.nodes = model.nodes()
 
     @functools.cached_property
+    def _classes(self) -> frozenset[type[Operation]]:
+        return frozenset([type(node.op) for node in self.nodes])
+
+    def nodes_of(self, operations: tuple[type[Operation], ...]) -> list[Node]:
+        """Its nodes of these operations, and of those derived from them; in the graph's order."""
+        classes = {cls for cls in self._classes if issubclass(cls, operations)}
+        return [node for node in self.nodes if type(node.op) in classes] if classes else []
+
+    @functools.cached_property
     def uses(self) -> dict[Output, list[Node]]:
         """For every value that is read the nodes that read it, in the graph's order.
 

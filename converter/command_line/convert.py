@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Mapping
@@ -118,6 +119,11 @@ def convert(
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
+    # What a conversion makes lives until its end: looking for cycles in it, and again in all of it when the process
+    # ends, takes a fifth of the time.
+    gc.disable()
+    atexit.register(gc.freeze)
+
     from converter import conversion
     from converter.errors import ConversionError
     from converter.input_forms import parse_inputs
@@ -137,8 +143,6 @@ def convert(
         raise click.UsageError(f"the output would overwrite the model {model}")
     for path in (target, target.with_suffix(".bin")):
         check_target(path)
-    # What a conversion makes lives until its end: looking for cycles in it takes a tenth of the time.
-    gc.disable()
     state.say(f"Converting {model}")
     specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
     kept = [name.strip() for names in outputs for name in names.split(",")] or None

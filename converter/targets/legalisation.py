@@ -32,7 +32,7 @@ def legalise(model: Model, operations: tuple[type[Operation], ...], say: Say) ->
     """Put what ``say`` emits in the place of layers, bodies included; how many there were."""
     acted = 0
     for part in model.parts():
-        nodes = [node for node in part.nodes if isinstance(node.op, operations)]
+        nodes = part.nodes_of(operations)
         if not nodes:
             continue
         uses, unique, builder = part.uses, UniqueNames(part), Builder()

@@ -156,7 +156,7 @@ def test_a_family_spells_the_names_of_its_operators() -> None:
         f"{module}: {op_type}"
         for (_, op_type), modules in modules_of_operators().items()
         for module in modules
-        if op_type.encode() not in words[module]
+        if module.startswith("converter.operators.") and op_type.encode() not in words[module]
     }
     assert not unspelled, "these are not found by their operators' names in double quotes"
 

@@ -27,7 +27,7 @@ def _loaded(code: str, names: list[str]) -> list[str]:
         ("import converter", ["onnx", "numpy", "ir_runtime", "click"]),
         (
             "import converter; converter.convert_model",
-            ["onnxruntime", "openvino", "click", "rich", "lxml", "onnx.reference", "difflib"],
+            ["onnx", "google.protobuf", "onnxruntime", "openvino", "click", "rich", "lxml", "difflib"],
         ),
     ],
 )

@@ -39,7 +39,7 @@ def guard_fusions(model: Model) -> int:
     """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
     acted = 0
     for part in model.parts():
-        guarded = [node for node in part.nodes if isinstance(node.op, (Reduction, MatMul1))]
+        guarded = part.nodes_of((Reduction, MatMul1))
         if not guarded:
             continue
         uses, unique = part.uses, UniqueNames(part)

@@ -36,8 +36,7 @@ def loop_states(model: Model) -> int:
     return sum(
         _kept_apart(sub)
         for part in model.parts()
-        for node in part.nodes
-        if isinstance(node.op, (Loop5, TensorIterator1))
+        for node in part.nodes_of((Loop5, TensorIterator1))
         for sub in node.op.subgraphs
     )
 

@@ -41,7 +41,7 @@ def narrow_states(model: Model) -> int:
     """Carry narrow types through loops in wider ones."""
     acted = 0
     for part in model.parts():
-        loops = [node for node in part.nodes if isinstance(node.op, (Loop5, TensorIterator1))]
+        loops = part.nodes_of((Loop5, TensorIterator1))
         if loops:
             # A loop around this one may have changed the body.
             uses, unique = uses_of(part.model), UniqueNames(part.model)

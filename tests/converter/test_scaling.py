@@ -1,0 +1,105 @@
+"""What a conversion takes grows no faster than the model: Python's calls with the nodes, memory not with the weights."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import converter
+import ir_runtime
+from benchmarks.growing_graphs import FORMS
+
+SMALL, LARGE = 400, 1600
+
+
+def model_of(form: str, count: int) -> bytes:
+    opset = [helper.make_opsetid("", 17)]
+    made = helper.make_model(FORMS[form](count), opset_imports=opset, ir_version=9)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def calls_of(data: bytes) -> int:
+    """How many functions, of Python and of C, are called for a conversion and for writing the result."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        ir_runtime.model_to_bytes(converter.convert_model(data))
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_number_of_calls_is_linear_in_the_number_of_nodes(form: str) -> None:
+    calls_of(model_of(form, 10))  # what is imported and cached once
+    small, large = (calls_of(model_of(form, count)) for count in (SMALL, LARGE))
+    assert large < 1.25 * small * LARGE / SMALL
+
+
+@pytest.mark.parametrize("form", ["chain", "sums", "ifs"])
+def test_models_of_many_nodes_are_converted(form: str) -> None:
+    model = converter.convert_model(model_of(form, 20_000))
+    assert sum(len(part.nodes) for part in model.parts()) > 20_000
+
+
+PEAK = """
+import re, sys
+from pathlib import Path
+import converter
+converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16=sys.argv[3] == "half")
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc")
+@pytest.mark.parametrize("external", [False, True], ids=["embedded", "external"])
+@pytest.mark.parametrize("precision", ["full", "half"])
+def test_memory_does_not_follow_the_weights(tmp_path: Path, external: bool, precision: str) -> None:
+    peaks = [peak(tmp_path / str(extent), extent, external, precision) for extent in (64, 4096)]
+    assert peaks[1] - peaks[0] < 24 * 1024  # KiB, of 128 MiB of weights
+
+
+def peak(folder: Path, extent: int, external: bool, precision: str) -> int:
+    """KiB at most in a process of its own."""
+    folder.mkdir()
+    tensors, data = [], folder / "m.data"
+    size = extent * extent * 4
+    for index in range(2):
+        values = np.full((extent, extent), index + 1, np.float32)
+        tensor = TensorProto(name=f"w{index}", data_type=TensorProto.FLOAT, dims=[extent, extent])
+        if external:
+            with data.open("ab") as file:
+                file.write(values.tobytes())
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", data.name), ("offset", index * size), ("length", size)):
+                tensor.external_data.add(key=key, value=str(value))
+        else:
+            tensor.raw_data = values.tobytes()
+        tensors.append(tensor)
+    nodes = [helper.make_node("MatMul", [f"v{i}" if i else "x", f"w{i}"], [f"v{i + 1}"]) for i in range(2)]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, extent])],
+        [helper.make_tensor_value_info("v2", TensorProto.FLOAT, [1, extent])],
+        tensors,
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    command = [sys.executable, "-c", PEAK, str(path), str(folder / "m.xml"), precision]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\d+", done.stdout.strip())
+    return int(done.stdout)
