@@ -249,6 +249,9 @@ class CompiledModel:
         if not isinstance(threads, int) or threads < 1:
             raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
         self._plan = _Plan(model, Workers(threads) if optimize else None)
+        constants = [node.op.data for part in model.all_models() for node in part.nodes() if node.op.data is not None]
+        spans = [tensor.span() for tensor in constants]
+        self._files = {id(span.file): span.file for span in spans if span is not None}
         self.inputs, self.outputs = ports_of(model)
 
     @property
@@ -293,6 +296,8 @@ class CompiledModel:
         return clock.profile()
 
     def _called(self, inputs: Any, clock: Clock | None) -> InferenceResult:
+        for file in self._files.values():
+            file.check()
         arguments = self._arguments(inputs)
         arrays = [_accept(port, value) for port, value in zip(self.inputs, arguments)]
         if self._plan.is_plain:
