@@ -156,7 +156,7 @@ def _kind_of_fields(head: bytes, path: Path | None) -> FileKind | None:
     # ModelProto: the IR's version, and then a text, a number or the graph.
     if (
         head[:1] == b"\x08"
-        and 0 < head[1] < 32
+        and 0 < int.from_bytes(head[1:2], "little") < 32
         and head[2:3] in (b"\x12", b"\x1a", b"\x22", b"\x28", b"\x32", b"\x3a", b"\x42")
     ):
         return ONNX

@@ -135,24 +135,27 @@ def convert(
     specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
     frozen = {spec.name: spec.value for spec in specs if spec.name is not None and spec.value is not None}
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
-    converted = conversion.convert(
-        model,
-        input=specs,
-        freeze=None,
-        output=kept,
-        batch=batch,
-        extensions=[path for text in extensions for path in extension_paths(text)],
-        static=static,
-        target=runtime,
-    )
-    stored = conversion.compressed(converted.model, packing, compress_to_fp16)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    conversion.save_model(stored.model, target)
+    with state.working(f"Converting {model.name}"):
+        converted = conversion.convert(
+            model,
+            input=specs,
+            freeze=None,
+            output=kept,
+            batch=batch,
+            extensions=[path for text in extensions for path in extension_paths(text)],
+            static=static,
+            target=runtime,
+        )
+    with state.working(f"Writing {target.name}"):
+        stored = conversion.compressed(converted.model, packing, compress_to_fp16)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        conversion.save_model(stored.model, target)
     report = None
     if check:
         from converter.equivalence import verify
 
-        report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept)
+        with state.working(f"Verifying {target.name}"):
+            report = verify(model, target, inputs=inputs, seed=seed, freeze=frozen, output=kept)
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}
