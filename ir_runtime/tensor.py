@@ -12,6 +12,8 @@ from .element_types import Array, ElementType
 from .errors import ModelError
 from .mapped_file import FileSpan, file_of
 
+MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
+"""How many an array of NumPy may have."""
 _CHUNK_BYTES = 1 << 22
 _SHOWN = 16
 """How many elements a tensor may have that is shown with them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -57,6 +58,15 @@ def test_any_bytes(data: bytes) -> None:
         with pytest.raises((converter.ConversionError, ir_runtime.ModelError)) as caught:
             read(data)
         assert "cannot use what it was given" not in str(caught.value)
+
+
+def test_more_dimensions_than_an_array_has_are_refused() -> None:
+    constant = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [1] * 113, [1.0])
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy"]
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], [constant])
+    with pytest.raises(converter.UnsupportedModelError, match="tensor 'w' has 113 dimensions"):
+        converter.convert_model(onnx.helper.make_model(graph))
 
 
 def test_a_process_that_dies_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
