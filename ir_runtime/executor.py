@@ -312,6 +312,9 @@ class CompiledModel:
         self._special = Specializations(self._model, self._specialized) if optimize else None
         if self._special is None or not self._special.is_certain:
             self._general = _Plan(self._model, self._workers)
+        constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
+        spans = [tensor.span() for tensor in constants]
+        self._files = {id(span.file): span.file for span in spans if span is not None}
         self.inputs, self.outputs = ports_of(model)
 
     @property
@@ -372,6 +375,8 @@ class CompiledModel:
         return clock.profile()
 
     def _called(self, inputs: Any, clock: Clock | None) -> InferenceResult:
+        for file in self._files.values():
+            file.check()
         arguments = self._arguments(inputs)
         arrays = [_accept(port, value) for port, value in zip(self.inputs, arguments)]
         with np.errstate(all="ignore"), Unbuffered() if self._special else contextlib.nullcontext():

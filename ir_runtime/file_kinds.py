@@ -32,6 +32,7 @@ ONNX = FileKind("an ONNX model", "convert it first, with onnx2ir convert or conv
 IR = FileKind(
     "OpenVINO IR already", "there is nothing to convert; read it with ir_runtime.read_model or onnx2ir inspect"
 )
+XML = FileKind("an XML document", "it is neither an ONNX model nor OpenVINO IR")
 EMPTY = FileKind("empty", "the download or the export that made it has failed; make it again")
 
 _BEGINNINGS: tuple[tuple[bytes, FileKind], ...] = (
@@ -130,7 +131,7 @@ def _kind_of_text(head: bytes) -> FileKind | None:
         return FileKind("an HTML page, not the file itself", "the download needs another address, or a login")
     if lowered.startswith("<"):
         is_ir = "<net" in lowered or "<net " in start
-        return IR if is_ir else FileKind("an XML document", "it is neither an ONNX model nor OpenVINO IR")
+        return IR if is_ir else XML
     if lowered.startswith(("{", "[")):
         return FileKind("a JSON document", "give the file of the model itself")
     return FileKind("plain text", "give the file of the model itself")
@@ -156,7 +157,7 @@ def _kind_of_fields(head: bytes, path: Path | None) -> FileKind | None:
     # ModelProto: the IR's version, and then a text, a number or the graph.
     if (
         head[:1] == b"\x08"
-        and 0 < head[1] < 32
+        and 0 < int.from_bytes(head[1:2], "little") < 32
         and head[2:3] in (b"\x12", b"\x1a", b"\x22", b"\x28", b"\x32", b"\x3a", b"\x42")
     ):
         return ONNX

@@ -67,12 +67,21 @@ class MappedFile(mmap.mmap):
         """All of it, as an array of u8 that keeps the file open."""
         return np.frombuffer(self, np.uint8)
 
-    @property
-    def descriptor(self) -> int:
-        """To read from. Raises :class:`ModelError` where the file is not what it was when it was opened."""
+    def check(self) -> None:
+        """Raises :class:`ModelError` where the file is not what it was when it was opened.
+
+        Asked before values are looked at through the map: what a file has lost ends the process when it is touched.
+        """
         found = os.fstat(self._descriptor)
         if (found.st_size, found.st_mtime_ns) != self._state:
-            raise ModelError(f"the file '{self.path}' has changed since it was opened; convert it again")
+            raise ModelError(
+                f"the file '{self.path}' has changed since it was opened; read or convert it again, or give its bytes"
+            )
+
+    @property
+    def descriptor(self) -> int:
+        """To read from. Raises :class:`ModelError` where the file has changed."""
+        self.check()
         return self._descriptor
 
 
@@ -92,6 +101,16 @@ def bytes_of(file: MappedFile | None) -> Array:
     return np.empty(0, np.uint8) if file is None else file.bytes()
 
 
+def file_of(array: Array) -> MappedFile | None:
+    """The mapped file that ``array`` is a view of, with or without gaps."""
+    base: object = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, MappedFile) else None
+
+
 @record
 class FileSpan:
     """Some bytes of a mapped file."""
@@ -103,12 +122,8 @@ class FileSpan:
     @classmethod
     def of(cls, array: Array) -> FileSpan | None:
         """Where the bytes of ``array`` lie, if it is a view of a mapped file without gaps."""
-        base = array
-        while isinstance(base, np.ndarray) and base.base is not None:
-            base = base.base
-        if isinstance(base, memoryview):
-            base = base.obj
-        if not isinstance(base, MappedFile) or not array.flags.c_contiguous or not CAN_READ_APART:
+        base = file_of(array)
+        if base is None or not array.flags.c_contiguous or not CAN_READ_APART:
             return None
         start = np.frombuffer(base, np.uint8).ctypes.data
         return cls(base, array.ctypes.data - start, array.nbytes)

@@ -11,8 +11,10 @@ import numpy as np
 from . import element_types
 from .element_types import Array, ElementType
 from .errors import ModelError
-from .mapped_file import FileSpan
+from .mapped_file import FileSpan, file_of
 
+MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
+"""How many an array of NumPy may have."""
 _CHUNK_BYTES = 1 << 22
 _SHOWN = 16
 """How many elements a tensor may have that is shown with them."""
@@ -92,7 +94,14 @@ class Tensor:
         return element_types.pack(self.array(), self.element_type)
 
     def array(self) -> Array:
-        """The values, read-only; a view wherever the element type allows one."""
+        """The values, read-only; a view wherever the element type allows one.
+
+        Raises :class:`ModelError` where they lie in a file that has changed.
+        """
+        held = self._packed if self._packed is not None else self._array
+        file = None if held is None else file_of(held)
+        if file is not None:
+            file.check()
         if self._view is not None:
             return self._view
         if self._parts is not None:

@@ -20,13 +20,13 @@ from . import operations as _operations
 from .boundary import expected_errors, shortened
 from .element_types import Array, from_precision
 from .errors import FormatError, ModelError, UnsupportedError
-from .file_kinds import IR, kind_of_bytes, kind_of_folder
+from .file_kinds import IR, XML, kind_of_bytes, kind_of_folder
 from .graph import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
 from .mapped_file import MappedFile, bytes_of
 from .operation import Operation, find_operation
 from .shape_inference import make_node
 from .shapes import PartialShape
-from .tensor import Tensor
+from .tensor import MOST_DIMENSIONS, Tensor
 from .tensor_names import split_names
 
 assert _operations  # importing it registers the operations
@@ -57,7 +57,7 @@ def read_model(
         root = _parse(document)
     except FormatError as error:
         kind = kind_of_bytes(document, path)
-        if kind is not None and kind is not IR:
+        if kind not in (None, IR, XML):
             raise FormatError(f"{path or 'the document'} is not OpenVINO IR, but {kind}") from error
         raise
     if _tag(root) != "net":
@@ -300,6 +300,8 @@ class _Reader:
         size = _integer(data, "size", layer.where)
         if kind.is_dynamic:
             raise FormatError(f"{layer.where}: a constant cannot have a dynamic type")
+        if len(shape) > MOST_DIMENSIONS:
+            raise FormatError(f"{layer.where}: {len(shape)} dimensions are too many; {MOST_DIMENSIONS} are possible")
         count = 1
         for extent in shape:
             count *= extent

@@ -212,6 +212,8 @@ nested = st.recursive(
 @given(value=nested, seed=st.integers(0, 2**32))
 def test_nested_values_in_places_of_choice(value: Any, seed: int, files: Path) -> None:
     function, arguments = random.Random(seed).choice([*calls(files).values()])
-    places = [name for name in arguments if name not in ("path", "xml", "model", "onnx_model", "ir", "weights")]
+    places = [
+        name for name in arguments if name not in ("path", "xml", "model", "onnx_model", "ir", "weights", "repeat")
+    ]
     if places:
         attempt(function, {**arguments, random.Random(seed).choice(places): value})

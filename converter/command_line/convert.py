@@ -146,24 +146,27 @@ def convert(
     state.say(f"Converting {model}")
     specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
-    converted = conversion.convert(
-        model,
-        input=specs,
-        freeze=None,
-        output=kept,
-        batch=batch,
-        extensions=[path for text in extensions for path in extension_paths(text)],
-        static=static,
-        target=runtime,
-    )
-    stored = conversion.compressed(converted.model, packing, compress_to_fp16)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    conversion.save_model(stored.model, target)
+    with state.working(f"Converting {model.name}"):
+        converted = conversion.convert(
+            model,
+            input=specs,
+            freeze=None,
+            output=kept,
+            batch=batch,
+            extensions=[path for text in extensions for path in extension_paths(text)],
+            static=static,
+            target=runtime,
+        )
+    with state.working(f"Writing {target.name}"):
+        stored = conversion.compressed(converted.model, packing, compress_to_fp16)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        conversion.save_model(stored.model, target)
     report = None
     if check:
-        from converter.equivalence import verify
+        from converter.verification import verify
 
-        report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch, report=page)
+        with state.working(f"Verifying {target.name}"):
+            report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch, report=page)
     elif page is not None:
         from converter.report import write_conversion
 

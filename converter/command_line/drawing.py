@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_LEAST = 16
+"""Characters to which the longest column may be folded."""
+
+
 def out() -> Console:
     from rich.console import Console
 
@@ -19,9 +23,41 @@ def out() -> Console:
 
 
 def new_table(*columns: str) -> Table:
+    """A table whose columns keep their words whole; where the terminal is too narrow for it, a list of its rows."""
+    from rich.console import ConsoleOptions, RenderResult
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    class _Fitting(Table):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            widths = [max(Text.from_markup(cell).cell_len for cell in cells) for cells in self._texts()]
+            longest = max(widths)
+            needed = sum(widths) + 2 * (len(widths) - 1)
+            if needed > options.max_width and needed - longest + _LEAST > options.max_width:
+                yield from self._as_list(options.max_width)
+                return
+            for column, width in zip(self.columns, widths):
+                column.no_wrap = width < longest
+            yield from super().__rich_console__(console, options)
+
+        def _texts(self) -> list[list[str]]:
+            return [[str(column.header), *map(str, column.cells)] for column in self.columns]
+
+        def _as_list(self, width: int) -> RenderResult:
+            """Each row as its first cell and lines of what the others say, as many to a line as fit."""
+            texts = self._texts()
+            for row in range(1, len(texts[0])):
+                yield Text.from_markup(f"[bold]{texts[0][row]}[/]", overflow="fold")
+                line = Text("  ")
+                for header, *cells in texts[1:]:
+                    entry = Text.from_markup(f"{header} {cells[row - 1]}".strip())
+                    if line.plain.strip() and line.cell_len + 2 + entry.cell_len > width:
+                        yield line
+                        line = Text("  ")
+                    line.append("  " if line.plain.strip() else "").append_text(entry)
+                yield line
+
+    table = _Fitting(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -19,7 +20,9 @@ class _Group(click.Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         # What --quiet and --verbose write to must be there before they are read.
-        return super().make_context(*args, obj=State(), **kwargs)
+        # https://no-color.org: click itself asks for a terminal alone.
+        color = False if os.environ.get("NO_COLOR") else None
+        return super().make_context(*args, obj=State(), color=color, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.find_object(State).choose(quiet=False, verbose=False)  # type: ignore[union-attr]

@@ -55,9 +55,11 @@ def run(
 
     if output is not None:
         check_target(output)
-    compiled = compile_model(read_model(ir))
+    with state.working(f"Reading {ir.name}"):
+        compiled = compile_model(read_model(ir))
     feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
-    result = compiled(feeds)
+    with state.working(f"Running {ir.name}"):
+        result = compiled(feeds)
     if output is not None:
         import numpy as np
 
@@ -65,7 +67,10 @@ def run(
         write_whole(output, lambda file: np.savez(file, **arrays))
         state.say(f"Wrote {output}")
     rows = [_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())]
-    times = compiled.profile(feeds, repeat=repeat or 1) if profile or repeat is not None else None
+    times = None
+    if profile or repeat is not None:
+        with state.working(f"Timing {ir.name}"):
+            times = compiled.profile(feeds, repeat=repeat or 1)
     if as_json:
         found: dict[str, Any] = {"outputs": rows}
         if times is not None:

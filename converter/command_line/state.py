@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from converter.command_line.former_options import FORMER_OPTIONS
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+PATIENCE = 2.0
+"""Seconds after which a terminal is told that work goes on."""
 
 INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 MODEL_FILE = click.Path(exists=True, path_type=Path)
@@ -37,11 +46,50 @@ class State:
         if self.quiet and self.verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
         level = logging.ERROR if self.quiet else logging.INFO if self.verbose else logging.WARNING
-        logging.basicConfig(level=level, format="%(levelname)s: %(message)s", force=True)
+        handler = _Handler()
+        handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        logging.basicConfig(level=level, handlers=[handler], force=True)
 
     def say(self, message: str) -> None:
         if not self.quiet:
             click.echo(message, err=True)
+
+    @contextlib.contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """On a terminal, show that work goes on, and for how long, once it takes longer than a moment."""
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        shown: list[Progress] = []
+
+        def show() -> None:
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+            progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            progress.add_task(what, total=None)
+            progress.start()
+            shown.append(progress)
+
+        timer = threading.Timer(PATIENCE, show)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()  # it may be about to draw
+            for progress in shown:
+                progress.stop()
+
+
+class _Handler(logging.Handler):
+    """Messages to where stderr is now: lines that are drawn meanwhile stay below them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # click.echo would write past what draws, to the stream below it.
+        sys.stderr.write(f"{self.format(record)}\n")
 
 
 def dashed(token: str) -> str:

@@ -92,29 +92,30 @@ def verify_command(
       onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
       onnx2ir verify model.onnx ours.xml --against theirs.xml
     """
-    from converter.equivalence import verify
+    from converter.verification import verify
 
     state.say(f"Verifying {ir} against {model}")
-    found = verify(
-        model,
-        ir,
-        inputs=inputs,
-        seed=seed,
-        rtol=rtol,
-        atol=atol,
-        layers=layers,
-        output=[name.strip() for names in outputs for name in names.split(",")] or None,
-        input=",".join(text for text in input_texts if text.strip()),
-        batch=batch,
-        samples=samples,
-        values=dict(_named(text) for text in ranges),
-        stress=stress,
-        weights=weights,
-        engine=engine,
-        against=against,
-        minimise=minimise,
-        report=report,
-    )
+    with state.working(f"Verifying {ir.name}"):
+        found = verify(
+            model,
+            ir,
+            inputs=inputs,
+            seed=seed,
+            rtol=rtol,
+            atol=atol,
+            layers=layers,
+            output=[name.strip() for names in outputs for name in names.split(",")] or None,
+            input=",".join(text for text in input_texts if text.strip()),
+            batch=batch,
+            samples=samples,
+            values=dict(_named(text) for text in ranges),
+            stress=stress,
+            weights=weights,
+            engine=engine,
+            against=against,
+            minimise=minimise,
+            report=report,
+        )
     if as_json:
         click.echo(json_text(found.to_dict()))
     else:

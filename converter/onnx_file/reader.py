@@ -19,7 +19,7 @@ from ir_runtime.boundary import shortened
 from ir_runtime.element_types import Array
 from ir_runtime.file_kinds import ONNX, kind_of_bytes, kind_of_folder
 from ir_runtime.mapped_file import FileSpan, MappedFile, bytes_of, reader_of
-from ir_runtime.tensor import Tensor
+from ir_runtime.tensor import MOST_DIMENSIONS, Tensor
 
 _LARGEST_DENSE = 1 << 31
 """Bytes that a sparse tensor may have with all its zeros."""
@@ -69,6 +69,8 @@ class OnnxFile:
         :class:`InvalidModelError` where values, places and shape contradict each other.
         """
         name = proto.values.name or "(unnamed)"
+        if len(proto.dims) > MOST_DIMENSIONS:
+            raise UnsupportedModelError(f"the sparse tensor '{name}' has {len(proto.dims)} dimensions")
         values, places = self.tensor(proto.values), self.tensor(proto.indices)
         shape, count = tuple(proto.dims), proto.values.dims[0] if proto.values.dims else 0
         if len(values.shape) != 1:
@@ -103,6 +105,8 @@ class OnnxFile:
         shape = tuple(proto.dims)
         if any(extent < 0 for extent in shape):
             raise InvalidModelError(f"tensor '{name}' has a negative dimension in its shape {list(shape)}")
+        if len(shape) > MOST_DIMENSIONS:
+            raise UnsupportedModelError(f"tensor '{name}' has {len(shape)} dimensions; {MOST_DIMENSIONS} are possible")
         count = 1
         for extent in shape:
             count *= extent

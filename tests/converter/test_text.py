@@ -128,3 +128,14 @@ def test_skips_beyond_the_row_cost_nothing() -> None:
     unknown = node_model("TfIdfVectorizer", {"x": x}, opset=9, attributes=attributes, shapes={"x": [None]})
     with pytest.raises(converter.ConversionError, match=r"'node' \(TfIdfVectorizer.*rows of a known length"):
         converter.convert_model(unknown)
+
+
+def test_a_column_far_away_is_refused_at_once() -> None:
+    """Each column takes its place in constants: what a few bytes of the file ask for need not fit into memory."""
+    x = np.array([1, 2, 1], np.int64)
+    attributes = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+        "ngram_counts": [0], "ngram_indexes": [2**40], "pool_int64s": [1],
+    }  # fmt: skip
+    with pytest.raises(converter.ConversionError, match=r"TfIdfVectorizer.*1099511627777 columns is too wide"):
+        converter.convert_model(node_model("TfIdfVectorizer", {"x": x}, opset=9, attributes=attributes))

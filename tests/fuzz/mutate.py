@@ -149,7 +149,7 @@ def run(count: int, seed: int, start: int = 0, batch: int = 500) -> tuple[Counte
     while position < start + count:
         many = min(batch, start + count - position)
         command = [sys.executable, __file__, "--seed", str(seed), "--start", str(position), "--child", str(many)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, bufsize=0)
         current = position
         ended = False
         for line in _lines(process):

@@ -63,6 +63,7 @@ def test_the_original_is_valid() -> None:
         ('shape="4" offset', 'shape="-4" offset', "must be known numbers"),
         ('shape="4" offset', 'shape="4294967296,4294967296,4294967296" offset', "more elements than memory"),
         ('shape="4" offset', 'shape="2.5" offset', "must be known numbers"),
+        ('shape="4" offset', f'shape="4{",1" * 100}" offset', "layer 'c'.*101 dimensions are too many"),
         ('offset="0"', 'offset="4"', "its data ends at byte 20, but the weights have 16"),
         ('offset="0"', 'offset="-4"', "'offset' must be a whole number"),
         ('offset="0"', 'offset="9223372036854775800"', "the weights have 16"),

@@ -62,7 +62,7 @@ def test_a_file_that_has_changed_is_an_error(mapped: MappedFile, tmp_path: Path)
     tensor = Tensor.from_packed(mapped.bytes()[:4096], f32, (1024,))
     with open(tmp_path / "data", "r+b") as file:
         file.truncate(100)
-    with pytest.raises(ir_runtime.ModelError, match=r"data' has changed since it was opened; convert it again"):
+    with pytest.raises(ir_runtime.ModelError, match=r"data' has changed since it was opened; read or convert it again"):
         list(tensor.chunks())
 
 

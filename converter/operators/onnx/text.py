@@ -22,6 +22,8 @@ from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise, movement, reduction, slicing
 
 _F32 = element_types.f32
+_WIDEST = 1 << 20
+"""Columns of a result: each has its place in constants, whether there is an n-gram for it or not."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ def tf_idf_vectorizer(
     known = max((int(grams.numbers[-1]) + 1 for grams in pool if len(grams.numbers)), default=0)
     if not places.size or places.min() < 0 or len(places) < known:
         raise ctx.invalid(f"the {known} n-grams need as many ngram_indexes from 0 on, but they are {places.tolist()}")
+    if places.max() >= _WIDEST:
+        raise ctx.unsupported(f"a result of {int(places.max()) + 1} columns is too wide; up to {_WIDEST} are possible")
     if weights and len(weights) != len(places):
         raise ctx.invalid(f"there are {len(weights)} weights, but {len(places)} ngram_indexes")
     scale = np.array(weights if weights and mode != "TF" else np.ones(len(places)), np.float64)

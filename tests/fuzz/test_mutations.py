@@ -1,0 +1,86 @@
+"""Damaged files: every one is converted, or refused with an error that a caller expects; see ``mutate.py``."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import converter
+import ir_runtime
+from converter.errors import InternalError
+from tests.fuzz import corpus, mutate, mutations
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are set as on Linux")
+
+
+def check(count: int, seed: int, start: int = 0) -> None:
+    outcomes, faults = mutate.run(count, seed, start)
+    assert not faults
+    assert sum(outcomes.values()) == count
+    assert outcomes["success"] > count // 50
+    assert outcomes["refused"] > count // 2
+
+
+def test_1000_mutations_end_well() -> None:
+    check(1000, seed=11)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(0, 20_000, 2500))
+def test_20000_mutations_end_well(start: int) -> None:
+    check(2500, seed=1, start=start)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rng=st.randoms(use_true_random=False), index=st.integers(0, 1000))
+def test_models_and_documents_with_faults_of_choice(rng: random.Random, index: int) -> None:
+    data = corpus.onnx_files()[index % len(corpus.onnx_files())]
+    document, weights = corpus.irs()[index % len(corpus.irs())]
+    try:
+        converter.convert_model(mutations.mutated_onnx(data, rng))
+    except (converter.ConversionError, ir_runtime.ModelError) as error:
+        assert not isinstance(error, InternalError), error  # noqa: PT017
+    try:
+        ir_runtime.compile_model(ir_runtime.read_model(mutations.mutated_xml(document, rng), weights))
+    except ir_runtime.ModelError as error:
+        assert "cannot use what it was given" not in str(error)  # noqa: PT017
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    for read in (converter.convert_model, ir_runtime.read_model):
+        with pytest.raises((converter.ConversionError, ir_runtime.ModelError)) as caught:
+            read(data)
+        assert "cannot use what it was given" not in str(caught.value)
+
+
+def test_more_dimensions_than_an_array_has_are_refused() -> None:
+    constant = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [1] * 113, [1.0])
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy"]
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], [constant])
+    with pytest.raises(converter.UnsupportedModelError, match="tensor 'w' has 113 dimensions"):
+        converter.convert_model(onnx.helper.make_model(graph))
+
+
+def test_a_process_that_dies_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the other tests rest on: crashes, silence and strange errors are seen."""
+    source = "import os, sys, time\nfor i in range(int(sys.argv[4]), int(sys.argv[4]) + int(sys.argv[6])):\n"
+    source += "    print(i, flush=True)\n    if i == 3: os.abort()\n    if i == 5: time.sleep(60)\n"
+    source += '    print(\'{"kind": "k", "what": "w"}\' if i == 7 else \'refused\', flush=True)\n'
+    popen = mutate.subprocess.Popen
+
+    def stand_in(command: list[str], **options: object) -> object:
+        return popen([sys.executable, "-c", source, *command[2:]], **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(mutate.subprocess, "Popen", stand_in)
+    monkeypatch.setattr(mutate, "SECONDS", 2)
+    outcomes, faults = mutate.run(10, seed=0)
+    assert outcomes == {"refused": 7}
+    assert [(fault.index, fault.kind) for fault in faults] == [(3, "signal 6"), (5, "time"), (7, "k")]
