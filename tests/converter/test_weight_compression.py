@@ -443,11 +443,15 @@ def test_reshaping_and_saving_again_change_nothing(options: WeightCompression, t
     theirs.reshape([4, 64])
     openvino.save_model(theirs, tmp_path / "theirs.xml", compress_to_fp16=False)
     x = generator(83).standard_normal((4, 64)).astype(np.float32)
-    expected = run_numpy((path.read_bytes(), path.with_suffix(".bin").read_bytes()), {"x": x})[0]
-    for name in ("again", "theirs"):
+    # Layer by layer, because a plan for known shapes adds in another order than one for any shapes.
+    plainly = [
+        ir_runtime.compile_model(ir_runtime.read_model(one), optimize=False)({"x": x})[0]
+        for one in (path, tmp_path / "again.xml", tmp_path / "theirs.xml")
+    ]
+    for name, plain in zip(("again", "theirs"), plainly[1:]):
+        np.testing.assert_allclose(plain, plainly[0], rtol=1e-6)
         ir = ((tmp_path / f"{name}.xml").read_bytes(), (tmp_path / f"{name}.bin").read_bytes())
-        np.testing.assert_allclose(run_numpy(ir, {"x": x})[0], expected, rtol=1e-6)
-        np.testing.assert_allclose(executed(ir, {"x": x})[0], expected, atol=1e-5 * np.abs(expected).max())
+        np.testing.assert_allclose(executed(ir, {"x": x})[0], plain, atol=1e-5 * np.abs(plain).max())
 
 
 def test_large_weights_are_worked_on_in_parts(tmp_path: Path) -> None:
@@ -497,7 +501,7 @@ def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
     ways = {"i4 in groups of 128": 1, "u8 by channel": 1} if "int4" in arguments else {"i8 by channel": 2}
     said = ", ".join(f"{times} {way}" for way, times in ways.items())
     assert f"Compressed weights: {said}\n" in done.stderr
-    assert "rounding of weights" in done.stdout
+    assert ", rounding " in done.stdout
     assert "PASSED" in done.stdout
     done = onnx2ir("convert", tmp_path / "m.onnx", *arguments, "--compress-to-fp16", "--json")
     result = json.loads(done.stdout)
