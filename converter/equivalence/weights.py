@@ -27,6 +27,7 @@ from ir_runtime.tensor import Tensor
 _MOST_PERMUTED = 5
 _LARGEST_STEP = 1.01
 _SAME_SHARE = 0.5
+_LITTLE = 0.01
 _SAMPLED = 64
 _LONGEST_LIST = 64
 _MOST_MISSING = 0.1
@@ -75,8 +76,11 @@ class _Accounts:
             if check is None:
                 left[name] = tensor, places
             found[name] = check or WeightCheck(name, "folded", self._into(name))
+        into = {name: set(self._into(name)) for name, (tensor, _) in left.items() if tensor.element_type.is_real}
         for name, (tensor, places) in left.items():
-            found[name] = self._damaged(name, tensor, places) or found[name]
+            # Of weights that nothing else was folded into, a constant that is near can only be a damaged one.
+            alone = name in into and not any(into[name] & other for key, other in into.items() if key != name)
+            found[name] = self._damaged(name, tensor, places, alone=alone) or found[name]
         return list(found.values())
 
     def _first(self, name: str, tensor: Tensor, places: Sequence[Node]) -> WeightCheck | None:
@@ -102,8 +106,11 @@ class _Accounts:
             return None  # another tensor of the same name, such as a scalar that stands for it
         return _changed(name, node, tensor.array(), held.array())
 
-    def _damaged(self, name: str, tensor: Tensor, places: Sequence[Node]) -> WeightCheck | None:
-        """A constant that nobody else accounts for and that is the tensor but for some values."""
+    def _damaged(self, name: str, tensor: Tensor, places: Sequence[Node], *, alone: bool) -> WeightCheck | None:
+        """A constant that nobody else accounts for and that is the tensor but for some values.
+
+        With ``alone`` one that is near counts, too.
+        """
         for node in places:
             held = node.op.data
             if held is None or node in self._claimed or held.size != tensor.size or held.size < 2:
@@ -117,7 +124,7 @@ class _Accounts:
             with np.errstate(all="ignore"):
                 nearest = tensor.array().astype(actual.dtype)
             expected = _layout(nearest, actual)
-            if expected is not None and np.mean(_bits(expected) == _bits(actual)) >= _SAME_SHARE:
+            if expected is not None and (_mostly(expected, actual) or (alone and _near(expected, actual))):
                 return _changed(name, node, expected, actual)
             missing = _not_among(nearest, actual)
             if held.size >= _SAMPLED and missing <= held.size * _MOST_MISSING:
@@ -205,6 +212,20 @@ class _Accounts:
         if not inputs or any(value is None for value in inputs):
             return None
         return as_tuple(layer_runner(node)(*inputs))[output.index]
+
+
+def _mostly(expected: Array, actual: Array) -> bool:
+    """Whether one is the other but for some values."""
+    return bool(np.mean(_bits(expected) == _bits(actual)) >= _SAME_SHARE)
+
+
+def _near(expected: Array, actual: Array) -> bool:
+    """Whether most values differ by a little."""
+    if expected.dtype.kind != "f" or not expected.any():
+        return False
+    with np.errstate(all="ignore"):
+        near = np.abs(actual.astype(np.float64) - expected) <= _LITTLE * np.abs(expected.astype(np.float64))
+    return bool(np.mean(near) >= _SAME_SHARE)
 
 
 def _not_among(expected: Array, actual: Array) -> int:

@@ -107,6 +107,21 @@ def test_one_bit_is_found_wherever_it_is(lookup: Path, name: str, bit: int) -> N
     assert all(other.passed for other in bad.weights if other.name != name)
 
 
+@pytest.mark.parametrize("change", ["halved", "scaled"])
+def test_a_little_of_every_value_is_found(lookup: Path, change: str) -> None:
+    """A bias that was rounded, or scaled by 1.0001, is hidden by the sums that it is added to."""
+    model = converter.convert_model(lookup)
+    good = converter.verify(lookup, model, samples=1)
+    (name,) = next(check.layers for check in good.weights if check.name == "b")
+    node = next(node for node in model.nodes() if node.name == name)
+    assert node.op.data is not None
+    array = node.op.data.array()
+    wrong = array.astype(np.float16).astype(np.float32) if change == "halved" else array * np.float32(1.0001)
+    node.op = Const1(value=Tensor.from_array(wrong, node.op.data.element_type))
+    bad = converter.verify(lookup, model, samples=1)
+    assert [check.name for check in bad.weights if not check.passed] == ["b"]
+
+
 def test_halves_and_whole_numbers_are_what_they_say(lookup: Path, tmp_path: Path) -> None:
     model = converter.convert_model(lookup)
     converter.save_model(model, tmp_path / "half.xml", compress_to_fp16=True)
