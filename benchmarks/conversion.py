@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
+
+from processes import in_turn
 
 _THEIRS = "import openvino, sys; openvino.save_model(openvino.convert_model(sys.argv[1]), sys.argv[2], {fp16})"
 _FLOOR = """
@@ -49,7 +47,7 @@ def main() -> None:
                 [sys.executable, "-c", _THEIRS.format(fp16=given.fp16), str(path), target],
                 [sys.executable, "-c", _FLOOR, str(path), f"{folder}/floor.bin"],
             ]
-            found = _in_turn(runs, given.rounds)
+            found = in_turn(runs, given.rounds)
         cells = [f"{seconds:.2f} / {memory:.0f}" if seconds else "refused" for seconds, memory in found]
         (ours, our_memory), (theirs, their_memory), _ = found
         if ours and theirs:
@@ -59,21 +57,6 @@ def main() -> None:
     for what, values in zip(("time", "memory"), zip(*ratios)):
         mean = math.exp(statistics.fmean(math.log(value) for value in values))
         print(f"{what}: geometric mean {mean:.2f}, worst {max(values):.2f}")
-
-
-def _in_turn(runs: Sequence[Sequence[str]], rounds: int) -> list[tuple[float, float]]:
-    """Median seconds and greatest MiB of each command; 0 seconds where it fails."""
-    times: list[list[float]] = [[] for _ in runs]
-    memory = [0.0 for _ in runs]
-    for _ in range(rounds):
-        for index, run in enumerate(runs):
-            start = time.perf_counter()
-            process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = status
-            times[index].append(0.0 if status else time.perf_counter() - start)
-            memory[index] = max(memory[index], usage.ru_maxrss / 1024)
-    return [(0.0 if min(spent) == 0 else statistics.median(spent), most) for spent, most in zip(times, memory)]
 
 
 if __name__ == "__main__":

@@ -9,14 +9,12 @@ processes take turns, so that a busy machine slows both alike; medians of the wa
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
+
+from processes import in_turn
 
 _BOTH = """
 import sys
@@ -52,7 +50,10 @@ def main() -> None:
                 [*command, "verify", str(path), xml, *wanted],
                 [sys.executable, "-c", _BOTH, str(path), xml, feeds],
             ]
-            (ours, memory), (both, floor) = _in_turn(runs, given.rounds)
+            (ours, memory), (both, floor) = in_turn(runs, given.rounds)
+            if not ours or not both:
+                print(f"| {path.stem} | failed | | | |", flush=True)
+                continue
         print(
             f"| {path.stem} | {ours:.2f} / {memory:.0f} | {both:.2f} / {floor:.0f} | {ours / both:.2f} "
             f"| {memory / floor:.2f} |",
@@ -76,23 +77,6 @@ def _write_inputs(path: Path, xml: Path, target: Path) -> None:
     shapes = next(Open(ports, graph, {port.name: port.name for port in ports}, ()).candidates())
     with target.open("wb") as file:
         np.savez(file, allow_pickle=False, **random_inputs(ports, 0, values_of(graph), shapes))
-
-
-def _in_turn(runs: Sequence[Sequence[str]], rounds: int) -> list[tuple[float, float]]:
-    """Median seconds and greatest MiB of each command. Raises where one fails."""
-    times: list[list[float]] = [[] for _ in runs]
-    memory = [0.0 for _ in runs]
-    for _ in range(rounds):
-        for index, run in enumerate(runs):
-            start = time.perf_counter()
-            process = subprocess.Popen(run, stdout=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = status
-            if status:
-                raise RuntimeError(f"{run[0]} failed on {run[3]}")
-            times[index].append(time.perf_counter() - start)
-            memory[index] = max(memory[index], usage.ru_maxrss / 1024)
-    return [(statistics.median(spent), most) for spent, most in zip(times, memory)]
 
 
 if __name__ == "__main__":

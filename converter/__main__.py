@@ -1,5 +1,5 @@
 """``python -m converter`` is the ``onnx2ir`` command."""
 
-from converter.command_line import main
+from converter.command_line import start
 
-main()
+start()

@@ -9,5 +9,13 @@ and ``--version`` answer at once.
 
 from converter.command_line import convert, diff, inspect, ops, run, verify
 from converter.command_line.program import main
+from converter.command_line.state import State
 
-__all__ = ["convert", "diff", "inspect", "main", "ops", "run", "verify"]
+
+def start() -> None:
+    """What a shell starts: one command, and the end of the process."""
+    State.owns_process = True
+    main()
+
+
+__all__ = ["convert", "diff", "inspect", "main", "ops", "run", "start", "verify"]

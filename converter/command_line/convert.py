@@ -121,8 +121,9 @@ def convert(
     """
     # What a conversion makes lives until its end: looking for cycles in it, and again in all of it when the process
     # ends, takes a fifth of the time.
-    gc.disable()
-    atexit.register(gc.freeze)
+    if State.owns_process:
+        gc.disable()
+        atexit.register(gc.freeze)
 
     from converter import conversion
     from converter.errors import ConversionError

@@ -35,6 +35,9 @@ _OFF = ("false", "0", "no", "off")
 class State:
     """What the options of the whole command say; they may stand before and after a command."""
 
+    owns_process = False
+    """Whether the process is there for one command alone, and ends with it."""
+
     def __init__(self) -> None:
         self.quiet = False
         self.verbose = False

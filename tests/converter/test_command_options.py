@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -187,3 +188,10 @@ def test_shells_complete_commands_and_options() -> None:
 
     assert "plain,convert" in completed("onnx2ir", "con")
     assert "plain,--output-model" in completed("onnx2ir", "convert", "--out")
+
+
+def test_a_command_within_a_program_leaves_the_search_for_cycles_on(folder: Path) -> None:
+    """The process is not the command's: models with their files open would never go."""
+    assert gc.isenabled()
+    assert onnx2ir("convert", "m.onnx")[0] == 0
+    assert gc.isenabled()

@@ -18,22 +18,13 @@ from tests.fuzz import corpus, mutate, mutations
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are set as on Linux")
 
 
-def check(count: int, seed: int, start: int = 0) -> None:
-    outcomes, faults = mutate.run(count, seed, start)
-    assert not faults
-    assert sum(outcomes.values()) == count
-    assert outcomes["success"] > count // 50
-    assert outcomes["refused"] > count // 2
-
-
 def test_1000_mutations_end_well() -> None:
-    check(1000, seed=11)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("start", range(0, 20_000, 2500))
-def test_20000_mutations_end_well(start: int) -> None:
-    check(2500, seed=1, start=start)
+    """``mutate.py`` by itself goes through as many as one has time for."""
+    outcomes, faults = mutate.run(1000, seed=11)
+    assert not faults
+    assert sum(outcomes.values()) == 1000
+    assert outcomes["success"] > 20
+    assert outcomes["refused"] > 500
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
