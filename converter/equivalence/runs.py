@@ -124,29 +124,44 @@ class Runs:
         return random_inputs(self.ports, seed, self._values, shapes)
 
     def _first(self, ports: Sequence[Port], seed: int) -> Shapes:
-        """The first extents that the reference takes."""
+        """The first extents that both sides take.
+
+        The IR is asked first, because it refuses what does not fit in a sentence; onnxruntime has ended the process
+        on windows that do not fit.
+        """
         refused: list[tuple[Shapes, VerificationError]] = []
+        by_ir: list[Shapes] = []
         for shapes in self._candidates(ports):
             feeds = self._random(seed, shapes)
+            try:
+                values = self.engine.run(feeds)
+            except VerificationError as error:
+                refused.append((shapes, error))
+                by_ir.append(shapes)
+                continue
             try:
                 expected = self._expected(feeds)
             except VerificationError as error:
                 refused.append((shapes, error))
                 continue
             if refused:
+                who = "the IR" if refused[0][0] in by_ir else "the ONNX model"
                 self.notes.append(
-                    f"the ONNX model does not take {_said(refused[0][0])} ({len(refused)} shapes were tried), "
-                    f"but {_said(shapes)}"
+                    f"{who} does not take {_said(refused[0][0])} ({len(refused)} shapes were tried), "
+                    f"but {_said(shapes)}: {refused[0][1]}"
                 )
-            self._compared(f"random, seed {seed}", feeds, expected)
+            self._compared(f"random, seed {seed}", feeds, expected, values)
             return shapes
         shapes, first = refused[0]
-        if len(refused) == 1:
-            raise first
-        raise VerificationError(
-            f"no extents were found that the model takes; with {_said(shapes)}: {first}; "
-            f"{len(refused)} were tried: say the shapes with --input, or give inputs"
-        ) from first
+        said = str(first)
+        if len(by_ir) == len(refused):
+            said += self._culprit(self._random(seed, shapes))
+        if len(refused) > 1:
+            said = (
+                f"no extents were found that both sides take; with {_said(shapes)}: {said}; "
+                f"{len(refused)} were tried: say the shapes with --input, or give inputs"
+            )
+        raise VerificationError(said) from first
 
     def _candidates(self, ports: Sequence[Port]) -> Iterable[Shapes]:
         if isinstance(self.reference, OnnxReference):
@@ -163,12 +178,13 @@ class Runs:
         for shapes in self._open(ports, self.reference.graph).others(used):
             feeds = self._random(seed, shapes)
             try:
+                values = self.engine.run(feeds)
                 expected = self._expected(feeds)
             except VerificationError:
                 continue
-            self._compared(f"random, seed {seed}, other extents", feeds, expected)
+            self._compared(f"random, seed {seed}, other extents", feeds, expected, values)
             return
-        self.notes.append(f"no other extents than {_said(used)} were found that the ONNX model takes")
+        self.notes.append(f"no other extents than {_said(used)} were found that both sides take")
 
     def stress(self, seed: int) -> None:
         """Runs of special values, in the extents of the first run."""
