@@ -12,7 +12,7 @@ import json
 import logging
 import random
 import resource
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -174,13 +174,15 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
     """What the child says, until it ends or says nothing for too long."""
     assert process.stdout is not None
     first = True
-    while True:
-        ready, _, _ = select.select([process.stdout], [], [], 120 if first else SECONDS)
-        line = process.stdout.readline() if ready else b""
-        first = False
-        if not line:
-            return
-        yield line.decode().strip()
+    with selectors.DefaultSelector() as waiting:  # select itself takes no file beyond the 1024th
+        waiting.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            ready = waiting.select(120 if first else SECONDS)
+            line = process.stdout.readline() if ready else b""
+            first = False
+            if not line:
+                return
+            yield line.decode().strip()
 
 
 def main() -> None:
