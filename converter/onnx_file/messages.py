@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from converter.errors import InvalidModelError
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -340,7 +342,10 @@ def from_onnx(source: Any, message: type[Message]) -> Any:
 
 
 def to_onnx(message: Message, target: Any) -> Any:
-    """``target``, an object of onnx's own class, with the fields of ``message``; without data left in the file."""
+    """``target``, an object of onnx's own class, with the fields of ``message``; without data left in the file.
+
+    Raises :class:`InvalidModelError` for numbers that the fields do not hold.
+    """
     for field in {field.name: field for field in message.fields.values()}.values():
         if not message.has(field.name):
             continue
@@ -352,8 +357,12 @@ def to_onnx(message: Message, target: Any) -> Any:
         elif field.kind == MESSAGES:
             for one in value:
                 to_onnx(one, getattr(target, field.name).add())
-        elif field.kind in REPEATED:
-            getattr(target, field.name).extend(value)
         else:
-            setattr(target, field.name, value)
+            try:
+                if field.kind in REPEATED:
+                    getattr(target, field.name).extend(value)
+                else:
+                    setattr(target, field.name, value)
+            except ValueError as error:
+                raise InvalidModelError(f"the field '{field.name}' cannot be {value!r:.80}: {error}") from error
     return target

@@ -327,3 +327,12 @@ def test_random_damage_never_raises_anything_else() -> None:
         except (converter.ConversionError, ir_runtime.ModelError):
             refused += 1
     assert refused > 300
+
+
+@pytest.mark.parametrize("number", [1 << 32, (1 << 63) - 1])
+def test_numbers_that_onnx_cannot_hold_are_the_models_fault(number: int) -> None:
+    """A function of a schema is asked for with the node as onnx's own message, whose types have 32 bits."""
+    attribute = messages.AttributeProto(name="reduction", type=number)
+    node = messages.NodeProto(op_type="NegativeLogLikelihoodLoss", attribute=[attribute])
+    with pytest.raises(converter.ConversionError, match="the field 'type' cannot be"):
+        messages.to_onnx(node, onnx.NodeProto())
