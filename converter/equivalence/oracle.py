@@ -75,6 +75,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if plain:
+        options.enable_cpu_mem_arena = False  # parts run once: what an arena keeps for later is of no use
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))

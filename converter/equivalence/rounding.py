@@ -23,6 +23,7 @@ _SUMS = 32.0
 _NEAR_THE_MIDDLE = 0.02
 _STEPS = 2.0
 _COMPRESSED = 3.0
+_MANY = 1 << 16
 
 Run = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 
@@ -60,7 +61,22 @@ class Spread:
             with np.errstate(all="ignore"):
                 gap = np.abs(moved.astype(np.float64) - plain.astype(np.float64))
             largest = max(largest, float(gap[np.isfinite(gap)].max(initial=0.0)))
-        return largest * self._factor()
+        return largest * self._factor() + self._long_sums(plain)
+
+    def _long_sums(self, plain: Array) -> float:
+        """What sums of very many terms may lose: moved terms cancel each other there, and partial sums do not."""
+        lost = 0.0
+        for node in self._part:
+            value = self._values.get(node.inputs[0]) if node.inputs else None
+            if value is None or value.dtype.kind != "f" or not node.op.type.startswith("Reduce") or not plain.size:
+                continue
+            terms = value.size / plain.size
+            if terms < _MANY:
+                continue
+            mean = float(np.mean(np.abs(value[np.isfinite(value)]), dtype=np.float64)) if value.size else 0.0
+            of_sum = mean if node.op.type == "ReduceMean" else mean * terms
+            lost += float(np.finfo(value.dtype).eps) * terms**0.5 * of_sum
+        return lost
 
     def _factor(self) -> float:
         if any(self._rounded.holds(node) for node in self._part):

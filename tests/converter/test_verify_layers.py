@@ -144,6 +144,11 @@ def test_the_smallest_part_is_written_and_shows_it(deep: Path, tmp_path: Path) -
         np.testing.assert_allclose(feeds["t2"] @ weight, expected["p3"], rtol=1e-5, atol=1e-6)
 
 
+def test_sums_of_millions_of_terms_may_lose_what_partial_sums_lose(tmp_path: Path) -> None:
+    path = saved([helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0)], {}, tmp_path, ["y"], [4, 1024, 1024])
+    assert converter.verify(path, converter.convert_model(path), layers=True, samples=1).passed
+
+
 @pytest.mark.full
 def test_activations_of_gigabytes_are_compared_in_little_memory(tmp_path: Path) -> None:
     """24 layers of 32 MiB each: held at once they would take three quarters of a GB on each side."""
