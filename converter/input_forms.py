@@ -18,7 +18,6 @@ from ir_runtime import ModelError
 from ir_runtime.element_types import Array, ElementType, element_type, from_dtype
 from ir_runtime.shapes import INFINITY, Dimension, PartialShape
 
-ShapeLike = Union[PartialShape, str, Sequence[Any]]
 InputShapes = Union[Mapping[Any, Any], Iterable[Any], str, None]
 
 

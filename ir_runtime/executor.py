@@ -97,7 +97,6 @@ class _Plan:
 
     def __init__(self, model: Model, workers: Workers | None) -> None:
         self._workers = workers
-        self.is_plain = workers is None
         pending, arrays = worked_out(model)
         results = [node.inputs[0] for node in model.results]
         steps = self._prepared(pending, arrays, set(results))

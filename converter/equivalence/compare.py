@@ -31,8 +31,6 @@ _BY_TYPE = {
     "bfloat16": Tolerance(5e-2, 1e-2),
 }
 _EXACT = Tolerance(0.0, 0.0)
-ROUNDED_WEIGHTS = Tolerance(1e-2, 1e-3, 0.1)
-"""Where weights were rounded to float16: every sum carries their rounding, whatever it comes to."""
 STEPS = Tolerance(2e-2, 1e-3, 1.0)
 """Where values are put on the steps of 8 bits: one that lies in the middle may take either neighbour, and what
 follows adds up; onnxruntime's own optimised and plain runs differ by as much."""

@@ -68,7 +68,7 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
         if path is not None:
             compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
         else:
-            # The plug-in copies what it needs while it compiles, so the files may go.
+            # Once it is compiled the files may go: what is mapped of them stays readable.
             with tempfile.TemporaryDirectory() as folder:
                 compiled = core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
     except RuntimeError as error:

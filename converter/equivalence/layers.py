@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from converter.equivalence.compare import STEPS, Comparison, Tolerance, compare
+from converter.equivalence.compare import Comparison, Tolerance, compare
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import Histogram, LayerDifference
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.rounding import Spread
+from converter.equivalence.tolerances import Choose, strict_tolerance
 from converter.onnx_file.node_order import node_name
 from ir_runtime import Model, ModelError
 from ir_runtime.constant_folding import as_tuple
@@ -51,17 +52,20 @@ def compare_layers(
     model: Model,
     feeds: Mapping[Output, Array],
     given: Mapping[str, Array],
-    tolerance: Callable[[Array], Tolerance],
+    tolerance: Choose,
     rounded: RoundedWeights,
+    *,
+    is_chosen: bool = False,
     histograms: bool = False,
 ) -> Compared:
     """Every tensor of the main graph that both sides know by name, in the order of the graph.
 
     ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` says which of the
-    IR's weights were. ``histograms`` counts the values of each tensor. Raises :class:`VerificationError` or
+    IR's weights were. ``is_chosen`` says that ``tolerance`` is the caller's, which then holds for
+    single layers, too; ``histograms`` counts the values of each tensor. Raises :class:`VerificationError` or
     :class:`ModelError` where a side cannot be run.
     """
-    return _Walk(oracle, model, feeds, given, tolerance, rounded, histograms).compared()
+    return _Walk(oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms).compared()
 
 
 class _Walk:
@@ -71,10 +75,12 @@ class _Walk:
         model: Model,
         feeds: Mapping[Output, Array],
         given: Mapping[str, Array],
-        tolerance: Callable[[Array], Tolerance],
+        tolerance: Choose,
         rounded: RoundedWeights,
+        is_chosen: bool,
         histograms: bool,
     ) -> None:
+        self._is_chosen = is_chosen
         self._histograms = histograms
         self._oracle = oracle
         self._graph = oracle.graph
@@ -223,7 +229,7 @@ class _Walk:
         whole = _not_computed(name, expected, allowed)
         if output in self._own:
             whole = compare(name, expected, np.asarray(self._own[output]), allowed)
-        local = _not_computed(name, expected, _strict(expected.dtype))
+        local = _not_computed(name, expected, allowed)
         if output in self._right:
             local = self._local(name, expected, np.asarray(self._right[output]), output, part)
         made_by = node_name(self._graph.nodes[self._graph.producer[name]])
@@ -236,18 +242,12 @@ class _Walk:
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
             self._right[output] = expected
 
-    def _allowed(self, name: str, expected: Array, part: Sequence[Node]) -> Tolerance:
-        """What the layers may be off by; more where onnxruntime itself computes in less."""
-        made_by = self._graph.nodes[self._graph.producer[name]].op_type
-        if expected.dtype.kind == "f" and made_by.startswith("DynamicQuantize") and made_by != "DynamicQuantizeLinear":
-            return STEPS  # it puts what it multiplies on steps of 8 bits, and the IR does not
-        if expected.dtype.kind == "f" and any(node.op.type in _TRANSFORMS for node in part):
-            return _TURNED
-        return _strict(expected.dtype)
-
     def _local(self, name: str, expected: Array, right: Array, output: Output, part: Sequence[Node]) -> Comparison:
         """Whether these layers alone, from right inputs, are off by no more than rounding."""
-        strict = self._allowed(name, expected, part)
+        made_by = self._graph.nodes[self._graph.producer[name]].op_type
+        strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part])
+        if self._is_chosen:
+            strict = self._tolerance(expected)
         found = compare(name, expected, right, strict)
         if found.passed or found.max_ulps is None:
             return found
@@ -310,24 +310,6 @@ def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]
             done[node] = True
             found.append(node)
     return [node for node in found if node.inputs or node.op.data is not None or node is output.node]
-
-
-_TRANSFORMS = ("DFT", "RDFT", "IDFT", "IRDFT", "STFT", "ISTFT")
-_TURNED = Tolerance(1e-4, 2.0**-23, 0.5)
-"""onnxruntime's transforms turn by angles of float32, one after the other."""
-_EPSILONS = 8.0
-_LEAST = 2.0**-23
-"""Absolute: what approximations of Sigmoid, Tanh and the like are good for where their results are nearly nothing."""
-
-
-def _strict(dtype: np.dtype[np.generic]) -> Tolerance:
-    """What a layer may be off by where its inputs are right: a few representable values of its larger results."""
-    if dtype.kind != "f" and dtype.name not in ("bfloat16",):
-        return Tolerance(0.0, 0.0)
-    bits = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name)
-    if bits is None:  # 8 bits or fewer: one step
-        return Tolerance(0.26, 0.0, 0.0)
-    return Tolerance(_EPSILONS * 2.0**-bits, _LEAST, 0.5)
 
 
 def _sizes(model: Model, nodes: Sequence[Node], feeds: Mapping[Output, Array]) -> dict[Output, int]:

@@ -141,9 +141,10 @@ class OnnxGraph:
             wanted.update(name for name in self.reads[index] if name not in given)
         return found[::-1]
 
-    def is_as_declared(self, feeds: Mapping[str, object]) -> bool:
-        """Whether the file as it is accepts ``feeds``."""
-        return not self._is_relaxed(feeds) and not any(name in feeds for name in self.defaults)
+    def opened(self, feeds: Mapping[str, object]) -> tuple[str, ...]:
+        """The inputs that the file as it is does not take these ``feeds`` for; none where it accepts them."""
+        others = [name for name in self.inputs if self._is_other(name, feeds.get(name))]
+        return tuple(others + [name for name in self.defaults if name in feeds])
 
     def _is_relaxed(self, feeds: Mapping[str, object]) -> bool:
         return any(self._is_other(name, feeds.get(name)) for name in self.inputs)

@@ -39,10 +39,10 @@ class Oracle:
 
         What is loaded once is used again.
         """
-        declared = self.graph.is_as_declared(feeds)
-        key = (declared or tuple(sorted(feeds)), tuple(outputs), plain, only)
+        opened = self.graph.opened(feeds)
+        key = (opened, tuple(outputs), plain, only)
         if key not in self._made:
-            as_it_is = declared and not only and all(name in self.graph.outputs for name in outputs)
+            as_it_is = not opened and not only and all(name in self.graph.outputs for name in outputs)
             source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
             self._made[key] = self._loaded(source, plain=plain)
         return self._made[key](feeds)

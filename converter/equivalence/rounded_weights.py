@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from converter.passes.compression import DECOMPRESSION
 from converter.passes.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
 from ir_runtime.element_types import Array
@@ -33,7 +34,6 @@ counts where a few values are much larger than the others: rounding alone stays 
 _TIMES_LARGEST = 1.5
 _SHARE = 0.5
 """Of the largest value; where rounding costs more there is nothing left to compare."""
-_DECOMPRESSION = "decompression"
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ def _widens(node: Node) -> bool:
 
 
 def _is_half(node: Node) -> bool:
-    return any(dict(info.attributes).get("name") == _DECOMPRESSION for info in node.runtime_info)
+    mark = dict(DECOMPRESSION.attributes)["name"]
+    return any(dict(info.attributes).get("name") == mark for info in node.runtime_info)
 
 
 def _below(found: tuple[RuntimeInfo, ...]) -> Iterator[RuntimeInfo]:

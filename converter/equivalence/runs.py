@@ -328,11 +328,14 @@ class Runs:
                 self._given(run.feeds),
                 self.tolerance,
                 self.rounded,
-                histograms,
+                is_chosen=not self.default_tolerance,
+                histograms=histograms,
             )
         except (VerificationError, ModelError) as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
             return Compared(), str(error)
+        if self.engine.name != "NumPy":
+            self.notes.append("inner tensors are computed in NumPy, and say nothing of the engine")
         if found.absent:
             some = ", ".join(f"'{name}'" for name in found.absent[:3]) + (" ..." if len(found.absent) > 3 else "")
             self.notes.append(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from converter.equivalence.compare import Comparison, Tolerance, tolerance_for
+from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
 from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime.element_types import Array
 
@@ -30,6 +30,32 @@ def chosen_by(rtol: float | None, atol: float | None, precision: str = "") -> Ch
         return max(by_type, _NARROW[precision]) if precision and expected.dtype.kind == "f" else by_type
 
     return choose
+
+
+_EPSILONS = 8.0
+_LEAST = 2.0**-23
+"""Absolute: what approximations of Sigmoid, Tanh and the like are good for where their results are nearly nothing."""
+_TRANSFORMS = frozenset({"DFT", "IDFT", "RDFT", "IRDFT", "STFT", "ISTFT"})
+_TURNED = Tolerance(1e-4, _LEAST, 0.5)
+"""onnxruntime's transforms of lengths that are no power of two are 2e-5 to 3e-5 of the largest value away from those
+in float64 (320 and 400 elements; 5e-7 for 512), where NumPy's are 5e-8."""
+
+
+def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterable[str]) -> Tolerance:
+    """What ``layers``, by type, that an ONNX ``operator`` became may be off by where their inputs are right.
+
+    A few representable values of the larger results; more where onnxruntime itself computes in less.
+    """
+    if dtype.kind == "f" and operator.startswith("DynamicQuantize") and operator != "DynamicQuantizeLinear":
+        return STEPS  # it puts what it multiplies on steps of 8 bits, and the IR does not
+    if dtype.kind == "f" and not _TRANSFORMS.isdisjoint(layers):
+        return _TURNED
+    if dtype.kind != "f" and dtype.name != "bfloat16":
+        return Tolerance(0.0, 0.0)
+    bits = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name)
+    if bits is None:  # 8 bits or fewer: one step
+        return Tolerance(0.26, 0.0, 0.0)
+    return Tolerance(_EPSILONS * 2.0**-bits, _LEAST, 0.5)
 
 
 def is_quantized(graph: OnnxGraph) -> bool:

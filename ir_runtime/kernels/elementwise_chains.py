@@ -208,23 +208,33 @@ class _Chain:
             before.append((layer.formula, reads, known[layer.output]))
             register[layer.output] = len(register)
         flat, out_flat = collapsed(shape, [known[output] for output in register])
-        instructions, temporaries = _allocated(rest, register)
+        made, temporaries = allocated(rest, register)
+        instructions = [_Instruction(layer.formula, reads, target) for layer, reads, target in made]
         place = next((i for i in self._private if shapes[i] == shape), None)
         return _Layout(shape, before, flat, out_flat, blocks_of(out_flat, flat), instructions, temporaries, place)
 
 
-def _allocated(layers: Sequence[Layer], register: Mapping[Output, int]) -> tuple[list[_Instruction], int]:
-    """Instructions over registers: the inputs, temporaries (as many as is said), the output (the last)."""
+def allocated(
+    layers: Sequence[Layer],
+    register: Mapping[Output, int],
+    spare: Sequence[int] = (),
+    given_up: Mapping[Output, int] | None = None,
+) -> tuple[list[tuple[Layer, tuple[int, ...], int]], int]:
+    """Which registers each layer reads and writes: inputs, temporaries (as many as is said), the output (-1).
+
+    ``spare`` registers are free from the start, those of ``given_up`` inputs when these were read for the last time.
+    """
     last = {source: position for position, layer in enumerate(layers) for source in layer.inputs}
+    leaving = given_up or {}
     place = dict(register)
-    free: list[int] = []
+    free = list(spare)
     count = 0
     made = []
     for position, layer in enumerate(layers):
-        reads = tuple(place[source] for source in layer.inputs)
+        reads = tuple([place[source] for source in layer.inputs])
         for source in dict.fromkeys(layer.inputs):
-            if source not in register and last[source] == position:
-                free.append(place[source])
+            if last[source] == position and (source in leaving or source not in register):
+                free.append(leaving.get(source, place[source]))
         if position == len(layers) - 1:
             target = -1
         elif free:
@@ -233,7 +243,7 @@ def _allocated(layers: Sequence[Layer], register: Mapping[Output, int]) -> tuple
             target = len(register) + count
             count += 1
         place[layer.output] = target
-        made.append(_Instruction(layer.formula, reads, target))
+        made.append((layer, reads, target))
     return made, count
 
 

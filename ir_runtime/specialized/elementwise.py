@@ -13,7 +13,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
-from ir_runtime.kernels.elementwise_chains import Layer, blocks_of, read_by
+from ir_runtime.kernels.elementwise_chains import Layer, allocated, blocks_of, read_by
 
 from .binding import Binding, Call, Produced
 
@@ -91,7 +91,10 @@ def chain_calls(
     calls: list[Call] = []
     fixed = [b.constant(key) is not None for key in keys]
     arrays = _joined([np.broadcast_to(operands[key], out.shape) for key in keys] + [out], fixed, b, calls)
-    instructions, count = _allocated(layers, keys, in_place)
+    # The output's memory serves as a temporary, too: formulas write with their last step only.
+    numbers = {key: number for number, key in enumerate(keys)}
+    own, leaving = ((-1,), {}) if in_place is None else ((), {in_place: -1})
+    instructions, count = allocated(layers, numbers, own, leaving)
     made: dict[tuple[int, ...], list[Array]] = {}
     for extents, index, _ in blocks_of(arrays[-1].shape, []):
         buffers = made.get(extents)
@@ -157,34 +160,3 @@ def _with_longer_rows(views: list[Array], fixed: list[bool], b: Binding, calls: 
         else:
             made.append(np.broadcast_to(b.tiled(view[0], count), shape))
     return made
-
-
-def _allocated(
-    layers: Sequence[Layer], operands: Sequence[Output], in_place: Output | None
-) -> tuple[list[tuple[Layer, tuple[int, ...], int]], int]:
-    """Which registers each layer reads and writes: operands, temporaries (as many as is said), the output (-1).
-
-    The output's memory serves as a temporary, too; formulas write with their last step only.
-    """
-    last = {source: position for position, layer in enumerate(layers) for source in layer.inputs}
-    place = {source: number for number, source in enumerate(operands)}
-    free = [] if in_place is not None else [-1]
-    count = 0
-    made = []
-    for position, layer in enumerate(layers):
-        reads = tuple([place[source] for source in layer.inputs])
-        for source in dict.fromkeys(layer.inputs):
-            if last[source] == position and source is in_place:
-                free.append(-1)
-            elif last[source] == position and source not in operands:
-                free.append(place[source])
-        if position == len(layers) - 1:
-            target = -1
-        elif free:
-            target = free.pop()
-        else:
-            target = len(operands) + count
-            count += 1
-        place[layer.output] = target
-        made.append((layer, reads, target))
-    return made, count

@@ -199,6 +199,26 @@ def test_inner_tensors_that_the_ir_returns_besides_are_compared(image: Path) -> 
     assert [output.name for output in converter.verify(image, made).outputs] == ["y", "r"]
 
 
+def test_each_run_opens_up_what_its_own_shapes_need(tmp_path: Path) -> None:
+    """The first run takes one of two inputs as the file states it, the second neither."""
+    nodes = [node("ReduceMean", "a axes", "ma", keepdims=0), node("ReduceMean", "b axes", "mb", keepdims=0)]
+    graph = model([*nodes, node("Add", "ma mb", "y")], {}, {"a": (F32, [2, 8]), "b": (F32, [9, 9])})
+    del graph.opset_import[:]
+    graph.opset_import.append(helper.make_opsetid("", 18))
+    graph.graph.initializer.append(numpy_helper.from_array(np.array([0, 1]), "axes"))
+    report = converter.verify(graph, converter.convert_model(graph, input={"a": [-1, -1], "b": [-1, -1]}))
+    assert report.passed
+    assert report.inputs["a"] == [2, 8] != report.samples[-1].inputs["a"]
+
+
+def test_the_callers_tolerance_holds_for_single_layers(image: Path) -> None:
+    made = converter.convert_model(image)
+    pool = next(one for one in made.nodes() if one.name == "conv")
+    pool.op = pool.op.with_attributes(pads_begin=[0, 1], pads_end=[2, 1])
+    assert not converter.verify(image, made, layers=True).passed
+    assert converter.verify(image, made, layers=True, rtol=0.0, atol=100.0).passed
+
+
 def test_values_by_name(image: Path) -> None:
     made = converter.convert_model(image)
     report = converter.verify(image, made, values={"x": "5..6", "rate": "ones"}, samples=1)
