@@ -193,3 +193,100 @@ def test_window_that_the_cache_has_no_room_for(window: int) -> None:
     made = model(feeds, {}, packed=True, local_window_size=window, sliding_window_cache=1)
     with pytest.raises(converter.ConversionError, match="a cache with room"):
         converter.convert_model(made)
+
+
+def normed(packed: np.ndarray, weights: dict[str, np.ndarray], epsilons: tuple[float, float]) -> np.ndarray:
+    """Queries, keys and values with every head of the first two divided by its root mean square, by hand."""
+    heads = packed.reshape(*packed.shape[:2], -1, WIDTH).astype(np.float64)
+    for part, name, epsilon in ((slice(0, HEADS), "qn", epsilons[0]), (slice(HEADS, -SHARED), "kn", epsilons[1])):
+        mean = np.mean(heads[:, :, part] ** 2, -1, keepdims=True)
+        heads[:, :, part] *= weights[name] / np.sqrt(mean + epsilon)
+    return heads.reshape(packed.shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "epsilons"),
+    [
+        ({}, (0.1, 0.1)),
+        ({"q_norm_epsilon": 1e-3}, (1e-3, 0.1)),
+        ({"q_norm_epsilon": 0.5, "k_norm_epsilon": 1e-4}, (0.5, 1e-4)),
+    ],
+)
+def test_each_normalisation_has_its_epsilon(given: dict[str, float], epsilons: tuple[float, float]) -> None:
+    """onnxruntime's CPU kernel does not normalise: it gets what is normalised already."""
+    feeds = {
+        "q": f(1, 3, (HEADS + 2 * SHARED) * WIDTH) * 0.1,
+        **{name: f(1, SHARED, 0, WIDTH) for name in ("pk", "pv")},
+    }
+    feeds |= {"lengths": np.array([2], np.int32), "total": np.array(3, np.int32)}
+    weights = {"qn": f(WIDTH), "kn": f(WIDTH)}
+    order = ["q", "", "", "pk", "pv", "lengths", "total", *[""] * 7, "qn", "kn"]
+    made = node_model(
+        "GroupQueryAttention",
+        feeds,
+        constants=weights,
+        order=order,
+        attributes={"num_heads": HEADS, "kv_num_heads": SHARED, "qk_norm_epsilon": 0.1, **given},
+        opset=1,
+        outputs=3,
+        domain="com.microsoft",
+    )
+    ready = {**feeds, "q": normed(feeds["q"], weights, epsilons)}
+    check_node(made, feeds, run_onnxruntime(model(ready, {}, packed=True), ready))
+
+
+def filled_up(form: str) -> tuple[onnx.ModelProto, dict[str, Any], list[int]]:
+    """Chunks of three rows in which some queries only fill up, and how many keys each row has after it."""
+    valid, totals = [4, 2, 0], [4, 7, 3]
+    if form == "first":
+        valid, totals = [4, 2, 1], [4, 2, 1]
+    steps, room, width = 4, 12, 16
+    whole, cache = (HEADS + 2 * SHARED) * width, (3, SHARED, room, width)
+    feeds: dict[str, Any] = {"q": f(3, steps, whole), "pk": f(*cache), "pv": f(*cache)}
+    feeds |= {"lengths": np.array(totals, np.int32) - 1, "total": np.array(max(totals), np.int32)}
+    feeds |= {"cos": f(32, 8), "sin": f(32, 8), "valid": np.array(valid, np.int32)}
+    given: dict[str, Any] = {"do_rotary": 1}
+    if form == "windowed":
+        given["local_window_size"] = 2
+    if form == "window of a cache":
+        given |= {"local_window_size": 3, "sliding_window_cache": 1}
+        for name in ("pk", "pv"):
+            feeds[name] = feeds[name][:, :, :5]
+    order = ["q", "", "", "pk", "pv", "lengths", "total", "cos", "sin", *[""] * 7, "valid"]
+    attributes = {"num_heads": HEADS, "kv_num_heads": SHARED, **given}
+    shapes = {"q": ["b", "s", whole], **{name: ["b", SHARED, "c", width] for name in ("pk", "pv")}}
+    made = node_model(
+        "GroupQueryAttention",
+        feeds,
+        order=order,
+        attributes=attributes,
+        opset=1,
+        outputs=3,
+        domain="com.microsoft",
+        shapes=shapes if form == "open" else None,
+    )
+    return made, feeds, totals
+
+
+@pytest.mark.parametrize("form", ["first", "later", "open", "windowed", "window of a cache"])
+def test_chunks_that_are_filled_up(form: str) -> None:
+    """What comes of the queries that fill up, and what stands behind the keys, is not defined."""
+    made, feeds, totals = filled_up(form)
+    wanted, ir = run_onnxruntime(made, feeds), converted(made)
+    room = feeds["pk"].shape[2]
+    for engine in ENGINES:
+        found = run(engine, ir, feeds)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert mine.shape == theirs.shape
+        for row, (valid, total) in enumerate(zip(feeds["valid"], totals)):
+            assert_close(found[0][row, :valid], wanted[0][row, :valid])
+            left = kept(total, room, 3) if form == "window of a cache" else total
+            for mine, theirs in zip(found[1:], wanted[1:]):
+                assert_close(mine[row, :, :left], theirs[row, :, :left])
+
+
+def test_chunks_that_are_filled_up_need_a_past() -> None:
+    made, _, _ = filled_up("later")
+    made.graph.node[0].attribute.append(onnx.helper.make_attribute("causal", 0))
+    with pytest.raises(converter.ConversionError, match="query_seqlens goes with causal attention"):
+        converter.convert_model(made)

@@ -76,9 +76,48 @@ def test_swiglu_in_other_layouts() -> None:
     check_node(other, feeds, run_onnxruntime(model, feeds))
 
 
+def one_expert(x: np.ndarray, activated: Any, weights: dict[str, np.ndarray]) -> np.ndarray:
+    """What a mixture makes where one expert has the whole share: by hand, for what onnxruntime's CPU kernel lacks."""
+    inner = activated(x.astype(np.float64) @ weights["w1"][0].T + weights["b1"][0])
+    return (inner @ weights["w2"][0].T + weights["b2"][0]).astype(np.float32)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def limited(gate: np.ndarray, linear: np.ndarray) -> np.ndarray:
+    return np.minimum(gate * sigmoid(1.7 * gate), 0.2) * (np.clip(linear, -0.2, 0.2) + 0.5)
+
+
+LATE = {"activation_alpha": 1.7, "activation_beta": 0.5, "swiglu_limit": 0.2, "swiglu_limit_after_activation": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "activated"),
+    [
+        ({"activation_type": "relu2"}, lambda x: np.maximum(x, 0) ** 2),
+        ({"activation_type": "geglu", "swiglu_fusion": 1}, lambda x: gelu(x[:, 0::2]) * x[:, 1::2]),
+        ({"activation_type": "geglu", "swiglu_fusion": 2}, lambda x: gelu(x[:, :INNER]) * x[:, INNER:]),
+        ({"activation_type": "swiglu", "swiglu_fusion": 1, **LATE}, lambda x: limited(x[:, 0::2], x[:, 1::2])),
+    ],
+)
+def test_activations_of_other_processors(options: dict[str, Any], activated: Any) -> None:
+    """One expert of each token's is chosen, and has the whole share."""
+    weights, x = experts(1 + ("swiglu_fusion" in options)), f(TOKENS, HIDDEN) * 3
+    model, feeds = mixture(x, weights, k=1, normalize_routing_weights=1, **options)
+    feeds["scores"] = np.tile(np.eye(EXPERTS, dtype=np.float32)[0] * 5, (TOKENS, 1))
+    check_node(model, feeds, [one_expert(x, activated, weights)])
+
+
 @pytest.mark.parametrize(
     ("weights", "options", "message"),
     [
+        (experts(), {"activation_type": "geglu"}, "geglu needs its two halves"),
         (experts(), {"use_sparse_mixer": 1}, "sparse mixer"),
         (experts(), {"activation_type": "swiglu"}, "needs fc3_experts_weights"),
         (experts(), {"activation_type": "elu"}, "activation_type must be"),
@@ -116,3 +155,28 @@ def test_causal_convolution(channels_last: int, past: bool, dilation: int, taps:
     )
     check_node(model, feeds)
     check_node(opened(model), feeds)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"state_length": 7}, "states of another length"),
+        ({"state_update_capacity": 2}, "updates of them"),
+        ({"input_channels": 2}, "a part of the input's channels"),
+        ({"state_channels_last": 1}, "another layout"),
+        ({"state_window": 3}, "states of another length"),
+    ],
+)
+def test_what_only_other_processors_convolve(attributes: dict[str, int], message: str) -> None:
+    constants = {"w": f(5, 1, 3)}
+    model = node_model(
+        "CausalConvWithState",
+        {"x": f(2, 5, 6)},
+        constants=constants,
+        attributes=attributes,
+        outputs=2,
+        opset=1,
+        domain="com.microsoft",
+    )
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model)

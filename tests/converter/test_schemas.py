@@ -87,17 +87,22 @@ NOT_TRANSLATED = {
     *("AttnLSTM", "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention"),
     *("DynamicSparseAttention", "GatedDeltaNet", "GatedRelativePositionBias", "LinearAttention", "LinearAttentionGate"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
+    *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
     *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
     *("SparseAttentionIndexer", "SparsePagedAttention", "VarlenCausalConvWithState"),
     *("GemmaRotaryEmbedding", "MRotaryEmbedding"),
     # Fused layers of single models.
     *("BiasSoftmax", "BiasSplitGelu", "BranchwiseRMSNorm", "ConvTransposeWithDynamicPads", "EngramGate"),
     *("FusedMatMulActivation", "GatedAdd", "GatedRMSNorm", "GemmFastGelu", "HyperConnectionPostMix"),
-    *("HyperConnectionPreMix", "MaxpoolWithMask", "NhwcFusedConv", "QMoE", "ScaledSiLU"),
+    *("HyperConnectionLowRankMix", "HyperConnectionPreMix", "Mamba2Verify", "MaxpoolWithMask", "MoEGroupRouter"),
+    *("NhwcFusedConv", "QMoE", "RouterGateUpProj", "ScaledSiLU", "SwiGLU"),
+    # Steps of guessed tokens that are taken back.
+    *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
-    *("MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16", "MatMulNBitsMlp"),
-    *("MatMulNBitsQkv", "MulInteger", "QEmbedLayerNormalization", "QOrderedAttention", "QOrderedGelu"),
+    *("GatherPacked", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16"),
+    *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked", "MulInteger"),
+    *("QEmbedLayerNormalization", "QOrderedAttention", "QOrderedGelu"),
     *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
     *("QuantizeWithOrder", "ReduceSumInteger"),
     # Training.

@@ -280,14 +280,17 @@ def group_query_attention(
     v_scale: Output | None = None,
     q_norm_weight: Output | None = None,
     k_norm_weight: Output | None = None,
+    query_seqlens: Output | None = None,
     *,
     causal: int = 1,
     do_rotary: int | None = None,
+    k_norm_epsilon: float | None = None,
     k_quant_type: str = "NONE",
     kv_cache_bit_width: int | None = None,
     kv_num_heads: int,
     local_window_size: int = -1,
     num_heads: int,
+    q_norm_epsilon: float | None = None,
     qk_norm_epsilon: float = 9.999999974752427e-07,
     qk_output: int = 0,
     rotary_interleaved: int | None = None,
@@ -301,7 +304,8 @@ def group_query_attention(
 
     A row of the batch has ``seqlens_k + 1`` keys; the new ones are the last of those, or all in the first
     step, which is where ``total_sequence_length`` is the number of queries. They are written into the
-    cache at their places, which is given back and grows where it has to.
+    cache at their places, which is given back and grows where it has to. Of a row's new ones only the first
+    ``query_seqlens`` count, where that is given: what comes of the others is not defined.
     """
     _only(ctx, qk_output=qk_output)
     if sliding_window_cache and (attention_bias is not None or past_key is None or past_value is None):
@@ -310,9 +314,13 @@ def group_query_attention(
         raise ctx.invalid(f"num_heads must be a multiple of kv_num_heads, but they are {num_heads} and {kv_num_heads}")
     q, k, v = _grouped_parts(ctx, query, key, value, num_heads, kv_num_heads)
     if q_norm_weight is not None and k_norm_weight is not None:
-        q = simplified_layer_normalization(ctx, q, q_norm_weight, epsilon=qk_norm_epsilon)[0]
-        k = simplified_layer_normalization(ctx, k, k_norm_weight, epsilon=qk_norm_epsilon)[0]
-    steps = _Steps.of(ctx, q, needed(ctx, seqlens_k, "seqlens_k"), needed(ctx, total_sequence_length, "total"))
+        q_epsilon, k_epsilon = (qk_norm_epsilon if own is None else own for own in (q_norm_epsilon, k_norm_epsilon))
+        q = simplified_layer_normalization(ctx, q, q_norm_weight, epsilon=q_epsilon)[0]
+        k = simplified_layer_normalization(ctx, k, k_norm_weight, epsilon=k_epsilon)[0]
+    if query_seqlens is not None and (not causal or past_key is None or past_value is None):
+        raise ctx.invalid("query_seqlens goes with causal attention and the past of keys and values")
+    lengths, total = needed(ctx, seqlens_k, "seqlens_k"), needed(ctx, total_sequence_length, "total")
+    steps = _Steps.of(ctx, q, lengths, total, query_seqlens)
     if do_rotary:
         waves = needed(ctx, cos_cache, "cos_cache"), needed(ctx, sin_cache, "sin_cache")
         places = steps.places if position_ids is None else position_ids
@@ -390,14 +398,18 @@ class _Steps:
     """``[b, s]``"""
 
     @classmethod
-    def of(cls, ctx: Context, q: Output, lengths: Output, total: Output) -> _Steps:
+    def of(cls, ctx: Context, q: Output, lengths: Output, total: Output, valid: Output | None) -> _Steps:
+        """``valid`` is how many of each row's queries there are, ``[b]``, before what fills it up."""
         count = dim_of(ctx, q, 2)
         whole = reshape(ctx, in_type(ctx, total, element_types.i64), [])
         ends = reshape(ctx, in_type(ctx, lengths, element_types.i64), [-1, 1])
         length = add(ctx, ends, ctx.constant(1))
-        before = subtract(ctx, length, count)
-        first = layers.equal(ctx, whole, count)
-        past = layers.select(ctx, first, ctx.constant(0), before)
+        if valid is not None:
+            # The total is no more than a bound then, and says nothing of the first step.
+            past = subtract(ctx, length, reshape(ctx, in_type(ctx, valid, element_types.i64), [-1, 1]))
+        else:
+            first = layers.equal(ctx, whole, count)
+            past = layers.select(ctx, first, ctx.constant(0), subtract(ctx, length, count))
         return cls(past, count, whole, length, add(ctx, past, arange(ctx, count)))
 
     def sources(self, ctx: Context, cache: Output) -> Output:

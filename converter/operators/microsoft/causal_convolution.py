@@ -28,7 +28,12 @@ def causal_convolution(
     activation: str = "none",
     channels_last: int = 0,
     dilation: int = 1,
+    input_channel_offset: int = 0,
+    input_channels: int = 0,
     ndim: int = 1,
+    state_channels_last: int = -1,
+    state_length: int = 0,
+    state_update_capacity: int = 0,
     state_window: int = 0,
 ) -> tuple[Output, Output]:
     """Each channel of ``[b, c, l]`` by its own kernel ``[c, 1, k]``, behind a past ``[b, c, p]``; and the next past.
@@ -37,8 +42,14 @@ def causal_convolution(
     """
     if ndim != 1:
         raise ctx.unsupported(f"{ndim} spatial dimensions are not supported")
-    if state_window:
-        raise ctx.unsupported("a window of states is not supported")
+    if state_window or state_length or state_update_capacity:
+        raise ctx.unsupported(
+            "states of another length than the kernel's reach, and updates of them, are not supported"
+        )
+    if input_channel_offset or input_channels:
+        raise ctx.unsupported("a part of the input's channels is not supported")
+    if state_channels_last not in (-1, channels_last):
+        raise ctx.unsupported("states in another layout than the data's are not supported")
     if activation not in ("none", "silu", "swish"):
         raise ctx.invalid(f"activation must be none, silu or swish, but is {activation!r}")
     if dilation < 1:

@@ -38,6 +38,7 @@ def mixture_of_experts(
     normalize_routing_weights: int = 0,
     swiglu_fusion: int = 0,
     swiglu_limit: float | None = None,
+    swiglu_limit_after_activation: int = 0,
     use_sparse_mixer: int = 0,
 ) -> Output:
     """The ``k`` best experts of each token ``[t, h]`` or ``[b, s, h]``, each with the share that a router gives it.
@@ -52,7 +53,12 @@ def mixture_of_experts(
     flat = concat_lists(ctx, [ctx.constant([1, -1]), dim_of(ctx, x, rank - 1)])
     tokens = ctx.emit(movement.Reshape1(special_zero=False), x, flat)
     inner = _linear(ctx, tokens, fc1_experts_weights, fc1_experts_bias)
-    if activation_type == "swiglu":
+    if activation_type == "geglu":
+        if swiglu_fusion == 0 or fc3_experts_weights is not None:
+            raise ctx.invalid("geglu needs its two halves in fc1_experts_weights: swiglu_fusion 1 or 2")
+        gate, linear = _two_parts(ctx, inner, swiglu_fusion)
+        inner = multiply(ctx, gelu(ctx, gate, approximate="tanh"), linear)
+    elif activation_type == "swiglu":
         if swiglu_fusion == 0:
             if fc3_experts_weights is None:
                 raise ctx.invalid("swiglu that is not fused needs fc3_experts_weights")
@@ -60,7 +66,8 @@ def mixture_of_experts(
             gate = inner
         else:
             gate, linear = _two_parts(ctx, inner, swiglu_fusion)
-        inner = _swiglu(ctx, gate, linear, activation_alpha, activation_beta, swiglu_limit)
+        late = bool(swiglu_limit_after_activation)
+        inner = _swiglu(ctx, gate, linear, activation_alpha, activation_beta, swiglu_limit, late)
     elif fc3_experts_weights is not None:
         raise ctx.unsupported(f"fc3_experts_weights are not supported with the activation {activation_type!r}")
     else:
@@ -87,14 +94,21 @@ def _two_parts(ctx: Context, inner: Output, fusion: int) -> list[Output]:
     raise ctx.invalid(f"swiglu_fusion must be 0, 1 or 2, but is {fusion}")
 
 
-def _swiglu(ctx: Context, gate: Output, linear: Output, alpha: float, beta: float, limit: float | None) -> Output:
+def _swiglu(
+    ctx: Context, gate: Output, linear: Output, alpha: float, beta: float, limit: float | None, late: bool
+) -> Output:
+    """The Swish of the gate times the other half, both limited: the gate before its Swish, or after it (``late``)."""
     if limit is not None:
-        gate = layers.minimum(ctx, gate, ctx.like(limit, gate))
         linear = ctx.emit(ir.Clamp1(min=-limit, max=limit), linear)
+    if limit is not None and not late:
+        gate = layers.minimum(ctx, gate, ctx.like(limit, gate))
     if beta:
         linear = add(ctx, linear, ctx.like(beta, linear))
     slope = gate if alpha == 1 else multiply(ctx, gate, ctx.like(alpha, gate))
-    return multiply(ctx, multiply(ctx, gate, ctx.emit(ir.Sigmoid1(), slope)), linear)
+    opened = multiply(ctx, gate, ctx.emit(ir.Sigmoid1(), slope))
+    if limit is not None and late:
+        opened = layers.minimum(ctx, opened, ctx.like(limit, opened))
+    return multiply(ctx, opened, linear)
 
 
 def _activated(ctx: Context, x: Output, name: str) -> Output:
@@ -102,11 +116,15 @@ def _activated(ctx: Context, x: Output, name: str) -> Output:
         return x
     if name == "relu":
         return ctx.emit(ir.ReLU1(), x)
+    if name == "relu2":
+        positive = ctx.emit(ir.ReLU1(), x)
+        return multiply(ctx, positive, positive)
     if name == "silu":
         return multiply(ctx, x, ctx.emit(ir.Sigmoid1(), x))
     if name == "gelu":
         return gelu(ctx, x, approximate="tanh")
-    raise ctx.invalid(f"activation_type must be relu, gelu, silu, swiglu or identity, but is {name!r}")
+    names = "relu, relu2, gelu, geglu, silu, swiglu or identity"
+    raise ctx.invalid(f"activation_type must be {names}, but is {name!r}")
 
 
 def _shares(ctx: Context, scores: Output, count: int, normalized: bool) -> Output:
