@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.shapes import arange, as_i64, as_list, as_scalar, dim_of, normalized_positions, shape_of
+from converter.lowering.shapes import (
+    arange,
+    as_i64,
+    as_list,
+    as_scalar,
+    dim_of,
+    extent_list,
+    normalized_positions,
+    shape_of,
+)
 from converter.translation.context import Context
 from converter.translation.registry import onnx_op
 from ir_runtime import element_types
@@ -176,7 +185,10 @@ def non_zero(ctx: Context, data: Output) -> Output:
 
 @onnx_op("Compress", versions=(9, 11, 28))
 def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None = None) -> Output:
-    """The slices along ``axis`` (the elements, where there is none) for which the condition holds."""
+    """The slices along ``axis`` (the elements, where there is none) for which the condition holds.
+
+    What a computed condition says beyond the data selects nothing, as in onnxruntime.
+    """
     if condition.shape.has_rank and condition.shape.rank != 1:
         raise ctx.invalid(f"the condition must be a list, but has the shape {condition.shape}")
     at = 0
@@ -188,7 +200,9 @@ def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None 
     if known is not None:
         chosen = ctx.constant(np.flatnonzero(known))
     else:
-        chosen = as_list(ctx, ctx.emit(indexing.NonZero3(output_type=element_types.i64), condition))
+        extent = extent_list(ctx, data, at)
+        within = ctx.emit(slicing.Slice8(), condition, ctx.constant([0]), extent, ctx.constant([1]))
+        chosen = as_list(ctx, ctx.emit(indexing.NonZero3(output_type=element_types.i64), within))
     return layers.gather(ctx, data, chosen, ctx.constant(at))
 
 
