@@ -20,6 +20,7 @@ from onnx import helper, numpy_helper
 
 import converter
 import ir_runtime
+from converter.equivalence import ort_values
 from converter.onnx_file.types import element_type_of
 from ir_runtime import element_types
 from ir_runtime.element_types import element_type, from_dtype, pack, unpack
@@ -161,7 +162,7 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {name: np.asarray(array) for name, array in feeds.items()}))
+    return list(ort_values.run(session, {name: np.asarray(array) for name, array in feeds.items()}))
 
 
 def assert_close(actual: np.ndarray, expected: Any, *, rtol: float = 1e-4, atol: float = 1e-5) -> None:

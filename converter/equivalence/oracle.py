@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from converter.equivalence import ort_values
 from converter.equivalence.onnx_graph import OnnxGraph, embedded
 from converter.errors import VerificationError
 from ir_runtime.element_types import Array
@@ -94,23 +95,15 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     }
 
     def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        feeds = {name: _fed(value) for name, value in inputs.items() if name in wanted}
+        feeds = {name: value for name, value in inputs.items() if name in wanted}
         try:
-            return {name: _returned(value) for name, value in zip(names, session.run(None, feeds))}
+            return {name: _returned(value) for name, value in zip(names, ort_values.run(session, feeds))}
         except Exception as error:
             raise VerificationError(
                 f"onnxruntime cannot run the model on these inputs: {str(error).strip()}"
             ) from error
 
     return evaluate, f"onnxruntime {onnxruntime.__version__}"
-
-
-def _fed(value: Any) -> Any:
-    if getattr(getattr(value, "dtype", None), "name", "") != "bfloat16":
-        return value
-    import onnxruntime
-
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(value.view(np.uint16), onnx.TensorProto.BFLOAT16)
 
 
 def _returned(value: Any) -> Array | list[Any]:

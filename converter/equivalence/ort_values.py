@@ -1,0 +1,56 @@
+"""Numbers of types that NumPy lacks, to onnxruntime and back: bfloat16, float8, and what stands two in a byte.
+
+``InferenceSession.run`` takes none of them, and gives back uint8 or nothing. Its own values know their types, and
+where their bytes are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from converter.onnx_file.types import element_type_of, onnx_number, spelling
+from ir_runtime import element_types
+from ir_runtime.element_types import Array, ElementType
+
+
+def _is_foreign(kind: ElementType) -> bool:
+    return kind.is_packed or kind.dtype.isbuiltin == 2
+
+
+_FOREIGN = {spelling(kind): kind for kind in element_types.ALL if _is_foreign(kind)}
+
+
+def run(session: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
+    """What a session gives for inputs by name, whatever their types."""
+    given = {name: _with_type(value) for name, value in feeds.items()}
+    if not any(output.type in _FOREIGN for output in session.get_outputs()):
+        return cast("Sequence[Any]", session.run(None, given))
+    from onnxruntime import OrtValue
+
+    values = {
+        n: v if isinstance(v, OrtValue) else OrtValue.ortvalue_from_numpy(np.asarray(v)) for n, v in given.items()
+    }
+    return [_array_of(value) for value in session.run_with_ort_values(None, values)]
+
+
+def _with_type(value: Any) -> Any:
+    """``value``, or its bits with their type beside them where NumPy has no such type."""
+    if not isinstance(value, np.ndarray) or value.dtype.isbuiltin != 2:
+        return value
+    from onnxruntime import OrtValue
+
+    bits = np.ascontiguousarray(value).view(np.uint16 if value.dtype.itemsize == 2 else np.uint8)
+    kind = element_types.from_dtype(value.dtype)
+    return OrtValue.ortvalue_from_numpy_with_onnx_type(bits.reshape(value.shape), onnx_number(kind))
+
+
+def _array_of(value: Any) -> Array:
+    kind = element_type_of(value.element_type())
+    if not _is_foreign(kind):
+        return np.asarray(value.numpy())
+    held = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return element_types.unpack(np.frombuffer(held, np.uint8), kind, tuple(value.shape()))
