@@ -9,6 +9,7 @@ import pytest
 
 import converter
 from tests.engines import check_node, node_model, schema_types
+from tests.random_data import generator
 
 X = np.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8], [9, 7, 9, 3, 2, 3]], np.float32)
 SHAPES: list[Any] = [None, {"x": ["a", "b"]}]
@@ -70,6 +71,18 @@ def test_unique(sorted_: int, axis: int | None, shapes: Any) -> None:
     attributes = {"sorted": sorted_, **({} if axis is None else {"axis": axis})}
     model = node_model("Unique", {"x": REPEATED}, outputs=4, attributes=attributes, opset=11, shapes=shapes)
     check_node(model, {"x": REPEATED})
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("sorted_", [0, 1])
+def test_unique_slices_among_many_equal_ones(seed: int, sorted_: int) -> None:
+    r = generator(seed)
+    shape = r.integers(1, 6, r.integers(1, 4))
+    axis = int(r.integers(-len(shape), len(shape)))
+    few = np.repeat(r.integers(0, 2, shape), 2, axis)
+    x = np.take(few, r.permutation(few.shape[axis]), axis).astype(np.float32)
+    attributes = {"axis": axis, "sorted": sorted_}
+    check_node(node_model("Unique", {"x": x}, outputs=4, attributes=attributes, opset=11), {"x": x})
 
 
 def test_unique_28() -> None:

@@ -205,6 +205,44 @@ def normalization_of_groups(kind: Any, extents: Sequence[str | int]) -> Callable
     return single("GroupNormalization", 21, inputs, constants, {"x": extents}, num_groups=2, epsilon=1.0)
 
 
+# --- attention ---
+
+
+def attention(
+    fused: bool, extents: Sequence[int] = (2, 4, 4, 9, 16), shapes: bool = True, turned: bool = False
+) -> Probe:
+    """Attention of doubled or of ``turned`` queries, whose output is turned; ``fused`` is ONNX's one node for it."""
+    batch, heads, steps, keys, width = extents
+    feeds = {
+        "q": np.sin(numbers(batch, steps, heads, width) if turned else numbers(batch, heads, steps, width)),
+        "k": np.cos(numbers(batch, heads, width, keys)),
+        "v": np.sin(2 * numbers(batch, heads, keys, width)),
+    }
+    before = helper.make_node("Transpose", ["q"], ["queries"], perm=[0, 2, 1, 3])
+    plain = [
+        helper.make_node("MatMul", ["queries", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"]),
+        helper.make_node("MatMul", ["shares", "v"], ["a"]),
+    ]
+    one = [
+        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("Attention", ["queries", "turned", "v"], ["a"]),
+    ]
+    nodes = [
+        before if turned else helper.make_node("Add", ["q", "q"], ["queries"]),
+        *(one if fused else plain),
+        helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    stated = {name: array.shape if shapes else [None] * 4 for name, array in feeds.items()}
+    return several(nodes, feeds, {}, stated, opset=23)
+
+
+ATTENDED = [
+    Row("attention_outputs: one layer", lambda: attention(True), "Add Transpose ScaledDotProductAttention Transpose"),
+    Row("attention_outputs: products", lambda: attention(False), "Add MatMul SoftMax MatMul Transpose"),
+]
+
+
 # --- resizing ---
 
 
@@ -269,6 +307,11 @@ SIGNAL = np.array([[[1], [2], [0], [-1], [3], [2]]], np.float32)
 SPECTRUM = np.array([[[1, 0], [2, 1], [0, -3], [-1, 2]], [[4, 1], [2, 2], [1, 1], [0, 5]]], np.float32)
 
 OTHERS = [
+    Row(
+        "distinct_slices",
+        single("Unique", 11, {"x": np.array([[0, 1, 0, 0], [2, 1, 1, 1]], np.float32)}, axis=1, outputs=4),
+        "Unique",
+    ),
     Row(
         "truths",
         single("Cast", 13, {"x": np.array([0, 0.5, np.nan, -2], np.float32)}, to=onnx.TensorProto.BOOL),
@@ -349,7 +392,7 @@ LOOPED = [
     ),
 ]
 
-WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *OTHERS, *LOOPED]
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *ATTENDED, *OTHERS, *LOOPED]
 """Other numbers than they should be."""
 
 BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)
