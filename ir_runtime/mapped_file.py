@@ -111,6 +111,23 @@ def file_of(array: Array) -> MappedFile | None:
     return base if isinstance(base, MappedFile) else None
 
 
+def forget_pages(array: Array) -> None:
+    """Give the memory back that holds bytes of ``array`` alone, where it is a view of a mapped file.
+
+    They are there again when they are asked for. For weights that somebody has copied.
+    """
+    file = file_of(array)
+    if file is None or not hasattr(mmap, "MADV_DONTNEED") or not array.size:
+        return
+    begin = array.__array_interface__["data"][0] - np.frombuffer(file, np.uint8).__array_interface__["data"][0]
+    reach = [(extent - 1) * step for extent, step in zip(array.shape, array.strides)]
+    low = begin + sum(step for step in reach if step < 0)
+    high = begin + sum(step for step in reach if step > 0) + array.itemsize
+    low = -(-low // mmap.PAGESIZE) * mmap.PAGESIZE
+    if high - high % mmap.PAGESIZE > low:
+        file.madvise(mmap.MADV_DONTNEED, low, high - high % mmap.PAGESIZE - low)
+
+
 @record
 class FileSpan:
     """Some bytes of a mapped file."""

@@ -17,6 +17,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
 from ir_runtime.kernels import Site
+from ir_runtime.mapped_file import forget_pages
 from ir_runtime.operation import Operation
 from ir_runtime.operations.movement import Transpose1
 
@@ -63,8 +64,15 @@ class Binding:
             found = self.site.constants.get(output)
             if found is not None and not found.flags.aligned:
                 # Where it is used in every call, an unaligned constant would be copied in every call.
-                found = self.site.constants[output] = np.require(found, requirements=["A"])
+                aligned = self.site.constants[output] = np.require(found, requirements=["A"])
+                forget_pages(found)
+                return aligned
         return found
+
+    def as_stored(self, output: Output) -> Array | None:
+        """The value's array, which may be a constant that is not aligned."""
+        found = self.arrays.get(output)
+        return self.site.constants.get(output) if found is None else found
 
     def all_arrays(self, outputs: Sequence[Output]) -> list[Array] | None:
         found = [self.array(output) for output in outputs]
@@ -174,6 +182,8 @@ class Binding:
         if found is None:
             made = np.require(make(), requirements=["C", "A"])
             found = self._packs[key] = (made, array)
+            if not np.may_share_memory(made, array):
+                forget_pages(array)
         return found[0]
 
     def order_for_transpose(self, output: Output) -> tuple[int, ...] | None:

@@ -23,10 +23,12 @@ _PART = 1 << 17
 @producer(MatMul1)
 def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
     op: Any = node.op
-    arrays = b.all_arrays(node.inputs)
-    if arrays is None or not is_float32(*arrays):
+    left, right = b.array(node.inputs[0]), b.as_stored(node.inputs[1])
+    is_constant = b.constant(node.inputs[1]) is not None
+    if right is not None and not (is_constant and right.ndim == 2):  # which is packed, aligned or not
+        right = b.array(node.inputs[1])
+    if left is None or right is None or not is_float32(left, right):
         return None
-    left, right = arrays
     if left.ndim < 2 or right.ndim < 2 or not left.size or not right.size:
         return None
     if op.transpose_a:
@@ -36,10 +38,8 @@ def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced 
     order = tuple(range(target.shape.rank))
     calls: list[Call] = []
     if right.ndim == 2:
-        factor = None
-        if b.constant(node.inputs[1]) is not None:
-            weights = right
-            factor = Factor(weights, "product", lambda: weights, b)
+        matrix = right
+        factor = Factor(matrix, "product", lambda: matrix, b) if is_constant else None
         return _of_rows(left, right, factor, b.new(target), order, calls, b, followed)
     out = b.new(target, b.order_for_transpose(target))
     left, right = _for_blas(left, calls, b), _for_blas(right, calls, b)

@@ -1,4 +1,4 @@
-"""Interpolate, Pad and Gather of what is known: resizing as products with small matrices, the rest as single copies."""
+"""Interpolate and Pad: resizing as products with small matrices, or picked rows, padding as single copies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.interpolate import Interpolate4, Interpolate11, Taps, scaled_extent
 from ir_runtime.operations.padding import Pad1, Pad12
-from ir_runtime.shapes import normalize_axes, normalize_axis
+from ir_runtime.shapes import normalize_axes
 
 from .binding import Binding, Call, as_matrix, binder, is_float32
 from .elementwise import order_of
@@ -165,30 +164,3 @@ def pad(node: Node, b: Binding) -> list[Call] | None:
                 calls.append(partial(border.fill, value))
         inside = inside[(slice(None),) * axis + (slice(begin, begin + extent),)]
     return [*calls, partial(np.copyto, inside, x)]
-
-
-@binder(Gather1, Gather7, Gather8)
-def gather(node: Node, b: Binding) -> list[Call] | None:
-    """Of one place: a view; of known places: one copy."""
-    op: Any = node.op
-    x, indices, axis = b.array(node.inputs[0]), b.constant(node.inputs[1]), b.constant(node.inputs[2])
-    if x is None or indices is None or axis is None or not x.size or op.batch(indices.ndim):
-        return None
-    at = normalize_axis(int(axis.reshape(-1)[0]), x.ndim)
-    chosen = indices.astype(np.int64)
-    if not chosen.size or chosen.min() < -x.shape[at] or chosen.max() >= x.shape[at]:
-        return None
-    chosen = np.where(chosen < 0, chosen + x.shape[at], chosen)
-    if indices.size == 1:
-        place = int(chosen.reshape(-1)[0])
-        view = x[(slice(None),) * at + (slice(place, place + 1),)]
-        shape = node.outputs[0].shape.static()
-        made = view.reshape(shape)
-        if np.may_share_memory(made, x):
-            b.alias(node.outputs[0], made, node.inputs[0])
-            return []
-    out = b.new(node.outputs[0])
-    if not out.flags.c_contiguous:
-        return [partial(_taken, x, chosen, at, out)]
-    # Nothing is out of bounds: with another mode than this the result would go through a buffer.
-    return [partial(np.take, x, chosen, at, out, "clip")]

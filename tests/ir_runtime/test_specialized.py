@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import Model, ModelError, compile_model
+from ir_runtime import Model, ModelError, compile_model, element_types
 from ir_runtime.builder import Builder
 from ir_runtime.executor import CompiledModel
 from ir_runtime.graph import Output
+from ir_runtime.tensor import Tensor
 from tests.ir_runtime.test_kernels import Array, model_of, normal, op, same
 from tests.random_data import generator
 
@@ -240,6 +241,31 @@ def test_padding_and_picking() -> None:
         ]
 
     alike(model_of(make, [x]), [x])
+
+
+def unaligned(array: Array) -> Array:
+    """The same numbers where no file aligns them."""
+    held = np.empty(array.nbytes + 1, np.uint8)
+    made = held[1:].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    assert not made.flags.aligned
+    return made
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.float16])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("known", [False, True])
+def test_picking_from_tables_that_are_not_aligned(kind: Any, axis: int, known: bool) -> None:
+    table = unaligned((normal(30, 6, 4) * 100).astype(kind))
+    picked = np.array([[3, -1, 0], [-4, 2, 2]])
+
+    def make(b: Builder, v: Output) -> Output:
+        held = b.tensor(Tensor.from_array(table, element_types.from_dtype(kind)))
+        return b.emit(op("Gather"), held, b.constant(picked) if known else v, b.constant(axis))
+
+    model = model_of(make, [picked])
+    (found,) = alike(model, [picked])([picked]).to_list()
+    np.testing.assert_array_equal(found, np.take(table, picked, axis))
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
