@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
+from .digests import blake2b
 from .tensor import Tensor
-
-if TYPE_CHECKING:
-    import hashlib
 
 ALIGNMENT = 64
 """Constants start at multiples of this; they map better so, and readers accept gaps."""
@@ -70,13 +68,11 @@ class WeightsLayout:
 
 
 def _digest(tensor: Tensor) -> bytes:
-    import hashlib  # brings OpenSSL, and is needed where constants look alike
-
-    digest = hashlib.blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
+    digest = blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
     _update(digest, tensor.chunks())
     return digest.digest()
 
 
-def _update(digest: hashlib.blake2b, chunks: Iterable[bytes | memoryview]) -> None:
+def _update(digest: blake2b, chunks: Iterable[bytes | memoryview]) -> None:
     for chunk in chunks:
         digest.update(chunk)

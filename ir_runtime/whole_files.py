@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -37,7 +37,7 @@ def write_whole(path: Path, write: Write) -> None:
         _sync_folder(path.parent)
 
 
-def write_pair(second: Path, text: Callable[[], bytes], first: Path, write_first: Write) -> None:
+def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, write_first: Write) -> None:
     """Write two files that belong together; whoever sees the ``second`` sees the ``first`` that it belongs to.
 
     ``text`` makes up the second while the disk is busy with the first. Raises :class:`FileError`, which names the
@@ -51,7 +51,7 @@ def write_pair(second: Path, text: Callable[[], bytes], first: Path, write_first
     ):
         with _refusals_name(first), _Aside(lambda: _put(first_file, write_first)):
             content = text()
-        _put(second_file, lambda file: file.write(content))
+        _put(second_file, lambda file: file.writelines(content))
         with _alone_in(second.parent):
             # An old second must never be seen beside a new first; it comes last, and makes the pair.
             second.unlink(missing_ok=True)

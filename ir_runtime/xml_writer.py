@@ -23,6 +23,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 _XML_NAME = re.compile(r"[^\W\d][\w.-]*")
+_LINES = 1 << 12
 _PLAIN = re.compile(r"[A-Za-z0-9_/.:;,+ ()\[\]-]*")
 _ENTITIES = {
     ord(character): f"&{entity};"
@@ -53,9 +54,10 @@ def write_model(
             raise ModelError(f"the XML needs a path or a binary file object, but got a {type(xml).__name__}")
         if weights is None or isinstance(weights, (str, os.PathLike)) or not hasattr(weights, "write"):
             raise ModelError("writing the XML to a file object needs a file object for the weights, too")
-        document = _document(model, layout)
+        parts = _document(model, layout)
         layout.write(weights)
-        xml.write(document)
+        for part in parts:
+            xml.write(part)
         return
     xml_path = Path(xml)
     if not xml_path.name:
@@ -88,19 +90,26 @@ def _constants(model: Model) -> Iterator[Tensor]:
             yield from _constants(subgraph.body)
 
 
-def _document(model: Model, layout: WeightsLayout) -> bytes:
+def _document(model: Model, layout: WeightsLayout) -> list[bytes]:
+    """The text, in parts."""
     document = _Document()
+    document.parts.append(b'<?xml version="1.0"?>\n')
     document.begin("net", {"name": _text(model.name, "the model"), "version": "11"})
     _add_graph(document, model, layout)
     _add_infos(document, model.runtime_info, always=True)
     document.end("net")
-    return b'<?xml version="1.0"?>\n' + "\n".join(document.lines).encode() + b"\n"
+    document.close()
+    return document.parts
 
 
 class _Document:
-    """Elements as lines, each indented by its depth. Building a tree first takes several times as long."""
+    """Elements as lines, each indented by its depth. Building a tree first takes several times as long.
+
+    Lines become ``parts`` of the file every now and then: as single texts they are four times as large.
+    """
 
     def __init__(self, depth: int = 0) -> None:
+        self.parts: list[bytes] = []
         self.lines: list[str] = []
         self._indent = "\t" * depth
 
@@ -127,6 +136,20 @@ class _Document:
         """Elements that are leaves, as text."""
         indent = self._indent
         self.lines.extend([f"{indent}{line}" for line in lines])
+        if len(self.lines) > _LINES:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing more is to come for now: the lines become a part."""
+        if self.lines:
+            self.parts.append("\n".join(self.lines).encode() + b"\n")
+            self.lines = []
+
+    def append(self, other: _Document) -> None:
+        """What stands in another document, whose depth fits."""
+        self.close()
+        other.close()
+        self.parts += other.parts
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:
@@ -161,19 +184,20 @@ def _text(value: str, owner: str) -> str:
 
 def _add_graph(document: _Document, model: Model, layout: WeightsLayout) -> dict[Node, int]:
     ids = {node: index for index, node in enumerate(model.nodes())}
-    edges: list[str] = []
+    edges = _Document(document.depth + 1)
     _begin_if(document, "layers", ids)
     for node, number in ids.items():
         _add_layer(document, node, number, layout)
-        edges += [
+        edges.raw(
             f'<edge from-layer="{ids[source.node]}" from-port="{len(source.node.inputs) + source.index}" '
             f'to-layer="{number}" to-port="{port}"/>'
             for port, source in enumerate(node.inputs)
-        ]
+        )
     _end_if(document, "layers", ids)
-    _begin_if(document, "edges", edges)
-    document.raw(edges)
-    _end_if(document, "edges", edges)
+    edges.close()
+    _begin_if(document, "edges", edges.parts)
+    document.append(edges)
+    _end_if(document, "edges", edges.parts)
     return ids
 
 
@@ -295,7 +319,7 @@ def _add_subgraph(
         for result, parameter in subgraph.back_edges:
             document.leaf("edge", {"from-layer": str(results[result]), "to-layer": str(parameters[parameter])})
         document.end("back_edges")
-    document.lines += body.lines
+    document.append(body)
 
 
 def _add_map(

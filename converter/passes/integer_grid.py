@@ -12,13 +12,13 @@ from where it was; float32 where float16 would make the grid coarser by more tha
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ir_runtime import element_types
+from ir_runtime.digests import blake2b
 from ir_runtime.element_types import Array, ElementType
 from ir_runtime.tensor import Tensor
 
@@ -60,7 +60,7 @@ def put_on_grid(
         return f"have values beyond {_LARGEST:.0f}"
     scale = _stored(_symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1))
     zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*kind.limits)
-    kin = hashlib.blake2b(scale.tobytes(), digest_size=16)
+    kin = blake2b(scale.tobytes(), digest_size=16)
     kin.update(b"" if zero is None else zero.tobytes())
 
     def codes() -> Iterator[Array]:

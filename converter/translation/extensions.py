@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from converter.errors import ConversionError
+from ir_runtime.digests import blake2b
 
 
 def load_extension(path: str | os.PathLike[str]) -> None:
@@ -19,13 +20,11 @@ def load_extension(path: str | os.PathLike[str]) -> None:
 
     Raises :class:`ConversionError` where it cannot be read or fails.
     """
-    import hashlib  # brings OpenSSL, which few conversions need
-
     try:
         file = Path(path).resolve()
     except (OSError, ValueError) as error:
         raise ConversionError(f"the extension {os.fspath(path)!r} cannot be read: {error}") from error
-    name = f"onnx2ir_extension_{hashlib.blake2b(os.fsencode(file), digest_size=8).hexdigest()}"
+    name = f"onnx2ir_extension_{blake2b(os.fsencode(file), digest_size=8).hexdigest()}"
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, file)
