@@ -24,6 +24,7 @@ from .shapes import PartialShape
 from .specialization import ERRORS, Specializations
 from .specialized import SpecializedPlan
 from .tensor import Tensor
+from .wide_floats import in_float32
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,7 @@ class CompiledModel:
         if not isinstance(threads, int) or threads < 1:
             raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
         # Plans are made when shapes come: of the model as it is now.
-        self._model = clone(model)
+        self._model = in_float32(clone(model)) if optimize else clone(model)
         self._workers = Workers(threads) if optimize else None
         self._general: _Plan | None = None
         self._is_mixed = False

@@ -9,9 +9,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from ir_runtime.operation import Operation
+
+from .formulas import has_formula
 from .registry import Kernel, Prepared, Site, Step, has_kernel, prepare, prepared
 
 for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-__all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "prepare", "prepared"]
+
+def is_arithmetic(op: Operation) -> bool:
+    """Whether there may be a kernel or a formula for the operation: something that computes, in float32."""
+    return has_kernel(op) or has_formula(op)
+
+
+__all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "is_arithmetic", "prepare", "prepared"]

@@ -35,6 +35,11 @@ def formula_of(node: Node, constants: Constants) -> Formula | None:
     return maker(node.op, constants)
 
 
+def has_formula(op: Operation) -> bool:
+    """Whether there may be one for layers of this operation."""
+    return type(op) in _FORMULAS
+
+
 def _formula(*operations: type[Operation]) -> Callable[[Any], Any]:
     def register(maker: Any) -> Any:
         for operation in operations:
