@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from converter.equivalence.rounded_weights import RoundedWeights
+from ir_runtime import element_types
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Round5
@@ -20,6 +21,8 @@ from ir_runtime.operations.quantization import FakeQuantize1
 _TIMES = 2
 _SUMS = 32.0
 """Sums of thousands of terms, in whatever order, lose more than their inputs' last bit: so many times more."""
+_OF_16_BITS = 4.0
+"""Sums of 16-bit floats are made in 32 bits on either side: what is lost is what intermediate results round."""
 _NEAR_THE_MIDDLE = 0.02
 _STEPS = 2.0
 _COMPRESSED = 3.0
@@ -81,7 +84,10 @@ class Spread:
     def _factor(self) -> float:
         if any(self._rounded.holds(node) for node in self._part):
             return _COMPRESSED
-        return _STEPS if any(self._is_stepped(node) for node in self._part) else _SUMS
+        if any(self._is_stepped(node) for node in self._part):
+            return _STEPS
+        kinds = {source.element_type for node in self._part for source in (*node.inputs, *node.outputs)}
+        return _SUMS if kinds.isdisjoint((element_types.f16, element_types.bf16)) else _OF_16_BITS
 
     def _that_vary(self) -> set[Node]:
         """The layers that depend on more than constants."""

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 
 from converter.equivalence import stress as stress_values
-from converter.equivalence.compare import STEPS, Comparison, compare
+from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.extents import Open, Shapes, is_open
 from converter.equivalence.input_values import MASK, Values, parse_values, values_of
@@ -22,7 +22,7 @@ from converter.equivalence.references import IrReference, OnnxReference
 from converter.equivalence.report import Report, Sample, WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
 from converter.equivalence.suspects import names, suspects
-from converter.equivalence.tolerances import Choose, furthest, gaps, is_quantized, widened
+from converter.equivalence.tolerances import Choose, Loss, furthest, gaps, widened
 from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
@@ -74,9 +74,9 @@ class Runs:
         self._values: dict[str, Values] = {}
         self._names = {port.name: self._reference_name(port) for port in self.ports}
         self._gaps: dict[str, float] = {}
-        self._steps = (
-            self.default_tolerance and isinstance(self.reference, OnnxReference) and is_quantized(self.reference.graph)
-        )
+        self._loss: Loss | None = None
+        if self.default_tolerance and isinstance(self.reference, OnnxReference):
+            self._loss = Loss.of(self.reference.graph, self.model)
 
     def _reference_name(self, port: Port) -> str:
         known = self.reference.input_names
@@ -253,7 +253,7 @@ class Runs:
             )
         names = {alias: port.name for port in self.engine.outputs for alias in (port.name, *port.names)}
         allowances = rounding_allowances(self.model, feeds) if self.rounded else {}
-        if self._steps:
+        if self._loss is not None:
             plain = self._run_reference(feeds, plain=True)
             for name, gap in gaps(expected, plain).items():
                 self._gaps[name] = max(gap, self._gaps.get(name, 0.0))
@@ -286,8 +286,8 @@ class Runs:
         if wants_layers and isinstance(self.reference, OnnxReference):
             compared, problem = self._layers(shown, histograms)
         faulty = any(not layer.local.passed for layer in compared.layers)
-        if self._steps and not shown.passed and compared.layers and not faulty and not problem:
-            self._count_steps()
+        if self._loss is not None and not shown.passed and compared.layers and not faulty and not problem:
+            self._allow(self._loss)
         checks = self._weights() if weights else ()
         others = self._against(against) if against is not None else ()
         outputs = tuple(furthest([run.outputs[i] for run in self.runs]) for i in range(len(self.runs[0].outputs)))
@@ -356,16 +356,15 @@ class Runs:
             return ""
         return f"; the first layer that is wrong although its inputs are right is '{fault.layer}' ({fault.type})"
 
-    def _count_steps(self) -> None:
-        """Every layer is right from right inputs: what the outputs differ by are values that went to the next step."""
+    def _allow(self, loss: Loss) -> None:
+        """Every layer is right from right inputs: what the outputs differ by is what the model itself loses."""
         for run in self.runs:
             run.outputs = [
-                one if one.passed else compare(one.name, run.expected[one.name], run.actual[one.name], STEPS)
+                one if one.passed else compare(one.name, run.expected[one.name], run.actual[one.name], loss.tolerance)
                 for one in run.outputs
             ]
         self.notes.append(
-            "outputs differ by more than rounding, but no layer is wrong from right inputs: values in the middle "
-            "between two steps of quantisation went to different ones"
+            f"outputs differ by more than rounding, but no layer is wrong from right inputs: {loss.reason}"
         )
 
     def _weights(self) -> tuple[WeightCheck, ...]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
 from converter.equivalence.onnx_graph import OnnxGraph
+from ir_runtime import Model
 from ir_runtime.element_types import Array
+from ir_runtime.operations.elementwise import Convert1
 
 _GAPS = 2.0
 _QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
@@ -58,7 +61,32 @@ def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterabl
     return Tolerance(_EPSILONS * 2.0**-bits, _LEAST, 0.5)
 
 
-def is_quantized(graph: OnnxGraph) -> bool:
+@dataclass(frozen=True)
+class Loss:
+    """What a model loses by itself, layer by layer, so that outputs may part although every layer is right."""
+
+    tolerance: Tolerance
+    reason: str
+
+    @classmethod
+    def of(cls, graph: OnnxGraph, model: Model) -> Loss | None:
+        """That of quantised models, and of those that compute in 16 bits; None for others."""
+        if _is_quantized(graph):
+            return cls(STEPS, "values in the middle between two steps of quantisation went to different ones")
+        kinds = {
+            output.element_type.name
+            for part in model.parts()
+            for node in part.nodes
+            if node.inputs and not isinstance(node.op, Convert1)
+            for output in node.outputs
+        }
+        narrow = next((kind for kind in _NARROW if kind in kinds), None)
+        if narrow is None:
+            return None
+        return cls(_NARROW[narrow], f"the model computes in {narrow}, and what each layer rounds adds up")
+
+
+def _is_quantized(graph: OnnxGraph) -> bool:
     """Whether activations are put on steps: a value in the middle between two may go to either."""
     lists = [graph.nodes, *(function.node for function in graph.proto.functions)]
     return any(

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from tests.engines import run_onnxruntime
+from tests.random_data import generator
 
 OF_FLOATS = [TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2]
 FOUR_BITS = [TensorProto.INT4, TensorProto.UINT4]
@@ -69,3 +70,48 @@ def test_the_oracle_rounds_as_the_type_does(kind: int, values: list[float]) -> N
     expected = {TensorProto.BFLOAT16: [1.0, 256.0], TensorProto.FLOAT8E4M3FN: [1.0, 384.0]}[kind]
     assert found.dtype == helper.tensor_dtype_to_np_dtype(kind)
     assert found.astype(np.float64).tolist() == expected
+
+
+def in_16_bits(scale: float = 1.0) -> onnx.ModelProto:
+    """Twelve products with what follows them in float16, between inputs and outputs of float32."""
+    r = generator(5)
+    nodes = [helper.make_node("Cast", ["x"], ["v0"], to=TensorProto.FLOAT16)]
+    weights = {"g": np.full(48, scale, np.float16)}
+    for at in range(12):
+        weights[f"w{at}"] = (r.standard_normal((48, 48)) / 5).astype(np.float16)
+        nodes += [
+            helper.make_node("MatMul", [f"v{at}", f"w{at}"], [f"p{at}"]),
+            helper.make_node("Add", [f"p{at}", f"v{at}"], [f"s{at}"]),
+            helper.make_node("LayerNormalization", [f"s{at}", "g"], [f"v{at + 1}"]),
+        ]
+    nodes.append(helper.make_node("Cast", ["v12"], ["y"], to=TensorProto.FLOAT))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [30, 48])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [30, 48])],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_model_that_computes_in_16_bits_passes(tmp_path: Path) -> None:
+    """Its output is of float32, and further away than float32 rounds: onnxruntime's two ways differ by as much."""
+    report = converter.verify(*saved(tmp_path, in_16_bits()), layers=True)
+    assert report.passed
+    (output,) = report.outputs
+    assert output.max_absolute > 1e-4
+    assert any("plain runs are up to" in note for note in report.notes)
+    assert all(layer.local.passed for layer in report.layers)
+
+
+def test_a_fault_in_a_model_that_computes_in_16_bits_is_found(tmp_path: Path) -> None:
+    path, xml = saved(tmp_path, in_16_bits())
+    text = xml.read_text()
+    at = text.index('name="v12/MVN"')
+    xml.write_text(text[:at] + text[at:].replace('eps="1e-05"', 'eps="0.05"', 1))
+    report = converter.verify(path, xml)
+    assert not report.passed
+    fault = report.first_fault
+    assert fault is not None
+    assert fault.layer == "v12"
