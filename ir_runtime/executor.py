@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -206,7 +207,9 @@ def worked_out(model: Model, *, refined: bool = False) -> tuple[list[Node], dict
     constants: dict[Output, Tensor] = {}
     pending: list[Node] = []
     changed: set[Output] = set()
-    for node in model.nodes():
+    nodes = model.nodes()
+    left = Counter(source for node in nodes for source in node.inputs)
+    for node in nodes:
         if node in parameters or not node.outputs:
             continue
         inputs = [types[source] for source in node.inputs]
@@ -224,6 +227,18 @@ def worked_out(model: Model, *, refined: bool = False) -> tuple[list[Node], dict
                 changed.add(output)
         if made is None:
             pending.append(node)
+            continue
+        # What only other constants are made from is forgotten on the way: weights go through several steps.
+        for source in node.inputs:
+            left[source] -= 1
+            if left[source]:
+                continue
+            data = source.node.op.data
+            span = None if data is None else data.span()
+            if span is not None:
+                span.forget()
+            elif data is None and constants.pop(source, None) is not None:
+                types[source] = replace(types[source], tensor=None)
     # Intermediate constants that only other constants were made from are forgotten.
     read = {source for node in [*pending, *model.results] for source in node.inputs}
     return pending, {output: tensor.array() for output, tensor in constants.items() if output in read}

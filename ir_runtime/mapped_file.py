@@ -55,13 +55,20 @@ class MappedFile(mmap.mmap):
         with contextlib.suppress(AttributeError, OSError):
             os.close(self._descriptor)
 
-    def forget(self) -> None:
+    def forget(self, low: int = 0, high: int | None = None) -> None:
         """Give the memory back that bytes were looked at in; they are there again when they are asked for.
 
-        Systems hold whole huge pages around a byte, so that a look at each tensor alone fills memory.
+        Of some bytes alone: the pages that hold nothing else. Systems hold whole huge pages around a byte, so that a
+        look at each tensor alone fills memory.
         """
-        if hasattr(mmap, "MADV_DONTNEED"):
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        if high is None:
             self.madvise(mmap.MADV_DONTNEED)
+            return
+        low, high = -(-low // mmap.PAGESIZE) * mmap.PAGESIZE, high - high % mmap.PAGESIZE
+        if high > low:
+            self.madvise(mmap.MADV_DONTNEED, low, high - low)
 
     def bytes(self) -> Array:
         """All of it, as an array of u8 that keeps the file open."""
@@ -117,15 +124,12 @@ def forget_pages(array: Array) -> None:
     They are there again when they are asked for. For weights that somebody has copied.
     """
     file = file_of(array)
-    if file is None or not hasattr(mmap, "MADV_DONTNEED") or not array.size:
+    if file is None or not array.size:
         return
     begin = array.__array_interface__["data"][0] - np.frombuffer(file, np.uint8).__array_interface__["data"][0]
     reach = [(extent - 1) * step for extent, step in zip(array.shape, array.strides)]
     low = begin + sum(step for step in reach if step < 0)
-    high = begin + sum(step for step in reach if step > 0) + array.itemsize
-    low = -(-low // mmap.PAGESIZE) * mmap.PAGESIZE
-    if high - high % mmap.PAGESIZE > low:
-        file.madvise(mmap.MADV_DONTNEED, low, high - high % mmap.PAGESIZE - low)
+    file.forget(low, begin + sum(step for step in reach if step > 0) + array.itemsize)
 
 
 @record
@@ -144,6 +148,10 @@ class FileSpan:
             return None
         start = np.frombuffer(base, np.uint8).ctypes.data
         return cls(base, array.ctypes.data - start, array.nbytes)
+
+    def forget(self) -> None:
+        """Give the memory back that was read of the bytes."""
+        self.file.forget(self.offset, self.offset + self.size)
 
     def look(self, start: int, size: int) -> bytes:
         """Some of the bytes."""

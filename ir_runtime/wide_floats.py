@@ -18,6 +18,7 @@ from .rewrite import UniqueNames, in_bodies
 from .shape_inference import infer_types, make_node
 from .tensor import Tensor
 
+_SMALL = 64
 _NARROW = (element_types.f16, element_types.bf16)
 
 
@@ -79,9 +80,9 @@ class _Widening:
             if self._names is None:
                 self._names = UniqueNames(self._model)
             name, data = self._names(f"{source.node.name}/{kind}"), source.node.op.data
-            if data is None:
+            if data is None or data.size > _SMALL:  # weights are converted by each plan, which packs them
                 node = make_node(Convert1(destination_type=kind), [source], name)
-            else:  # once for the plans of all shapes
+            else:  # shapes may follow from its values
                 node = make_node(Const1(value=Tensor.from_array(convert(data.array(), kind), kind)), [], name)
             node.origin = source.node.origin
             made = self._converted[source, kind] = node.outputs[0]

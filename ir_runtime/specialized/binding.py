@@ -17,7 +17,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
 from ir_runtime.kernels import Site
-from ir_runtime.mapped_file import forget_pages
+from ir_runtime.mapped_file import file_of, forget_pages
 from ir_runtime.operation import Operation
 from ir_runtime.operations.movement import Transpose1
 
@@ -42,6 +42,14 @@ class Home:
     axis: int
     start: int
     stop: int
+
+
+@dataclass(frozen=True)
+class PackedConstant:
+    """Which constant something is packed from, and how that is seen again in what was made of it."""
+
+    output: Output
+    restored: Callable[[Array], Array]
 
 
 class Binding:
@@ -175,16 +183,26 @@ class Binding:
         """A constant vector ``count`` times in a row, made once."""
         return self.packed(array, count, lambda: np.tile(array, count))
 
-    def packed(self, array: Array, purpose: Any, make: Callable[[], Array]) -> Array:
-        """What ``make`` makes of a constant, C-contiguous and kept for every set of arrays of the plan."""
+    def packed(
+        self, array: Array, purpose: Any, make: Callable[[], Array], home: PackedConstant | None = None
+    ) -> Array:
+        """What ``make`` makes of a constant, C-contiguous and kept for every set of arrays of the plan.
+
+        With ``home`` a constant that was worked out, and lies in no file, is from then on what it was packed into.
+        """
         key = (array.__array_interface__["data"][0], array.shape, array.strides, purpose)
         found = self._packs.get(key)
-        if found is None:
-            made = np.require(make(), requirements=["C", "A"])
-            found = self._packs[key] = (made, array)
-            if not np.may_share_memory(made, array):
-                forget_pages(array)
-        return found[0]
+        if found is not None:
+            return found[0]
+        made = np.require(make(), requirements=["C", "A"])
+        if not np.may_share_memory(made, array):
+            if home is not None and file_of(array) is None:
+                # Other sets of arrays pack this, which is a view of what they want.
+                self.site.constants[home.output] = home.restored(made)
+                return made
+            forget_pages(array)
+        self._packs[key] = (made, array)
+        return made
 
     def order_for_transpose(self, output: Output) -> tuple[int, ...] | None:
         """The order in memory by which the one layer that reads the value, a Transpose, makes its output contiguous."""

@@ -67,7 +67,7 @@ def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produ
         if rank == 1:
             parts = [(index[:1], made) for index, made in parts]
     else:
-        parts = _dense(images, weights, windows, out, calls, b, followed)
+        parts = _dense(images, weights, node.inputs[1], windows, out, calls, b, followed)
     return Produced(calls, order, parts)
 
 
@@ -103,13 +103,29 @@ def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, 
 
 
 def _dense(
-    images: Array, weights: Array, windows: list[Window], out: Array, calls: list[Call], b: Binding, followed: bool
+    images: Array,
+    weights: Array,
+    constant: Output,
+    windows: list[Window],
+    out: Array,
+    calls: list[Call],
+    b: Binding,
+    followed: bool,
 ) -> list[tuple[tuple[Any, ...], list[Call]]]:
+    """``weights`` are ``[groups, outputs, inputs, height, width]``, whatever the shape of the ``constant`` is."""
     groups, per_group, depth = weights.shape[:3]
     y, x = windows
     batch, rows, columns, _ = out.shape
     pointwise = y.kernel == x.kernel == 1
-    factor = Factor(weights, "dense", lambda: weights[0].transpose(2, 3, 1, 0).reshape(-1, per_group), b)
+    stated = constant.shape.static()
+
+    def restored(made: Array) -> Array:
+        return made.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(stated)
+
+    def matrix_of_all() -> Array:
+        return weights[0].transpose(2, 3, 1, 0).reshape(-1, per_group)
+
+    factor = Factor(weights, "dense", matrix_of_all, b, constant, restored)
     seen = padded(images, windows, calls, b)
     if pointwise and groups == 1:
         seen = seen[:, : (rows - 1) * y.stride + 1 : y.stride, : (columns - 1) * x.stride + 1 : x.stride]

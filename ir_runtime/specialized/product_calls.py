@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from ir_runtime.element_types import Array
+from ir_runtime.graph import Output
 
-from .binding import Binding, Call
+from .binding import Binding, Call, PackedConstant
 
 _FEW_ROWS = (2, 200)
 _LARGE = 1 << 17
@@ -24,20 +25,34 @@ times as long, on a quiet one it gains next to nothing."""
 
 
 class Factor:
-    """A constant matrix ``[depth, columns]``, kept in the order that the products with it take."""
+    """A constant matrix ``[depth, columns]``, kept in the order that the products with it take.
 
-    def __init__(self, source: Array, purpose: str, make: Callable[[], Array], b: Binding) -> None:
+    ``make`` makes it from ``source``, ``restored`` the constant ``output`` from the matrix, both as views.
+    """
+
+    def __init__(
+        self,
+        source: Array,
+        purpose: str,
+        make: Callable[[], Array],
+        b: Binding,
+        output: Output,
+        restored: Callable[[Array], Array],
+    ) -> None:
         self._source, self._purpose, self._make, self._b = source, purpose, make, b
+        self._output, self._restored = output, restored
 
-    @property
+    @cached_property
     def plain(self) -> Array:
         """Row by row."""
-        return self._b.packed(self._source, (self._purpose, "plain"), self._make)
+        home = PackedConstant(self._output, self._restored)
+        return self._b.packed(self._source, (self._purpose, "plain"), self._make, home)
 
-    @property
+    @cached_property
     def turned(self) -> Array:
         """``[columns, depth]``, row by row."""
-        return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T)
+        home = PackedConstant(self._output, lambda made: self._restored(made.T))
+        return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T, home)
 
 
 def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call]:

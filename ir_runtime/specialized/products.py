@@ -39,7 +39,12 @@ def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced 
     calls: list[Call] = []
     if right.ndim == 2:
         matrix = right
-        factor = Factor(matrix, "product", lambda: matrix, b) if is_constant else None
+        factor = None
+        if is_constant:
+            turned = op.transpose_b
+            factor = Factor(
+                matrix, "product", lambda: matrix, b, node.inputs[1], lambda made: made.T if turned else made
+            )
         return _of_rows(left, right, factor, b.new(target), order, calls, b, followed)
     out = b.new(target, b.order_for_transpose(target))
     left, right = _for_blas(left, calls, b), _for_blas(right, calls, b)

@@ -150,13 +150,17 @@ def test_weights_are_held_once_by_a_compiled_model(tmp_path: Path) -> None:
         [onnx.numpy_helper.from_array(value, name) for name, value in {**weights, "table": table}.items()],
     )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml")
-    held = sum(value.nbytes for value in weights.values()) >> 20
+    converted = converter.convert_model(tmp_path / "m.onnx")
+    converter.save_model(converted, tmp_path / "m.xml")
+    converter.save_model(converted, tmp_path / "half.xml", compress_to_fp16=True)
+    packed = sum(value.nbytes for value in weights.values()) >> 20
     read = {
-        "m.xml": "ir_runtime.compile_model(ir_runtime.read_model(path))",
-        "m.onnx": "ir_runtime.compile_model(converter.convert_model(path))",
+        "m.xml": ("ir_runtime.compile_model(ir_runtime.read_model(path))", packed),
+        "m.onnx": ("ir_runtime.compile_model(converter.convert_model(path))", packed),
+        # What is stored in 16 bits is worked out, the table, too.
+        "half.xml": ("ir_runtime.compile_model(ir_runtime.read_model(path))", packed + (table.nbytes >> 20)),
     }
-    for name, text in read.items():
+    for name, (text, held) in read.items():
         script = f"""
 import sys, pathlib, numpy, converter, ir_runtime
 path = {str(tmp_path / name)!r}
