@@ -24,6 +24,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 _XML_NAME = re.compile(r"[^\W\d][\w.-]*")
 _LINES = 1 << 12
+"""Lines that are held as single texts."""
 _PLAIN = re.compile(r"[A-Za-z0-9_/.:;,+ ()\[\]-]*")
 _ENTITIES = {
     ord(character): f"&{entity};"

@@ -49,7 +49,7 @@ def gather(node: Node, b: Binding) -> list[Call] | None:
 
 
 def _looked_up(node: Node, x: Array, at: int, indices: Array, b: Binding) -> list[Call] | None:
-    if b.homes.get(node.outputs[0]) is not None:
+    if b.homes.get(node.outputs[0]) is not None or not np.can_cast(indices.dtype, np.intp):
         return None
     table, out = _table(node, x, at, b), b.new(node.outputs[0])
     return [partial(_look_up, table, indices, at, _like(table, out, x.dtype))]
