@@ -75,9 +75,12 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    levels = onnxruntime.GraphOptimizationLevel
+    # All of them have ended the process on models of float16, in 1.31 and 1.32.
+    options.graph_optimization_level = getattr(levels, "ORT_ENABLE_LAYOUT", levels.ORT_ENABLE_EXTENDED)
     if plain:
         options.enable_cpu_mem_arena = False  # parts run once: what an arena keeps for later is of no use
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = levels.ORT_DISABLE_ALL
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))
     source: Any

@@ -67,12 +67,14 @@ class Loss:
 
     tolerance: Tolerance
     reason: str
+    is_rounding: bool
+    """Whether it shows where the IR is run layer by layer, too, each of which rounds."""
 
     @classmethod
     def of(cls, graph: OnnxGraph, model: Model) -> Loss | None:
         """That of quantised models, and of those that compute in 16 bits; None for others."""
         if _is_quantized(graph):
-            return cls(STEPS, "values in the middle between two steps of quantisation went to different ones")
+            return cls(STEPS, "values in the middle between two steps of quantisation went to different ones", False)
         kinds = {
             output.element_type.name
             for part in model.parts()
@@ -83,7 +85,7 @@ class Loss:
         narrow = next((kind for kind in _NARROW if kind in kinds), None)
         if narrow is None:
             return None
-        return cls(_NARROW[narrow], f"the model computes in {narrow}, and what each layer rounds adds up")
+        return cls(_NARROW[narrow], f"the model computes in {narrow}, and what each layer rounds adds up", True)
 
 
 def _is_quantized(graph: OnnxGraph) -> bool:
