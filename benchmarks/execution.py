@@ -163,6 +163,7 @@ def _peak(path: Path, given: argparse.Namespace) -> float:
     import onnxruntime
 
     import ir_runtime
+    import ir_runtime.executor
 
     assert onnxruntime
     # Made by the process that asks: what making them takes, and gives back, would not be counted again.

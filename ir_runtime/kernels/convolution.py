@@ -172,6 +172,9 @@ class _Convolution:
             copies = self._width * len({y.place(tap)[0] for tap in range(y.kernel)})
             extra = y.padded - y.count
         per_row = self._groups * self._depth * copies * x.count
+        if by_rows and self._per_group < _STACKED:
+            # All rows of the kernel have products of their own before they are summed up.
+            per_row = max(per_row, self._groups * self._per_group * self._height * x.count)
         rows = max(1, min(y.count, _UNFOLDED // max(1, per_row) - extra))
         if rows < y.count:
             # Parts of about the same size, and not so few rows that those that they share cost more than they do.
