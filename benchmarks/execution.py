@@ -164,6 +164,7 @@ def _peak(path: Path, given: argparse.Namespace) -> float:
 
     import ir_runtime
     import ir_runtime.executor
+    import ir_runtime.xml_reader
 
     assert onnxruntime
     # Made by the process that asks: what making them takes, and gives back, would not be counted again.
