@@ -132,6 +132,10 @@ def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bo
     assert float(done.stdout) < 40, f"{done.stdout} MiB for 96 MiB of weights"
 
 
+_BESIDE = 45
+"""MiB: modules, the arrays between layers, and pages around what was read; the weights a second time would be more."""
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads what Linux says of memory")
 def test_weights_are_held_once_by_a_compiled_model(tmp_path: Path) -> None:
     """What is packed for products is no longer held where the file is mapped, aligned there or not; tables never are."""
@@ -175,9 +179,9 @@ print(status("VmRSS") - before, status("VmHWM") - before)
 """
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         now, peak = map(int, done.stdout.split())
-        # Beside the weights: the modules, the arrays between the layers, and the one matrix that is being packed.
-        assert held <= now <= held + 30, (name, now, held)
-        assert peak <= held + 30 + 20, (name, peak, held)
+        # At its peak one matrix is being packed.
+        assert held <= now <= held + _BESIDE, (name, now, held)
+        assert peak <= held + _BESIDE + 16, (name, peak, held)
 
 
 def test_pages_that_were_given_back_are_there_again(mapped: MappedFile) -> None:
