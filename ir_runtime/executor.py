@@ -17,6 +17,7 @@ from .errors import ExecutionError, ModelError
 from .graph import Model, Node, Output
 from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Unbuffered, Workers
+from .mapped_file import aligned
 from .operation import Runner, TensorType
 from .profile import Clock, Profile
 from .rewrite import clone
@@ -105,7 +106,7 @@ class _Plan:
         for output in {
             source for step in steps for source in step.reads if source in arrays and not _packs(step, source)
         }:
-            arrays[output] = _aligned(arrays[output])
+            arrays[output] = aligned(arrays[output])
         slots: dict[Output, int] = {}
         self._initial: list[Array | None] = []
         for output in [*model.inputs, *arrays, *(one for step in steps for one in step.writes)]:
@@ -258,11 +259,6 @@ def _refine(node: Node, inputs: Sequence[TensorType]) -> None:
 
 def _packs(step: Step, constant: Output) -> bool:
     return step.prepared is not None and constant in step.prepared.packed
-
-
-def _aligned(array: Array) -> Array:
-    """Constants where they are used often: products and look-ups copy unaligned ones in every call."""
-    return array if array.flags.aligned else np.require(array, requirements=["A"])
 
 
 def _located(node: Node, run: Callable[..., Any]) -> Callable[..., Any]:

@@ -132,6 +132,15 @@ def forget_pages(array: Array) -> None:
     file.forget(low, begin + sum(step for step in reach if step > 0) + array.itemsize)
 
 
+def aligned(array: Array) -> Array:
+    """The array itself, or a copy where it is not aligned: what uses it often would copy it every time."""
+    if array.flags.aligned:
+        return array
+    made = np.require(array, requirements=["A"])
+    forget_pages(array)
+    return made
+
+
 @record
 class FileSpan:
     """Some bytes of a mapped file."""

@@ -99,7 +99,7 @@ def _document(model: Model, layout: WeightsLayout) -> list[bytes]:
     _add_graph(document, model, layout)
     _add_infos(document, model.runtime_info, always=True)
     document.end("net")
-    document.close()
+    document.flush()
     return document.parts
 
 
@@ -138,18 +138,18 @@ class _Document:
         indent = self._indent
         self.lines.extend([f"{indent}{line}" for line in lines])
         if len(self.lines) > _LINES:
-            self.close()
+            self.flush()
 
-    def close(self) -> None:
-        """Nothing more is to come for now: the lines become a part."""
+    def flush(self) -> None:
+        """Make the lines a part of the text."""
         if self.lines:
             self.parts.append("\n".join(self.lines).encode() + b"\n")
             self.lines = []
 
     def append(self, other: _Document) -> None:
         """What stands in another document, whose depth fits."""
-        self.close()
-        other.close()
+        self.flush()
+        other.flush()
         self.parts += other.parts
 
 
@@ -195,7 +195,7 @@ def _add_graph(document: _Document, model: Model, layout: WeightsLayout) -> dict
             for port, source in enumerate(node.inputs)
         )
     _end_if(document, "layers", ids)
-    edges.close()
+    edges.flush()
     _begin_if(document, "edges", edges.parts)
     document.append(edges)
     _end_if(document, "edges", edges.parts)

@@ -21,7 +21,7 @@ def _is_foreign(kind: ElementType) -> bool:
     return kind.is_packed or kind.dtype.isbuiltin == 2
 
 
-_FOREIGN = {spelling(kind): kind for kind in element_types.ALL if _is_foreign(kind)}
+_FOREIGN = {spelling(kind) for kind in element_types.ALL if _is_foreign(kind)}
 
 
 def run(session: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:

@@ -26,7 +26,7 @@ from converter.equivalence.tolerances import Choose, Loss, furthest, gaps, widen
 from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
-from ir_runtime import Model, ModelError, Port, compile_model
+from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model
 from ir_runtime.element_types import Array
 from ir_runtime.shapes import PartialShape
 
@@ -360,27 +360,21 @@ class Runs:
         """Every layer is right from right inputs: what the outputs differ by is what the model itself loses."""
         plain = compile_model(self.model, optimize=False) if loss.is_rounding else None
         for run in self.runs:
-            lost: dict[str, float] = {}
-            if plain is not None:
-                values = plain([run.feeds[port.name] for port in self.ports]).to_list()
-                names = [(port.name, *port.names) for port in self.engine.outputs]
-                rounded = {alias: value for aliases, value in zip(names, values) for alias in aliases}
-                lost = gaps({name: run.actual[name] for name in run.expected}, rounded)
-            run.outputs = [
-                one
-                if one.passed
-                else compare(
-                    one.name,
-                    run.expected[one.name],
-                    run.actual[one.name],
-                    widened(loss.tolerance, lost.get(one.name, 0.0)),
-                )
-                for one in run.outputs
-            ]
+            lost = {} if plain is None else self._lost(run, plain)
+            for number, one in enumerate(run.outputs):
+                if not one.passed:
+                    allowed = widened(loss.tolerance, lost.get(one.name, 0.0))
+                    run.outputs[number] = compare(one.name, run.expected[one.name], run.actual[one.name], allowed)
         if all(run.passed for run in self.runs):
             self.notes.append(
                 f"outputs differ by more than rounding, but no layer is wrong from right inputs: {loss.reason}"
             )
+
+    def _lost(self, run: Ran, plain: CompiledModel) -> dict[str, float]:
+        """How far the outputs are from those of ``plain``, in which each layer rounds."""
+        values = plain([run.feeds[port.name] for port in self.ports]).to_list()
+        rounded = {name: value for port, value in zip(self.engine.outputs, values) for name in (port.name, *port.names)}
+        return gaps({name: run.actual[name] for name in run.expected}, rounded)
 
     def _weights(self) -> tuple[WeightCheck, ...]:
         if not isinstance(self.reference, OnnxReference):

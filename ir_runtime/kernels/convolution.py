@@ -20,6 +20,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node
+from ir_runtime.mapped_file import aligned
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.windows import Window
 
@@ -74,7 +75,7 @@ class _Convolution:
         self._windowed: Array | None = None
         self._by_row: Array | None = None
         self._stacks: dict[int, Array] = {}
-        self._weights = weights if self._height * self._width > 1 else np.require(weights, requirements=["A"])
+        self._weights = weights if self._height * self._width > 1 else aligned(weights)
         self._bands: dict[Any, Array] = {}
         if self._depthwise:
             # [taps, G, M, 1]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node
+from ir_runtime.mapped_file import aligned
 from ir_runtime.operations.matmul import MatMul1
 
 from .registry import Prepared, Site, is_float32, kernel
@@ -96,7 +97,7 @@ class _WithWeights:
             np.copyto(out, turned.T)
         else:
             if self._aligned is None:
-                self._aligned = np.require(self._weights, requirements=["A"])
+                self._aligned = aligned(self._weights)
             multiply(self._workers, flat, self._aligned, out)
         return out.reshape(*a.shape[:-1], columns)
 

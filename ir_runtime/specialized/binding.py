@@ -17,7 +17,7 @@ import numpy as np
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output
 from ir_runtime.kernels import Site
-from ir_runtime.mapped_file import file_of, forget_pages
+from ir_runtime.mapped_file import aligned, file_of, forget_pages
 from ir_runtime.operation import Operation
 from ir_runtime.operations.movement import Transpose1
 
@@ -70,11 +70,8 @@ class Binding:
         found = self.arrays.get(output)
         if found is None:
             found = self.site.constants.get(output)
-            if found is not None and not found.flags.aligned:
-                # Where it is used in every call, an unaligned constant would be copied in every call.
-                aligned = self.site.constants[output] = np.require(found, requirements=["A"])
-                forget_pages(found)
-                return aligned
+            if found is not None:
+                found = self.site.constants[output] = aligned(found)
         return found
 
     def as_stored(self, output: Output) -> Array | None:

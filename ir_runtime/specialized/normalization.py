@@ -34,20 +34,22 @@ def _steps(rows: int, columns: int) -> list[slice]:
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
-def _axes(node: Node, rank: int, b: Binding) -> list[int] | None:
-    axes = b.constant(node.inputs[1])
-    return None if axes is None else sorted(normalize_axes(np.atleast_1d(axes).tolist(), rank))
+def _data_and_axes(node: Node, b: Binding) -> tuple[Array, list[int]] | None:
+    """The data of float32 and the axes that are reduced, in ascending order; None where there is nothing to do."""
+    x, axes = b.array(node.inputs[0]), b.constant(node.inputs[1])
+    if x is None or axes is None or not x.size or not is_float32(x):
+        return None
+    found = sorted(normalize_axes(np.atleast_1d(axes).tolist(), x.ndim))
+    return (x, found) if found else None
 
 
 @producer(MVN6)
 def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
     op: Any = node.op
-    x = b.array(node.inputs[0])
-    if x is None or not x.size or not is_float32(x):
+    found = _data_and_axes(node, b)
+    if found is None:
         return None
-    axes = _axes(node, x.ndim, b)
-    if not axes:
-        return None
+    x, axes = found
     if axes == list(range(2, x.ndim)):
         produced = normalized_groups(x, x.shape[1], op, b, target)
         if produced is not None:
@@ -153,12 +155,10 @@ def softmax(node: Node, b: Binding) -> list[Call] | None:
 def reduction(node: Node, b: Binding) -> list[Call] | None:
     """Over the last axes in memory, or over all but the last one and the first: products with ones."""
     op: Any = node.op
-    x = b.array(node.inputs[0])
-    if x is None or not x.size or not is_float32(x):
+    found = _data_and_axes(node, b)
+    if found is None:
         return None
-    axes = _axes(node, x.ndim, b)
-    if not axes:
-        return None
+    x, axes = found
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     if count > _LONG:

@@ -12,6 +12,7 @@ import pytest
 from ir_runtime import Model, ModelError, compile_model
 from ir_runtime.builder import Builder
 from ir_runtime.element_types import from_dtype
+from ir_runtime.executor import CompiledModel
 from ir_runtime.graph import Output
 from ir_runtime.kernels import elementwise_chains, threads
 from ir_runtime.operation import Operation, find_operation
@@ -370,24 +371,27 @@ def test_results_belong_to_the_caller() -> None:
     assert first[0].flags.writeable
 
 
-def test_several_threads_call_one_model() -> None:
-    x = [normal(1, 8, 40, 41) for _ in range(4)]
-    model = model_of(block, x[:1])
-    compiled = compile_model(model, threads=2)
+def called_at_once(compiled: CompiledModel, x: Sequence[Array], times: int) -> None:
+    """A thread for each input, which always gets what a call alone gives."""
     expected = [compiled([one]).to_list() for one in x]
     wrong: list[int] = []
 
     def call(index: int) -> None:
-        for _ in range(10):
+        for _ in range(times):
             if any((a != b).any() for a, b in zip(compiled([x[index]]).to_list(), expected[index])):
                 wrong.append(index)
 
-    callers = [threading.Thread(target=call, args=(index,)) for index in range(4)]
+    callers = [threading.Thread(target=call, args=(index,)) for index in range(len(x))]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
     assert not wrong
+
+
+def test_several_threads_call_one_model() -> None:
+    x = [normal(1, 8, 40, 41) for _ in range(4)]
+    called_at_once(compile_model(model_of(block, x[:1]), threads=2), x, 10)
 
 
 def test_numpy_is_left_as_it_was() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from ir_runtime.builder import Builder
 from ir_runtime.executor import CompiledModel
 from ir_runtime.graph import Output
 from ir_runtime.tensor import Tensor
-from tests.ir_runtime.test_kernels import Array, model_of, normal, op, same
+from tests.ir_runtime.test_kernels import Array, called_at_once, model_of, normal, op, same
 from tests.random_data import generator
 
 RNG = generator(12)
@@ -389,21 +388,7 @@ def test_an_error_says_where_it_is_from() -> None:
 def test_threads_at_the_same_time() -> None:
     images = [image(1, 8, 30, 31) for _ in range(6)]
     model = model_of(lambda b, v: b.emit(op("ReLU"), biased(b, convolve(b, v, 16, 3))), images[:1], open_=False)
-    compiled = compile_model(model)
-    expected = [compiled([one])[0] for one in images]
-    wrong: list[int] = []
-
-    def call(index: int) -> None:
-        for _ in range(15):
-            if (compiled([images[index]])[0] != expected[index]).any():
-                wrong.append(index)
-
-    callers = [threading.Thread(target=call, args=(index,)) for index in range(6)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert not wrong
+    called_at_once(compile_model(model), images, 15)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -11,7 +11,7 @@ acts wherever the extents may be equal. Seen in OpenVINO 2026.4.
 
 from __future__ import annotations
 
-from converter.targets.openvino_cpu.opaque_identity import opaque_identity
+from converter.targets.openvino_cpu.opaque_identity import keep_apart
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
@@ -19,8 +19,7 @@ from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewrite import UniqueNames, replace_uses
-from ir_runtime.shape_inference import make_node
+from ir_runtime.rewrite import UniqueNames
 
 
 @openvino_cpu.register("attention_outputs")
@@ -33,11 +32,7 @@ def attention_outputs(model: Model) -> int:
             continue
         unique = UniqueNames(part)
         for node in turned:
-            source = node.inputs[0]
-            name = unique(f"{source.node.name}/as_it_is")
-            between = make_node(opaque_identity(source.element_type), [source, source], name)
-            between.origin = source.node.origin
-            replace_uses(source, between.outputs[0], [node])
+            keep_apart(node.inputs[0], [node], unique)
         acted += len(turned)
     return acted
 

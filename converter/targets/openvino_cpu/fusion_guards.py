@@ -9,11 +9,11 @@ the two apart and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
-from converter.targets.openvino_cpu.opaque_identity import opaque_identity
+from converter.targets.openvino_cpu.opaque_identity import keep_apart
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph import Model, Node
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, Bitwise, Unary
 from ir_runtime.operations.matmul import MatMul1
@@ -21,8 +21,7 @@ from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewrite import UniqueNames, Uses, replace_uses
-from ir_runtime.shape_inference import make_node
+from ir_runtime.rewrite import UniqueNames, Uses
 from ir_runtime.shapes import PartialShape
 
 from .intervals import is_small
@@ -46,18 +45,12 @@ def guard_fusions(model: Model) -> int:
         for node in guarded:
             wrong = [reader for reader in uses[node.outputs[0]] if _goes_wrong(node, reader, uses)]
             if wrong:
-                _keep_apart(node.outputs[0], wrong, unique)
+                keep_apart(node.outputs[0], wrong, unique)
             pulled = _is_pulled_through(node)
             if pulled:
-                _keep_apart(node.inputs[0], [node], unique)
+                keep_apart(node.inputs[0], [node], unique)
             acted += bool(wrong) + pulled
     return acted
-
-
-def _keep_apart(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:
-    between = make_node(opaque_identity(source.element_type), [source, source], unique(f"{source.node.name}/as_it_is"))
-    between.origin = source.node.origin
-    replace_uses(source, between.outputs[0], readers)
 
 
 def _is_pulled_through(node: Node) -> bool:

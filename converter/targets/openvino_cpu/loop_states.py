@@ -12,7 +12,7 @@ Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 
 from __future__ import annotations
 
-from converter.targets.openvino_cpu.opaque_identity import opaque_identity
+from converter.targets.openvino_cpu.opaque_identity import keep_apart
 from converter.targets.registry import openvino_cpu
 from ir_runtime import element_types
 from ir_runtime.graph import Model, Node, Output, SubGraph
@@ -22,7 +22,6 @@ from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewrite import UniqueNames
-from ir_runtime.shape_inference import make_node
 
 _VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
 """Layers whose output may lie in the memory of their input."""
@@ -49,9 +48,7 @@ def _kept_apart(sub: SubGraph) -> int:
         place = _memory_of(value)
         if place.op.role != "parameter" or place is own or value.element_type is element_types.string:
             continue
-        between = make_node(opaque_identity(value.element_type), [value, value], unique(f"{value.node.name}/handed_on"))
-        between.origin = value.node.origin
-        returned.inputs = [between.outputs[0]]
+        keep_apart(value, [returned], unique)
         acted += 1
     return acted
 
