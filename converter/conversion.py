@@ -17,6 +17,7 @@ from converter.translation.extensions import load_extension
 from converter.translation.open_extents import translate_open
 from converter.translation.translator import translate_model
 from ir_runtime.boundary import expected_errors
+from ir_runtime.errors import InternalError as FaultOfRuntime
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Model
 from ir_runtime.records import record
@@ -122,7 +123,9 @@ def convert(
     options = make_options(input, freeze, output, batch)
     try:
         return _converted(open_model(model, share_weights), options, bool(static), runtime)
-    except (ConversionError, ModelError):
+    except (ConversionError, ModelError) as error:
+        if isinstance(error, FaultOfRuntime):
+            raise InternalError(str(error)) from error
         raise
     except MemoryError as error:
         raise ConversionError("there is not enough memory to convert the model") from error

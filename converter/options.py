@@ -72,6 +72,9 @@ class Options:
     def frozen_tensor(self, name: str, kind: ElementType, declared: PartialShape) -> Tensor:
         """The constant that takes the place of an input."""
         value = np.asarray(self.frozen[name])
+        if (value.dtype.kind in "OUST") != (kind.dtype.kind in "OUST"):
+            given = "text" if value.dtype.kind in "OUST" else str(value.dtype)
+            raise OptionError(f"the value of '{name}' must be {kind}, but is {given}: {shown(value.tolist())}")
         if value.dtype != kind.dtype:
             with np.errstate(all="ignore"):
                 converted = value.astype(kind.dtype)

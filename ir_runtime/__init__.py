@@ -11,6 +11,7 @@ from .errors import (
     FileError,
     FormatError,
     InferenceError,
+    InternalError,
     ModelError,
     UnsupportedError,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "FormatError",
     "InferenceError",
     "InferenceResult",
+    "InternalError",
     "Model",
     "ModelError",
     "Node",

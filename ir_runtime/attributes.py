@@ -66,7 +66,8 @@ class Attribute:
         except (TypeError, ValueError, ModelError) as error:
             wanted = f"one of {', '.join(self.values)}" if self.values else f"of kind {self.kind}"
             raise AttributeValueError(
-                f"{operation}: attribute '{self.xml or self.name}' must be {wanted}, but is {value!r}"
+                f"{operation}: attribute '{self.xml or self.name}' must be {wanted}, but is {value!r}",
+                value,
             ) from error
 
     def parse(self, text: str) -> Any:

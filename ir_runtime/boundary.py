@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
-from .errors import FileError, ModelError
+from .errors import FileError, InternalError, ModelError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
@@ -42,13 +43,29 @@ def expected_errors(
             except MemoryError as cause:
                 raise error(f"{function.__name__} needs more memory than there is") from cause
             except Exception as cause:
-                raise error(
-                    f"{function.__name__} cannot use what it was given: {type(cause).__name__}: {said(cause)}"
-                ) from cause
+                raise error(f"{function.__name__} cannot use what it was given: {described(cause)}") from cause
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+@contextmanager
+def own_work(work: str) -> Iterator[None]:
+    """A context in which this package works on what it has checked: what fails in it is an :class:`InternalError`."""
+    try:
+        yield
+    except (ModelError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"{work} failed by a fault of this package ({described(error)}): please report it"
+        ) from error
+
+
+def described(error: BaseException) -> str:
+    """An error's type and text."""
+    return f"{type(error).__name__}: {said(error)}"
 
 
 def said(error: BaseException) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .boundary import described
 from .element_types import Array
-from .errors import InferenceError
+from .errors import InferenceError, InternalError, ModelError
 from .operation import BOUNDS_LIMIT, Operation, TensorType
 from .tensor import Tensor
 
@@ -41,7 +42,8 @@ def fold(
     wider floats stays a layer. The result may not be larger than the inputs together, unless it is small.
     Without ``limited`` neither holds: for a graph that is run and not stored.
 
-    Raises :class:`InferenceError` where the constants contradict the operation.
+    Raises :class:`InferenceError` where the constants contradict the operation, :class:`InternalError` where the
+    operation is wrong itself.
     """
     if not op.deterministic or op.subgraphs or op.data is not None or not outputs:
         return None
@@ -89,7 +91,11 @@ def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) 
     try:
         with np.errstate(all="ignore"):
             results = as_tuple(op.evaluate(*values))
-    except (ValueError, IndexError, TypeError, OverflowError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:
+        raise InternalError(f"{op.type} failed by a fault of this package: {described(error)}") from error
     kinds = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
     return [Tensor.from_array(result, kind) for result, kind in zip(results, kinds)]

@@ -29,7 +29,14 @@ class FileError(ModelError, OSError):
 
 
 class AttributeValueError(ModelError):
-    """An operation was given an attribute that it does not have or cannot hold."""
+    """An operation was given an attribute that it does not have or cannot hold.
+
+    ``value`` is what the attribute cannot hold; None where an attribute is unknown or missing.
+    """
+
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 class InferenceError(ModelError):
@@ -38,6 +45,10 @@ class InferenceError(ModelError):
 
 class ExecutionError(ModelError):
     """A compiled model was called with inputs it does not accept, or a kernel failed."""
+
+
+class InternalError(ModelError):
+    """A fault of this package, which its ``__cause__`` shows where there is one; neither model nor inputs are wrong."""
 
 
 class UnsupportedError(ModelError):

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .boundary import expected_errors
+from .boundary import described, expected_errors, own_work
 from .constant_folding import as_tuple, fold
 from .element_types import Array, ElementType
-from .errors import ExecutionError, ModelError
+from .errors import ExecutionError, InternalError, ModelError
 from .graph import Model, Node, Output
 from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Unbuffered, Workers
@@ -23,7 +23,7 @@ from .profile import Clock, Profile
 from .rewrite import clone
 from .shape_inference import infer_types
 from .shapes import PartialShape
-from .specialization import ERRORS, Specializations
+from .specialization import Specializations
 from .specialized import SpecializedPlan
 from .tensor import Tensor
 from .wide_floats import in_float32
@@ -89,17 +89,19 @@ class _Step:
     writes: tuple[int, ...]
     frees: tuple[int, ...]
     kernel: Kernel | None
-    """Asked first; what it leaves alone, and what it fails in, is up to ``run``."""
+    """Asked first; ``run`` computes what it leaves alone."""
 
 
 class _Plan:
     """A graph made ready to run: slots for values, steps in order.
 
     With ``workers`` there are kernels and fused steps; without, each layer is a step of its own and evaluated.
+    ``fallbacks`` counts the calls that kernels leave to ``evaluate``, by type of layer.
     """
 
-    def __init__(self, model: Model, workers: Workers | None) -> None:
+    def __init__(self, model: Model, workers: Workers | None, fallbacks: Counter[str]) -> None:
         self._workers = workers
+        self._fallbacks = fallbacks
         pending, arrays = worked_out(model)
         results = [node.inputs[0] for node in model.results]
         steps = self._prepared(pending, arrays, set(results))
@@ -134,8 +136,11 @@ class _Plan:
             frees = tuple(s for s in dict.fromkeys(reads + writes) if last[s] == position and s not in kept)
             kernel = None if step.prepared is None else step.prepared.run
             name = step.nodes[-1].name
-            kind = "+".join(node.op.type for node in step.nodes)
-            self.steps.append(_Step(name, kind, _runner(step, arrays, self._workers), reads, writes, frees, kernel))
+            self.steps.append(
+                _Step(
+                    name, step.type, _runner(step, arrays, self._workers, self._fallbacks), reads, writes, frees, kernel
+                )
+            )
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
         values: list[Any] = self._initial.copy()
@@ -145,7 +150,12 @@ class _Plan:
             if clock is not None:
                 clock.start()
             inputs = [values[i] for i in step.reads]
-            results = _by_kernel(step.kernel, inputs)
+            results = None
+            if step.kernel is not None:
+                results = _by_kernel(step.kernel, step.run, step.name, step.type, inputs)
+                if results is None:
+                    self._fallbacks[step.type] += 1
+            by_kernel = results is not None
             if results is None:
                 results = step.run(*inputs)
             if type(results) is tuple:
@@ -156,23 +166,32 @@ class _Plan:
             for index in step.frees:
                 values[index] = None
             if clock is not None:
-                clock.stop(step.name, step.type, step.kernel is not None)
+                clock.stop(step.name, step.type, by_kernel)
         return [values[index] for index in self.outputs]
 
 
-def _by_kernel(kernel: Kernel | None, inputs: Sequence[Array]) -> Array | tuple[Array, ...] | None:
-    """What the kernel makes of the inputs; None where there is none, and where it leaves them to ``evaluate``."""
-    if kernel is None:
-        return None
+def _by_kernel(
+    kernel: Kernel, evaluate: Callable[..., Any], name: str, type: str, inputs: Sequence[Array]
+) -> Array | tuple[Array, ...] | None:
+    """What the kernel makes of the inputs; None where it leaves them to ``evaluate``.
+
+    A kernel that fails is a fault of this package, unless ``evaluate`` refuses the inputs, too: its error is the
+    better one.
+    """
     try:
         return kernel(*inputs)
-    except (ModelError, ValueError, IndexError, TypeError, OverflowError):
-        # What is wrong with the inputs `evaluate` says, or that nothing is.
-        return None
+    except MemoryError:
+        raise
+    except Exception as error:
+        evaluate(*inputs)
+        raise InternalError(
+            f"layer '{name}' ({type}): its kernel failed, which is a fault of this package ({described(error)}): "
+            "please report it, and use compile_model(model, optimize=False) until it is mended"
+        ) from error
 
 
 def _runner(
-    step: Step, arrays: Mapping[Output, Array], workers: Workers | None
+    step: Step, arrays: Mapping[Output, Array], workers: Workers | None, fallbacks: Counter[str]
 ) -> Callable[..., Array | tuple[Array, ...]]:
     """How the step is done by ``evaluate``."""
     if len(step.nodes) > 1:
@@ -181,18 +200,24 @@ def _runner(
     op = node.op
     if not op.subgraphs:
         return _located(node, op.evaluate)
-    runners: list[Runner] = [_Plan(sub.body, workers).run for sub in op.subgraphs]
+    runners: list[Runner] = [_Plan(sub.body, workers, fallbacks).run for sub in op.subgraphs]
     return _located(node, lambda *inputs: op.execute(runners, inputs))
 
 
-def _whole(step: Step, arrays: Mapping[Output, Array], workers: Workers) -> Callable[..., Any]:
-    """The step by its kernel where that holds, else by ``evaluate``."""
-    run = _runner(step, arrays, workers)
-    kernel = None if step.prepared is None else step.prepared.run
+def _whole(step: Step, arrays: Mapping[Output, Array], workers: Workers, fallbacks: Counter[str]) -> Callable[..., Any]:
+    """The step by its kernel where that holds, else by ``evaluate``, which ``fallbacks`` counts."""
+    run = _runner(step, arrays, workers, fallbacks)
+    if step.prepared is None:
+        return run
+    kernel = step.prepared.run
+    name, kind = step.nodes[-1].name, step.type
 
     def whole(*inputs: Array) -> Any:
-        results = _by_kernel(kernel, inputs)
-        return run(*inputs) if results is None else results
+        results = _by_kernel(kernel, run, name, kind, inputs)
+        if results is None:
+            fallbacks[kind] += 1
+            return run(*inputs)
+        return results
 
     return whole
 
@@ -269,8 +294,10 @@ def _located(node: Node, run: Callable[..., Any]) -> Callable[..., Any]:
             return run(*inputs)
         except ModelError as error:
             raise type(error)(_at(node, error)) from error
-        except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+        except (ValueError, IndexError, OverflowError, MemoryError) as error:
             raise ExecutionError(_at(node, error)) from error
+        except Exception as error:
+            raise InternalError(_at(node, f"a fault of this package: {described(error)}")) from error
 
     return located
 
@@ -290,7 +317,7 @@ def _one_by_one(step: Step, arrays: Mapping[Output, Array]) -> Callable[..., Arr
     return run
 
 
-def _at(node: Node, error: Exception) -> str:
+def _at(node: Node, error: Exception | str) -> str:
     return f"layer '{node.name}' ({node.op.type}, opset{node.op.opset}): {error or type(error).__name__}"
 
 
@@ -314,15 +341,17 @@ class CompiledModel:
             )
         if not isinstance(threads, int) or threads < 1:
             raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
-        # Plans are made when shapes come: of the model as it is now.
-        self._model = in_float32(clone(model)) if optimize else clone(model)
         self._workers = Workers(threads) if optimize else None
         self._general: _Plan | None = None
+        self._fallbacks: Counter[str] = Counter()
         self._is_mixed = False
         """Whether other shapes came when there was a plan for known ones."""
-        self._special = Specializations(self._model, self._specialized) if optimize else None
-        if self._special is None or not self._special.is_certain:
-            self._general = _Plan(self._model, self._workers)
+        with own_work("making a plan"):
+            # Plans are made when shapes come: of the model as it is now.
+            self._model = in_float32(clone(model)) if optimize else clone(model)
+            self._special = Specializations(self._model, self._specialized) if optimize else None
+            if self._special is None or not self._special.is_certain:
+                self._general = _Plan(self._model, self._workers, self._fallbacks)
         constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
         spans = [tensor.span() for tensor in constants]
         self._files = {id(span.file): span.file for span in spans if span is not None}
@@ -334,7 +363,7 @@ class CompiledModel:
         plan = self._general
         if plan is None:
             self._is_mixed = True
-            plan = self._general = _Plan(self._model, self._workers)
+            plan = self._general = _Plan(self._model, self._workers, self._fallbacks)
         return plan
 
     def _specialized(self, model: Model) -> SpecializedPlan:
@@ -342,7 +371,13 @@ class CompiledModel:
         workers = self._workers
         pending, arrays = worked_out(model, refined=True)
         site = Site(pending, arrays, {node.inputs[0] for node in model.results}, workers)
-        return SpecializedPlan(model, site, lambda step: _whole(step, arrays, workers))
+        fallbacks = self._fallbacks
+        return SpecializedPlan(model, site, lambda step: _whole(step, arrays, workers, fallbacks), fallbacks)
+
+    @property
+    def fallbacks(self) -> Counter[str]:
+        """How many calls kernels left to ``evaluate`` since the model was compiled, by type of layer."""
+        return self._fallbacks.copy()
 
     @property
     def input_names(self) -> list[str]:
@@ -390,6 +425,10 @@ class CompiledModel:
             file.check()
         arguments = self._arguments(inputs)
         arrays = [_accept(port, value) for port, value in zip(self.inputs, arguments)]
+        with own_work("the run"):
+            return InferenceResult(self.outputs, self._run(arrays, clock))
+
+    def _run(self, arrays: list[Array], clock: Clock | None) -> list[Array]:
         with np.errstate(all="ignore"), Unbuffered() if self._special else contextlib.nullcontext():
             plan = None if self._special is None else self._special.plan_for(arrays)
             if plan is not None:
@@ -397,15 +436,20 @@ class CompiledModel:
                     # Each plan arranges the weights anew: one of them is enough while the shapes stay as they are.
                     self._general = None
                 try:
-                    return InferenceResult(self.outputs, plan.run(arrays, clock))
-                except ERRORS:
-                    # What is wrong with the inputs the plan for any shapes says, or that nothing is.
-                    values = self._plan.run(arrays, clock)
+                    return plan.run(arrays, clock)
+                except MemoryError:
+                    # It holds all values at once. The plan for any shapes frees them on the way.
                     assert self._special is not None
                     self._special.drop(arrays)
-                    return InferenceResult(self.outputs, _owned(values, arrays))
-            values = self._plan.run(arrays, clock)
-        return InferenceResult(self.outputs, _owned(values, arrays))
+                except Exception as error:
+                    # The plan for any shapes knows best what is wrong with the inputs.
+                    self._plan.run(arrays, clock)
+                    raise InternalError(
+                        f"the plan for inputs of the shapes {[list(array.shape) for array in arrays]} failed, which is "
+                        f"a fault of this package ({described(error)}): please report it, and use "
+                        "compile_model(model, optimize=False) until it is mended"
+                    ) from error
+            return _owned(self._plan.run(arrays, clock), arrays)
 
     def _arguments(self, inputs: Any) -> list[Any]:
         if inputs is None:
@@ -494,5 +538,5 @@ def layer_runner(node: Node) -> Callable[..., Array | tuple[Array, ...]]:
     workers = Workers(1)
     steps = prepare(Site([node], {}, set(node.outputs), workers))
     if len(steps) == 1 and list(steps[0].reads) == node.inputs:
-        return _whole(steps[0], {}, workers)
-    return _runner(Step([node], list(node.inputs), list(node.outputs)), {}, workers)
+        return _whole(steps[0], {}, workers, Counter())
+    return _runner(Step([node], list(node.inputs), list(node.outputs)), {}, workers, Counter())

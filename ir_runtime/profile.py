@@ -12,8 +12,8 @@ from typing import Any
 class LayerTime:
     """What one step of the plan took in all calls together: a layer, or several that are done at once.
 
-    ``name`` is that of the last of them, ``type`` joins theirs with ``+``; ``kernel`` says whether there is a fast
-    way for it.
+    ``name`` is that of the last of them, ``type`` joins theirs with ``+``; ``kernel`` says whether it ran by a
+    kernel and not by ``evaluate``.
     """
 
     name: str

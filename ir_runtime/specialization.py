@@ -9,13 +9,11 @@ import threading
 from collections.abc import Callable, Sequence
 
 from .element_types import Array
-from .errors import ModelError
+from .errors import ExecutionError, ModelError
 from .graph import Model
 from .rewrite import clone
 from .specialized import SpecializedPlan
 
-ERRORS = (ModelError, ValueError, IndexError, TypeError, OverflowError, MemoryError)
-"""What a plan for known shapes may fail with; the plan for any shapes says then what is wrong, and where."""
 _KEPT = 2
 """For how many shapes plans are kept: each has its own copy of the weights."""
 
@@ -53,7 +51,8 @@ class Specializations:
             model = clone(self._model)
             try:
                 model.reshape({index: list(shape) for index, shape in enumerate(key)})
-            except ERRORS:
+            except (ModelError, MemoryError):
+                # The shapes contradict the model, which the plan for any shapes says best.
                 self._plans[key] = None
                 return None
             return self._add(key, model)
@@ -65,7 +64,8 @@ class Specializations:
     def _add(self, key: _Key, model: Model) -> SpecializedPlan | None:
         try:
             plan = self._make(model)
-        except ERRORS:
+        except (ExecutionError, MemoryError):
+            # Constants contradict a layer, which may never run; or there is no room for all values at once.
             plan = None
         while len(self._plans) >= _KEPT:
             self._plans.pop(next(iter(self._plans)))

@@ -30,6 +30,7 @@ from .validation import (
     check_declared_type,
     check_names,
     imported_opsets,
+    is_own_fault,
     operator_problems,
     problem_of,
 )
@@ -41,6 +42,7 @@ _DEEPEST = 60
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What a translator raises where it is wrong itself."""
+_OWN_FAULT = "translating it failed by a fault of this package; please report it with the model"
 _EXHAUSTED = (MemoryError, RecursionError)
 
 
@@ -227,14 +229,17 @@ class GraphTranslator:
         except SeveralProblems:
             return False
         except (ConversionError, ModelError) as error:
-            problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
+            if is_own_fault(error, node):
+                problems.append(problem_of(node, opset, f"{_OWN_FAULT}: {error}", unsupported=False, cause=error))
+            else:
+                problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
             return False
         except _EXHAUSTED as error:
             reason = f"translating it takes more memory than there is ({type(error).__name__})"
             problems.append(problem_of(node, opset, reason, unsupported=True))
             return False
         except _FAULTS as error:
-            reason = f"translating it failed by a fault of this package; please report it with the model: {error!r}"
+            reason = f"{_OWN_FAULT}: {error!r}"
             problems.append(problem_of(node, opset, reason, unsupported=False, cause=error))
             return False
         return True

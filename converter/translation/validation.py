@@ -12,6 +12,7 @@ from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.schemas import attribute_value
 from converter.onnx_file.types import element_type_of
 from converter.options import suggestions
+from ir_runtime.errors import AttributeValueError, InternalError
 from ir_runtime.graph import Output
 
 from .context import Context
@@ -26,6 +27,26 @@ def problem_of(
 ) -> Problem:
     """What stands in the way of one node."""
     return Problem(node_name(node), node.op_type, node.domain, opset, reason, unsupported, cause)
+
+
+def is_own_fault(error: Exception, node: NodeProto) -> bool:
+    """Whether the translator of ``node`` is wrong, and not the model.
+
+    A wrong value of an IR layer's attribute is the model's fault where the node has that value, or a list with it.
+    """
+    if isinstance(error, InternalError):
+        return True
+    if not isinstance(error, AttributeValueError):
+        return False
+    given = [attribute_value(attribute) for attribute in node.attribute]
+    given += [item for value in given if isinstance(value, (list, tuple)) for item in value]
+    return error.value is None or not any(_is_same(value, error.value) for value in given)
+
+
+def _is_same(left: object, right: object) -> bool:
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return isinstance(left, (int, float, str)) and repr(left) == repr(right)
 
 
 def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:

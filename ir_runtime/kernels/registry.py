@@ -45,6 +45,11 @@ class Step:
     writes: list[Output]
     prepared: Prepared | None = None
 
+    @property
+    def type(self) -> str:
+        """The types of its nodes, in order."""
+        return "+".join(node.op.type for node in self.nodes)
+
 
 @dataclass
 class Site:

@@ -7,6 +7,7 @@ they start on.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,6 +63,7 @@ class _Instance:
         self.cells: dict[Output, list[Any]] = {}
         self.steps = [_Timed(*plan.described(work), self._bound(work, plan, binding)) for work in plan.works]
         self.calls = [call for step in self.steps for call in step.calls]
+        self._fallbacks = plan.fallbacks
         self._outputs = [self.cells.get(output) or [binding.array(output)] for output in plan.outputs]
 
     def _bound(self, work: _Work, plan: SpecializedPlan, binding: Binding) -> list[Call]:
@@ -101,10 +103,11 @@ class _Instance:
                 call()
         else:
             for step in self.steps:
+                before = self._fallbacks.total()
                 clock.start()
                 for call in step.calls:
                     call()
-                clock.stop(step.name, step.type, step.kernel)
+                clock.stop(step.name, step.type, step.kernel and self._fallbacks.total() == before)
         # The arrays serve the next call; what the caller gets is its own.
         return [np.array(cell[0], order="C") for cell in self._outputs]
 
@@ -165,11 +168,13 @@ def _all_calls(produced: Produced) -> list[Call]:
 class SpecializedPlan:
     """A graph whose inputs have known shapes.
 
-    ``site`` is what is left to do of it, ``runner`` gives for a node what computes it for any shapes.
+    ``site`` is what is left to do of it, ``runner`` gives for a node what computes it for any shapes, ``fallbacks``
+    counts the calls that kernels left to ``evaluate``.
     """
 
-    def __init__(self, model: Model, site: Site, runner: Callable[[Step], Runner]) -> None:
+    def __init__(self, model: Model, site: Site, runner: Callable[[Step], Runner], fallbacks: Counter[str]) -> None:
         self.site = site
+        self.fallbacks = fallbacks
         self.inputs = list(model.inputs)
         self.outputs = [node.inputs[0] for node in model.results]
         self._make_runner = runner

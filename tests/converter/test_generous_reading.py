@@ -13,6 +13,8 @@ from onnx import helper, numpy_helper
 
 import converter
 from converter.translation.registry import onnx_op
+from ir_runtime.operation import find_operation
+from ir_runtime.operations import activation
 from tests.engines import check_node, node_model
 
 
@@ -195,3 +197,34 @@ def test_a_fault_of_ours_is_no_fault_of_the_model() -> None:
     assert isinstance(caught.value.__cause__, AttributeError)
     assert "no_such_attribute" in str(caught.value)
     assert not isinstance(caught.value, converter.InvalidModelError)
+
+
+@pytest.mark.parametrize(
+    ("make", "ours"),
+    [
+        (lambda ctx, x, low: activation.Clamp1(minimum=0), True),  # an attribute that the layer does not have
+        (lambda ctx, x, low: activation.Elu1(), True),  # one that is missing
+        (lambda ctx, x, low: activation.Clamp1(min="low", max=1.0), True),  # a value of the translator's own
+        (lambda ctx, x, low: activation.Clamp1(min=low, max=1.0), False),  # a value of the model's
+    ],
+    ids=["unknown", "missing", "ours", "the model's"],
+)
+def test_blame_follows_who_made_an_attribute(request: pytest.FixtureRequest, make: Any, ours: bool) -> None:
+    def translate(ctx: Any, x: Any, *, low: str = "") -> Any:
+        return ctx.emit(make(ctx, x, low), x)
+
+    onnx_op("Blamed", domain=f"test.{request.node.name}", versions=(1,))(translate)
+    model = node_model("Blamed", {"x": X}, attributes={"low": "none"}, opset=1, domain=f"test.{request.node.name}")
+    with pytest.raises(converter.ConversionError, match=r"Clamp|Elu") as caught:
+        converter.convert_model(model)
+    assert type(caught.value) is (converter.InternalError if ours else converter.InvalidModelError)
+
+
+def test_an_operation_that_fails_while_folding_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(self: Any, *inputs: Any) -> Any:
+        raise TypeError("a mistake in evaluate")
+
+    monkeypatch.setattr(find_operation("Floor", 1), "evaluate", evaluate)
+    model = node_model("Floor", {}, constants={"x": X}, opset=13)
+    with pytest.raises(converter.InternalError, match=r"node 'node' \(Floor.*a mistake in evaluate"):
+        converter.convert_model(model)

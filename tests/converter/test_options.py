@@ -124,6 +124,7 @@ def test_what_the_outputs_do_not_need_need_not_be_supported() -> None:
         ({"input": [("x", [1, 4]), ("x", [2, 4])]}, "is given two shapes"),
         ({"freeze": {"t": 1}}, "the model has no input 't'"),
         ({"freeze": {"s": 1e300}}, "does not fit into f32"),
+        ({"freeze": {"s": "abc"}}, "the value of 's' must be f32, but is text: 'abc'"),
         ({"freeze": {"x": np.zeros((2, 5), np.float32)}}, r"has the shape \[2, 5\], but the input \[\?,4\]"),
         ({"freeze": {"s": 1}, "input": {"s": []}}, "is given a shape and a value"),
         ({"output": "shiftet"}, "the model has no tensor 'shiftet'; near are 'shifted'"),

@@ -45,8 +45,18 @@ def model_of(make: Callable[..., Output | Sequence[Output]], inputs: Sequence[Ar
     return Model("m", parameters, [make_node(Result1(), [output]) for output in outputs])
 
 
-def same(model: Model, inputs: Sequence[Array], tolerance: float = 4e-6, kernels: int | None = 1) -> None:
-    """Kernels or none: the same numbers, the inputs untouched, and once more with buffers that are in use."""
+def same(
+    model: Model,
+    inputs: Sequence[Array],
+    tolerance: float = 4e-6,
+    kernels: int | None = 1,
+    fallbacks: Sequence[str] | None = (),
+) -> None:
+    """Kernels or none: the same numbers, the inputs untouched, and once more with buffers that are in use.
+
+    ``fallbacks`` are the types of layers whose kernels leave these very arrays to ``evaluate``: those and no others.
+    With None any kernel may.
+    """
     fast = compile_model(model, threads=2)
     if kernels is not None:
         assert sum(step.kernel is not None for step in fast._plan.steps) == kernels
@@ -66,6 +76,8 @@ def same(model: Model, inputs: Sequence[Array], tolerance: float = 4e-6, kernels
             np.testing.assert_allclose(value, want, rtol=0, atol=tolerance * scale)
     for value, before in zip(inputs, kept):
         np.testing.assert_array_equal(value, before)
+    if fallbacks is not None:
+        assert set(fast.fallbacks) == set(fallbacks)
 
 
 # --- elementwise chains ---
@@ -276,7 +288,12 @@ def test_product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[bool, boo
 def test_softmax(shape: tuple[int, ...], axis: int) -> None:
     x = 30 * normal(*shape)
     x.reshape(-1)[::7] = -np.inf
-    same(model_of(lambda b, v: b.emit(op("SoftMax", axis=axis), v), [x]), [x])
+    along_last = axis in (-1, len(shape) - 1)
+    same(
+        model_of(lambda b, v: b.emit(op("SoftMax", axis=axis), v), [x]),
+        [x],
+        fallbacks=[] if along_last else ["SoftMax"],
+    )
 
 
 @pytest.mark.parametrize("heads", [(2, 3), (1, 1), (4,)])
@@ -301,7 +318,8 @@ def test_attention(heads: tuple[int, ...], form: str) -> None:
 def test_mvn(axes: list[int], mode: str, variance: bool) -> None:
     x = normal(3, 40, 65) + np.float32(2)
     made = op("MVN", eps=1e-5, eps_mode=mode, normalize_variance=variance)
-    same(model_of(lambda b, v: b.emit(made, v, b.constant(axes)), [x]), [x])
+    fallbacks = ["MVN"] if axes == [0] else []
+    same(model_of(lambda b, v: b.emit(made, v, b.constant(axes)), [x]), [x], fallbacks=fallbacks)
 
 
 # --- recurrent ---
@@ -326,7 +344,7 @@ def test_sequence(name: str, direction: str, ragged: bool) -> None:
         return b.emit_all(made, *values, *[b.constant(normal(*shape), "f32") for shape in shapes])
 
     inputs = [normal(batch, steps, width), *states, lengths]
-    same(model_of(make, inputs), inputs)
+    same(model_of(make, inputs), inputs, fallbacks=[made.type] if ragged else [])
 
 
 # --- the plan ---
@@ -437,7 +455,8 @@ def test_blocks_cover_the_output_once() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_reduction(name: str, axes: list[int], keep: bool) -> None:
     x = normal(2, 30, 7, 11)
-    same(model_of(lambda b, v: b.emit(op(name, keep_dims=keep), v, b.constant(axes)), [x]), [x])
+    fallbacks = [] if axes in ([-1], [2, 3], [1, 2, 3]) else [name]
+    same(model_of(lambda b, v: b.emit(op(name, keep_dims=keep), v, b.constant(axes)), [x]), [x], fallbacks=fallbacks)
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
@@ -455,7 +474,8 @@ def test_pooling(name: str, rounding: str) -> None:
     same(model, [x])
     x[0, 0, 3, 3] = np.nan
     x[0, 1, 4, 4] = -np.inf
-    same(model, [x])
+    # Where indices are returned as well, NaN needs a comparison one element after the other.
+    same(model, [x], fallbacks=["MaxPool"] if more in ("8", "14") else [])
 
 
 def test_pooling_whose_indices_are_read_stays_as_it_is() -> None:
