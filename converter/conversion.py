@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import ConversionError, InternalError
@@ -163,17 +164,19 @@ def save_model(
     conversion back; nothing is rounded unless asked for. With ``compress`` the weights of products, look-ups and
     convolutions are stored in whole numbers: ``"int8"``, ``"int4"`` (not embeddings, convolutions and last layers,
     which take 8 bits), or a :class:`WeightCompression` that says group size and symmetry; with both, that of the
-    other constants is float16. Both files appear complete or not at all.
+    other constants is float16. Both files appear complete or not at all. The path must end in ``.xml``, and the weights
+    may not replace a file that the model was made from.
 
     Raises :class:`converter.ConversionError` for an unknown kind of compression, :class:`ir_runtime.ModelError`
     for what the format cannot hold, :class:`ir_runtime.FileError`, which is an :class:`OSError`, too, where the disk
     refuses.
     """
     # Converting alone needs no XML, and few ask for compression.
-    from ir_runtime.xml_writer import write_model
+    from ir_runtime.xml_writer import check_destination, write_model
 
     if not isinstance(model, Model):
         raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
+    check_destination(model, Path(path))
     if compress is None:
         write_model(compressed(model, None, compress_to_fp16).model, path)
         return

@@ -104,7 +104,6 @@ def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     handle, name = _create(path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            os.chmod(name, 0o666 & ~_umask())
             yield file, name
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -118,13 +117,8 @@ def _create(folder: Path) -> tuple[int, str]:
         # The name is short, so that what a file may be called is not shortened by it.
         name = str(folder / f".{os.urandom(6).hex()}.part")
         with contextlib.suppress(FileExistsError):
-            return os.open(name, flags, 0o600), name
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+            # The system takes the process's umask off, as it does for every new file.
+            return os.open(name, flags, 0o666), name
 
 
 @contextlib.contextmanager

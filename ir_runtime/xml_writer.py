@@ -68,11 +68,33 @@ def write_model(
     bin_path = xml_path.with_suffix(".bin") if weights is None else Path(weights)
     if bin_path == xml_path:
         raise ModelError(f"the XML cannot be called {xml_path.name}: that is the weights' name")
-    check_target(xml_path)
-    check_target(bin_path)
+    check_destination(model, xml_path, bin_path)
     for tensor in _constants(model):
         layout.place(tensor)
     write_pair(xml_path, lambda: _document(model, layout), bin_path, layout.write)
+
+
+def check_destination(model: Model, xml: Path, weights: Path | None = None) -> None:
+    """Raises :class:`ModelError` where ``model`` may not be written to ``xml`` and ``weights`` (``.bin`` beside it).
+
+    The weights may not replace a file that ``model`` was made from, such as the external data of an ONNX model. An IR
+    may be written over itself, because its XML is replaced, too.
+    """
+    if xml.suffix.lower() != ".xml":
+        raise ModelError(f"the IR's path must end in .xml, but is {os.fspath(xml)!r}")
+    weights = xml.with_suffix(".bin") if weights is None else weights
+    check_target(xml)
+    check_target(weights)
+    if not weights.exists():
+        return
+    from .file_kinds import IR, kind_of_path  # most files are new
+
+    if kind_of_path(xml) is IR:
+        return
+    spans = (tensor.span() for tensor in _constants(model))
+    for path in {span.file.path for span in spans if span is not None}:
+        if os.path.exists(path) and os.path.samefile(path, weights):
+            raise ModelError(f"the weights would overwrite {weights}, which the model was made from: use another name")
 
 
 def model_to_bytes(model: Model) -> tuple[bytes, bytes]:

@@ -131,6 +131,7 @@ def convert(
     from converter.options import extension_paths
     from ir_runtime.file_kinds import IR, kind_of_path
     from ir_runtime.whole_files import check_target
+    from ir_runtime.xml_writer import check_destination
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs is of use with --verify only")
@@ -159,6 +160,7 @@ def convert(
             target=runtime,
         )
     with state.working(f"Writing {target.name}"):
+        check_destination(converted.model, target)
         stored = conversion.compressed(converted.model, packing, compress_to_fp16)
         target.parent.mkdir(parents=True, exist_ok=True)
         conversion.save_model(stored.model, target)

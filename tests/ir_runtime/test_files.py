@@ -14,15 +14,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+import converter
 import ir_runtime
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType, from_dtype, pack, unpack
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
-from tests.engines import core
+from tests.engines import core, node_model
 
 
 def constant_model(*arrays: np.ndarray, names: list[str] | None = None) -> ir_runtime.Model:
@@ -235,3 +237,48 @@ def test_dtype_and_element_type_know_each_other() -> None:
             assert from_dtype(kind.dtype) is kind
     with pytest.raises(ir_runtime.ModelError, match="complex64"):
         from_dtype(np.complex64)
+
+
+@pytest.mark.parametrize("name", ["source.onnx", "model", "model.bin", "model.xml.gz"])
+def test_an_ir_is_called_xml(tmp_path: Path, name: str) -> None:
+    """A path that ends otherwise may be that of another file, such as the ONNX model."""
+    path = tmp_path / name
+    path.write_bytes(b"something else")
+    for write in (ir_runtime.write_model, converter.save_model):
+        with pytest.raises(ir_runtime.ModelError, match=r"must end in \.xml|that is the weights' name"):
+            write(constant_model(np.arange(9)), path)
+    assert path.read_bytes() == b"something else"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("compress", [None, "int8"])
+def test_weights_do_not_replace_what_the_model_was_made_from(tmp_path: Path, compress: str | None) -> None:
+    weights = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    proto = node_model("MatMul", {"x": weights[:2]}, constants={"w": weights}, opset=13)
+    external = {"save_as_external_data": True, "location": "model.bin", "size_threshold": 0}
+    onnx.save_model(proto, tmp_path / "source.onnx", **external)
+    before = (tmp_path / "model.bin").read_bytes()
+    model = converter.convert_model(tmp_path / "source.onnx")
+    with pytest.raises(
+        ir_runtime.ModelError, match=r"the weights would overwrite .*model\.bin, which the model was made"
+    ):
+        converter.save_model(model, tmp_path / "model.xml", compress=compress)
+    assert (tmp_path / "model.bin").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["model.bin", "source.onnx"]
+    converter.save_model(model, tmp_path / "other.xml", compress=compress)
+    # An IR may be written over itself.
+    converter.save_model(ir_runtime.read_model(tmp_path / "other.xml"), tmp_path / "other.xml")
+    assert converter.verify(tmp_path / "source.onnx", tmp_path / "other.xml").passed
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there files have modes that a umask changes")
+def test_the_umask_holds_and_is_never_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It belongs to the whole process: other threads may create files meanwhile."""
+    before = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the process's umask was changed"))
+        ir_runtime.write_model(constant_model(np.arange(9)), tmp_path / "m.xml")
+        monkeypatch.undo()
+        assert {oct((tmp_path / name).stat().st_mode & 0o777) for name in ("m.xml", "m.bin")} == {"0o640"}
+    finally:
+        os.umask(before)
