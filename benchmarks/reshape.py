@@ -49,8 +49,8 @@ def main() -> None:
 
 
 def _report(group: str, cases: list[Case]) -> None:
-    engines = [engine for engine in ("numpy", "openvino", "importer") if engine in cases[0]["verdicts"]]
     print(f"{group}: {len(cases)} cases")
+    engines = [engine for engine in ("numpy", "openvino", "importer") if cases and engine in cases[0]["verdicts"]]
     for engine in engines:
         counter: Counter[str] = Counter()
         for case in cases:
@@ -62,7 +62,7 @@ def _report(group: str, cases: list[Case]) -> None:
             if verdict != "right" and engine != "importer":
                 print(f"    {engine:9} {case['case']} {case['shapes']}: {verdict[:300]}")
         total = counter.total() - counter["not right as stated, either"]
-        print(f"  {engine:9} {counter['right'] / total:.2%} right: {dict(counter)}")
+        print(f"  {engine:9} {counter['right'] / max(total, 1):.2%} right: {dict(counter)}")
     if "importer" in engines:
         worse = [c for c in cases if c["verdicts"]["importer"] == "right" and c["verdicts"]["openvino"] != "right"]
         for case in worse:

@@ -1,6 +1,6 @@
 """How long the package takes until it works: whole processes, the least that any could take beside them.
 
-    python benchmarks/startup.py [ROUNDS]
+    python benchmarks/startup.py [--rounds 15]
 
 Each row is the median over rounds that take turns, so that a busy machine slows all rows alike. What
 the package adds is the difference to the row that it is measured against.
@@ -8,6 +8,7 @@ the package adds is the difference to the row that it is measured against.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -78,4 +79,6 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 15)
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=15)
+    main(arguments.parse_args().rounds)

@@ -4,7 +4,7 @@ The errors are those that `verify` measures against onnxruntime, the worst outpu
 as a share of the largest value, and 1 - cosine, each the mean over the seeds. Sizes are those of .xml and .bin
 together, in kB. Where a group does not fit, nncf is told to adjust it, which it refuses to do by itself.
 
-    pip install -e ".[verify]" openvino nncf
+    pip install -e ".[test]"
     python benchmarks/weight_compression.py MODEL.onnx ... [--seeds 3]
 """
 
@@ -25,6 +25,7 @@ import numpy as np
 import converter
 import ir_runtime
 from converter.equivalence.inputs import random_inputs
+from converter.equivalence.references import reference_for
 from converter.errors import VerificationError
 
 MODES = {"int8": "INT8_ASYM", "int4": "INT4_SYM"}
@@ -106,9 +107,7 @@ def _largest(value: Any) -> float:
 
 
 def _expected(model: Path, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    from converter.equivalence.oracle import oracle
-
-    return oracle(model)[1](feeds)
+    return reference_for(model).run(feeds)
 
 
 if __name__ == "__main__":

@@ -169,7 +169,8 @@ class _Chain:
             layout = self._layouts[key] = self._laid_out(key)
         arrays = list(inputs)
         for formula, reads, shape in layout.before:
-            made, *spare = np.empty((3, *shape), np.float32)
+            # Three arrays, because the rows of one would be plain numbers where there are no dimensions.
+            made, *spare = (np.empty(shape, np.float32) for _ in range(3))
             formula(*[arrays[index] for index in reads], made, spare)
             arrays.append(made)
         seen = [array.reshape(shape) for array, shape in zip(arrays, layout.flat)]

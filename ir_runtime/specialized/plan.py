@@ -28,9 +28,6 @@ from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced
 from .elementwise import bind_after, bind_chain
 from .group_normalization import group_normalization, reshaped_and_back
 
-_INSTANCES = 4
-"""How many sets of arrays are kept for calls at the same time."""
-
 Runner = Callable[..., Any]
 
 
@@ -208,9 +205,9 @@ class SpecializedPlan:
             with self._lock:
                 instance = _Instance(self)
         results = instance.run(arguments, clock)
-        # After an error the instance is given up: loose values may be left in it.
-        if len(self._instances) < _INSTANCES:
-            self._instances.append(instance)
+        # After an error the instance is given up: loose values may be left in it. There are never more of them than
+        # calls at a time, which the compiled model limits.
+        self._instances.append(instance)
         return results
 
     def _last_uses(self) -> Mapping[Node, list[Output]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import Model, ModelError, compile_model
+from ir_runtime import Model, ModelError, compile_model, executor
 from ir_runtime.builder import Builder
 from ir_runtime.element_types import from_dtype
 from ir_runtime.executor import CompiledModel
@@ -19,6 +19,7 @@ from ir_runtime.operation import Operation, find_operation
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
+from ir_runtime.specialized import plan
 from tests.random_data import generator
 
 RNG = generator(11)
@@ -127,6 +128,13 @@ def test_the_error_function_is_exact_near_zero() -> None:
 def test_broadcasting(name: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     inputs = [normal(*shape) for shape in shapes]
     same(model_of(lambda b, x, y: b.emit(op(name), x, y), inputs), inputs)
+
+
+@pytest.mark.parametrize("inner", [(), (1,), (1, 5)], ids=str)
+def test_a_chain_whose_inner_layer_is_smaller(inner: tuple[int, ...]) -> None:
+    inputs = [np.abs(normal(*inner)) + 1, np.abs(normal(*inner)) + 1, normal(4, 5)]
+    made = model_of(lambda b, x, y, z: b.emit(op("Subtract"), b.emit(op("Divide"), x, y), z), inputs)
+    same(made, [np.asarray(value, np.float32) for value in inputs])
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.5, -1.5])
@@ -498,3 +506,15 @@ def test_convolution_with_a_kernel_as_large_as_the_image() -> None:
         made = op("Convolution", strides=[3] * len(kernel), pads_begin=[2] * len(kernel), pads_end=[0] * len(kernel),
                   dilations=[1] * len(kernel))  # fmt: skip
         same(model_of(lambda b, v, made=made, w=weights: b.emit(made, v, b.constant(w, "f32")), [x]), [x])
+
+
+def test_no_more_calls_at_a_time_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them only take each other's cache, and each wants arrays of its own."""
+    monkeypatch.setattr(executor, "processors", lambda: 2)
+    monkeypatch.setattr(executor, "_BRIEF", 0.0)
+    made: list[object] = []
+    make = plan._Instance.__init__
+    monkeypatch.setattr(plan._Instance, "__init__", lambda self, *args: (made.append(self), make(self, *args))[1])
+    x = [normal(1, 8, 40, 41) for _ in range(8)]
+    called_at_once(compile_model(model_of(block, x[:1])), x, 5)
+    assert 1 <= len(made) <= 2

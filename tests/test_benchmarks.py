@@ -1,0 +1,51 @@
+"""Every script in ``benchmarks/`` runs as its page says, in a short form."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.test_documented_commands import a_model
+
+ROOT = Path(__file__).parent.parent
+IN_SHORT = {
+    "concurrency": (["MODEL", "--rounds", "1", "--seconds", "0.1"], r"\| model \| \d+ \| \d+ \| [\d.]+ \|"),
+    "conversion": (["MODEL", "--rounds", "1"], r"model .*\d\.\d\d"),
+    "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
+    "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
+    "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
+    "layer_counts": (["MODEL"], r"1 models that the importer takes"),
+    "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
+    "node_suite": (["--step", "400"], r"node suite, openvino: [1-5] of 5"),
+    "openvino_speed": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
+    "reshape": (["--step", "700", "--jobs", "1"], r"^confirmed: \d+ cases"),
+    "scaling": (["chain", "--sizes", "20", "40", "--ours"], r"chain .*\d\.\d\d / \d+"),
+    "speed": (["--models", "kaldi", "--rounds", "1", "--mebibytes", "8"], r"peak memory for 8 MiB .* ratio [\d.]+"),
+    "startup": (["--rounds", "1"], r"onnx2ir convert +[\d.]+"),
+    "verification": (["MODEL", "--rounds", "1"], r"model .*\d\.\d\d"),
+    "weight_compression": (["MODEL", "--seeds", "1"], r"\| model \| \d+ \| int4 \|"),
+}
+
+
+def test_every_script_has_its_short_form() -> None:
+    imported = {"processes"}
+    assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - imported == set(IN_SHORT)
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("name", IN_SHORT)
+def test_a_script_runs(name: str, tmp_path: Path) -> None:
+    onnx.save(a_model(), tmp_path / "model.onnx")
+    arguments, wanted = IN_SHORT[name]
+    words = [word.replace("MODEL", str(tmp_path / "model.onnx")).replace("FOLDER", str(tmp_path)) for word in arguments]
+    # The pages call the scripts from the project's folder.
+    command = [sys.executable, f"benchmarks/{name}.py", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "left out" not in done.stdout
+    assert re.search(wanted, done.stdout, re.M), done.stdout
