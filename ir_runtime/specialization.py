@@ -29,7 +29,12 @@ class Specializations:
         self._plans: dict[_Key, SpecializedPlan | None] = {}
         self._seen: _Key | None = None
         self._lock = threading.Lock()
-        self.is_possible = not model.sinks and all(node.op.deterministic or not node.inputs for node in model.nodes())
+        # Texts have no memory of a known size that a call's could be copied to.
+        self.is_possible = (
+            not model.sinks
+            and all(node.op.deterministic or not node.inputs for node in model.nodes())
+            and all(output.element_type.bits and not output.element_type.dtype.hasobject for output in model.inputs)
+        )
         self.is_certain = False
         if self.is_possible and all(output.shape.is_static for output in model.inputs):
             key = tuple([output.shape.static() for output in model.inputs])
