@@ -7,14 +7,14 @@ place: those of one type that read the same paired values, or are read at the sa
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .element_types import Array
-from .graph import Model, Node, Output
+from .graph import Model, Node
 from .tensor import Tensor
 
 
@@ -77,12 +77,12 @@ class _Pairs:
         self.nodes = (first.nodes(), second.nodes())
         self.other: dict[Node, Node] = {}
         self._back: dict[Node, Node] = {}
+        self._order: list[tuple[Node, Node]] = []
         self._models = (first, second)
         self._pair_ends()
         for key in (_by_name, _by_tensor_names):
             self._pair_unique(key)
-        while self._pair_by_place():
-            pass
+        self._pair_by_place()
 
     def _pair_ends(self) -> None:
         first, second = self._models
@@ -104,6 +104,7 @@ class _Pairs:
 
     def _add(self, node: Node, other: Node) -> None:
         self.other[node], self._back[other] = other, node
+        self._order.append((node, other))
 
     def is_paired(self, other: Node) -> bool:
         """Whether a layer of the second model has a counterpart."""
@@ -113,41 +114,72 @@ class _Pairs:
         done = self._back if side else self.other
         return (node for node in self.nodes[side] if node not in done)
 
-    def _pair_unique(self, key: Callable[[Node], Hashable]) -> int:
+    def _pair_unique(self, key: Callable[[Node], Hashable]) -> None:
         """Pair what has a key that nothing else on its side has; None is no key."""
         ours, theirs = (_unique(self._left(side), key) for side in (0, 1))
-        pairs = [(node, theirs[name]) for name, node in ours.items() if name in theirs]
-        for node, other in pairs:
-            self._add(node, other)
-        return len(pairs)
+        for name, node in ours.items():
+            if name in theirs:
+                self._add(node, theirs[name])
 
-    def _pair_by_place(self) -> int:
-        done = 0
-        number = {node: index for index, node in enumerate(self.other)}
+    def _pair_by_place(self) -> None:
+        """Pair the only layers of a type that read the same values, else those that pairs read at the same place.
 
-        def source(output: Output, side: int) -> tuple[int, int] | None:
-            node = output.node if side == 0 else self._back.get(output.node)
-            return (number[node], output.index) if node in number else None
+        Every pair is looked at once for each, so that it takes as long as the models are large.
+        """
+        readers = tuple(_Readers(nodes) for nodes in self.nodes)
+        noted = placed = 0
+        while placed < len(self._order):
+            changed: dict[Hashable, None] = {}
+            for number in range(noted, len(self._order)):
+                for side, node in zip(readers, self._order[number]):
+                    changed.update(dict.fromkeys(side.paired(node, number)))
+            noted = len(self._order)
+            for key in changed:
+                ours, theirs = (side.ready.get(key, {}) for side in readers)
+                if len(ours) == len(theirs) == 1:
+                    self._add(next(iter(ours)), next(iter(theirs)))
+            if noted == len(self._order):
+                self._pair_sources(*self._order[placed])
+                placed += 1
 
-        # Layers that read the same values.
-        keys: list[dict[Node, Hashable]] = [{}, {}]
-        for side in (0, 1):
-            for node in self._left(side):
-                read = tuple(source(one, side) for one in node.inputs)
-                if read and None not in read:
-                    keys[side][node] = (node.op.type, read)
-        done += self._pair_unique(lambda node: keys[0].get(node) or keys[1].get(node))
-        # Layers that are read at the same place.
-        for node, other in list(self.other.items()):
-            if node.op.type != other.op.type or len(node.inputs) != len(other.inputs):
-                continue
-            for ours, theirs in zip(node.inputs, other.inputs):
-                before, behind = ours.node, theirs.node
-                if before in self.other or behind in self._back or before.op.type != behind.op.type:
-                    continue
+    def _pair_sources(self, node: Node, other: Node) -> None:
+        if node.op.type != other.op.type or len(node.inputs) != len(other.inputs):
+            return
+        for ours, theirs in zip(node.inputs, other.inputs):
+            before, behind = ours.node, theirs.node
+            if before not in self.other and behind not in self._back and before.op.type == behind.op.type:
                 self._add(before, behind)
-                done += 1
-        return done
+
+
+class _Readers:
+    """The layers of one model by what they read: ``ready`` has those without a pair that read paired values alone."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.ready: dict[Hashable, dict[Node, None]] = {}
+        self._keys: dict[Node, Hashable] = {}
+        self._numbers: dict[Node, int] = {}
+        self._readers: dict[Node, list[Node]] = {}
+        self._missing: dict[Node, int] = {}
+        for node in nodes:
+            sources = {source.node for source in node.inputs}
+            self._missing[node] = len(sources)
+            for source in sources:
+                self._readers.setdefault(source, []).append(node)
+
+    def paired(self, node: Node, number: int) -> Iterator[Hashable]:
+        """Note that ``node`` belongs to the pair of that number; the keys of ``ready`` at which that changed it."""
+        self._numbers[node] = number
+        if node in self._keys:
+            key = self._keys.pop(node)
+            del self.ready[key][node]
+            yield key
+        for reader in self._readers.get(node, ()):
+            self._missing[reader] -= 1
+            if not self._missing[reader] and reader not in self._numbers:
+                key = (reader.op.type, tuple((self._numbers[one.node], one.index) for one in reader.inputs))
+                self._keys[reader] = key
+                self.ready.setdefault(key, {})[reader] = None
+                yield key
 
 
 def _unique(nodes: Iterable[Node], key: Callable[[Node], Hashable]) -> dict[Hashable, Node]:

@@ -7,11 +7,13 @@ or else among the constants of the layers that its readers became, in the layout
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import permutations
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, permutations
 
 import numpy as np
 
+from converter.equivalence.known_values import KnownValues
 from converter.equivalence.layers import anchors, between
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.report import WeightCheck
@@ -48,19 +50,18 @@ class _Accounts:
         self._named = {name: output for output, names in self._names.items() for name in names}
         self._rounded = RoundedWeights.of(model)
         self._uses = uses_of(model)
+        self._known = KnownValues(model)
         self._constants: dict[str, Node] = {}
         for part in model.parts():
             for node in part.nodes:
                 if node.op.data is not None:
                     for name in (node.name, *node.outputs[0].names):
                         self._constants.setdefault(name, node)
-        self._readers: dict[str, list[int]] = {}
-        self._needed = graph.needed(outputs)
-        self._read = set(outputs)
-        for index in self._needed:
-            for name in graph.reads[index]:
-                self._readers.setdefault(name, []).append(index)
-                self._read.add(name)
+        needed = graph.needed(outputs)
+        self._read = set(outputs).union(*(graph.reads[index] for index in needed))
+        self._after = self._first_named(needed)
+        self._held: dict[Output, list[Node]] = {}
+        self._alike: dict[Output, dict[_Sum, list[Node]]] = {}
         self._claimed: set[Node] = set()
 
     def checks(self) -> list[WeightCheck]:
@@ -71,19 +72,20 @@ class _Accounts:
                 found[name] = WeightCheck(name, "unused")
                 continue
             own = self._constants.get(name)
-            places = [own] if own is not None else list(self._nearby(name))
-            check = self._first(name, tensor, places) or (self._differs(name, tensor, own) if own is not None else None)
+            check = self._first(name, tensor, [own] if own is not None else self._nearby(name, tensor))
+            check = check or (self._differs(name, tensor, own) if own is not None else None)
             if check is None:
-                left[name] = tensor, places
+                left[name] = tensor, [own] if own is not None else list(self._nearby(name, tensor))
             found[name] = check or WeightCheck(name, "folded", self._into(name))
-        into = {name: set(self._into(name)) for name, (tensor, _) in left.items() if tensor.element_type.is_real}
+        into = {name: self._into(name) for name, (tensor, _) in left.items() if tensor.element_type.is_real}
+        times = Counter(layer for layers in into.values() for layer in layers)
         for name, (tensor, places) in left.items():
             # Of weights that nothing else was folded into, a constant that is near can only be a damaged one.
-            alone = name in into and not any(into[name] & other for key, other in into.items() if key != name)
+            alone = name in into and all(times[layer] == 1 for layer in into[name])
             found[name] = self._damaged(name, tensor, places, alone=alone) or found[name]
         return list(found.values())
 
-    def _first(self, name: str, tensor: Tensor, places: Sequence[Node]) -> WeightCheck | None:
+    def _first(self, name: str, tensor: Tensor, places: Iterable[Node]) -> WeightCheck | None:
         for node in places:
             held = node.op.data
             assert held is not None
@@ -137,46 +139,62 @@ class _Accounts:
         made = [self._graph.producer[name] for name in self._names.get(node.outputs[0], ())]
         return any(self._graph.nodes[index].op_type not in _MOVING for index in made)
 
-    def _nearby(self, name: str) -> Iterator[Node]:
-        """The constants of the layers that the readers of ``name`` became."""
+    def _nearby(self, name: str, tensor: Tensor) -> Iterator[Node]:
+        """The constants of the layers that the readers of ``name`` became, those with the same elements first."""
         seen: set[Node] = set()
-        for output in self._outputs_after(name):
-            for node in between(output, self._names):
-                if node.op.data is not None and node not in seen:
+        for nodes in self._groups(name, tensor):
+            for node in nodes:
+                if node not in seen:
                     seen.add(node)
                     yield node
-                for sub in node.op.subgraphs:
-                    for inner in sub.body.nodes():
-                        if inner.op.data is not None and inner not in seen:
-                            seen.add(inner)
-                            yield inner
 
-    def _outputs_after(self, name: str) -> Iterator[Output]:
-        """The first values of the IR that depend on ``name`` and carry a name."""
-        pending, seen = [name], {name}
-        while pending:
-            for index in self._readers.get(pending.pop(), ()):
-                for made in self._graph.nodes[index].output:
-                    if made in self._named:
-                        yield self._named[made]
-                    elif made and made not in seen:
-                        seen.add(made)
-                        pending.append(made)
+    def _groups(self, name: str, tensor: Tensor) -> Iterator[list[Node]]:
+        outputs = self._after.get(name, ())
+        if any(len(self._held_by(output)) > _MOST_AT_ONCE for output in outputs):
+            wanted = _sum(tensor)
+            for output in outputs:
+                if output not in self._alike:
+                    self._alike[output] = _by_sum(self._held_by(output))
+                yield self._alike[output].get(wanted, [])
+        for output in outputs:
+            yield self._held_by(output)
+
+    def _held_by(self, output: Output) -> list[Node]:
+        """The constants between ``output`` and the nearest named values before it, those of bodies too."""
+        if output not in self._held:
+            layers = between(output, self._names)
+            inner = (node for layer in layers for sub in layer.op.subgraphs for node in sub.body.nodes())
+            self._held[output] = [node for node in chain(layers, inner) if node.op.data is not None]
+        return self._held[output]
+
+    def _first_named(self, needed: Sequence[int]) -> dict[str, dict[Output, None]]:
+        """For each tensor that a node reads: the first values of the IR that depend on it and carry a name, in order.
+
+        Nodes are gone through once, from the last to the first.
+        """
+        found: dict[str, dict[Output, None]] = {}
+        for index in reversed(needed):
+            after: dict[Output, None] = {}
+            for made in self._graph.nodes[index].output:
+                after.update({self._named[made]: None} if made in self._named else found.get(made, {}))
+            for name in self._graph.reads[index]:
+                found[name] = {**after, **found[name]} if name in found else after
+        return found
 
     def _into(self, name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(output.node.name for output in self._outputs_after(name)))
+        return tuple(dict.fromkeys(output.node.name for output in self._after.get(name, ())))
 
     def _compressed(self, name: str, tensor: Tensor, node: Node) -> WeightCheck | None:
         """Whole numbers with scales: how far what they stand for is from the tensor."""
+        assert node.op.data is not None
         widening = next((user for user in self._uses.get(node.outputs[0], ()) if self._rounded.holds(user)), None)
-        if widening is None or not widening.inputs[0].element_type.is_integral:
+        if widening is None or not widening.inputs[0].element_type.is_integral or node.op.data.size != tensor.size:
             return None
         try:
             value, moved = (self._unfolded(widening, offset) for offset in (0.0, 1.0))
         except ModelError:
             return None
-        expected = tensor.array()
-        layout = _layout(expected, value)
+        layout = _layout(tensor.array(), value)
         if layout is None:
             return None
         apart = np.abs(layout.astype(np.float64) - value)
@@ -198,20 +216,29 @@ class _Accounts:
             users = self._uses.get(moving, ())
             if len(users) != 1 or len(users[0].outputs) != 1:
                 return value
-            inputs = [value if s is moving else self._constant(s) for s in users[0].inputs]
+            inputs = [value if s is moving else self._known.value(s) for s in users[0].inputs]
             if any(one is None for one in inputs):
                 return value
             value = as_tuple(layer_runner(users[0])(*inputs))[0]
             moving = users[0].outputs[0]
 
-    def _constant(self, output: Output) -> Array | None:
-        node = output.node
+
+_Sum = tuple[str, int, int]
+_MOST_AT_ONCE = 4
+
+
+def _by_sum(nodes: Sequence[Node]) -> dict[_Sum, list[Node]]:
+    found: dict[_Sum, list[Node]] = {}
+    for node in nodes:
         if node.op.data is not None:
-            return node.op.data.array()
-        inputs = [self._constant(source) for source in node.inputs]
-        if not inputs or any(value is None for value in inputs):
-            return None
-        return as_tuple(layer_runner(node)(*inputs))[output.index]
+            found.setdefault(_sum(node.op.data), []).append(node)
+    return found
+
+
+def _sum(tensor: Tensor) -> _Sum:
+    """What tensors of the same elements have in common, in whatever order these are."""
+    bits = _bits(tensor.array()) if tensor.element_type.bits else np.zeros(0, np.uint8)
+    return tensor.element_type.name, tensor.size, int(bits.sum(dtype=np.uint64))
 
 
 def _mostly(expected: Array, actual: Array) -> bool:
