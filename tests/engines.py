@@ -24,6 +24,7 @@ from converter.equivalence import ort_values
 from converter.onnx_file.types import element_type_of
 from ir_runtime import element_types
 from ir_runtime.element_types import element_type, from_dtype, pack, unpack
+from ir_runtime.executor import ports_of
 
 ENGINES = ("numpy", "openvino")
 
@@ -89,9 +90,20 @@ def converted(model: onnx.ModelProto | str, target: str = "cpu") -> tuple[bytes,
     return written
 
 
-def run_numpy(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
-    """Execute an IR with this package."""
-    return ir_runtime.compile_model(ir_runtime.read_model(*ir))(dict(feeds)).to_list()
+def output_names(model: onnx.ModelProto) -> list[str]:
+    """The names of an ONNX model's outputs, in its order."""
+    return [value.name for value in model.graph.output]
+
+
+def run_numpy(
+    ir: tuple[bytes, bytes], feeds: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    """Execute an IR with this package; the outputs called ``names``, or those of its results by their names."""
+    compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
+    found = compiled(dict(feeds))
+    if names is not None:
+        return [found[name] for name in names]
+    return [found[port.names[0] if port.names else place] for place, port in enumerate(compiled.outputs)]
 
 
 @functools.cache
@@ -104,20 +116,35 @@ def core() -> openvino.Core:
     return made
 
 
-def run_openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
-    """Execute an IR with OpenVINO's CPU plug-in, in float32 where it would choose a narrower type."""
+def run_openvino(
+    ir: tuple[bytes, bytes], feeds: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    """Execute an IR with OpenVINO's CPU plug-in, in float32 where it would choose a narrower type.
+
+    The outputs called ``names``, or those of the IR's results by their names; by place where they have none.
+    """
     xml, weights = ir
     # An empty bin is passed as nothing: OpenVINO refuses a tensor of no bytes.
     model = core().read_model(xml, weights) if weights else core().read_model(xml)
     compiled = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return run_compiled(compiled, feeds)
+    if names is None:
+        own = ports_of(ir_runtime.read_model(*ir))[1]
+        assert len(own) == len(compiled.outputs)
+        if not all(port.names for port in own):
+            return run_compiled(compiled, feeds)
+        names = [port.names[0] for port in own]
+    return run_compiled(compiled, feeds, names)
 
 
-def run_compiled(compiled: openvino.CompiledModel, feeds: Mapping[str, Any]) -> list[np.ndarray]:
-    """Execute a model that OpenVINO has compiled."""
+def run_compiled(
+    compiled: openvino.CompiledModel, feeds: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    """Execute a model that OpenVINO has compiled: the outputs called ``names``, or all of them."""
     request = compiled.create_infer_request()
     request.infer({name: openvino_tensor(array) for name, array in feeds.items()})
-    return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
+    if names is None:
+        return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
+    return [array_of(request.get_tensor(compiled.output(name))) for name in names]
 
 
 # What pyopenvino takes and gives as bytes, because plain NumPy has no dtype for it.
@@ -150,8 +177,10 @@ def array_of(tensor: openvino.Tensor) -> np.ndarray:
     return np.array(unpack(packed, kind, tuple(tensor.shape)))
 
 
-def run(engine: str, ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> list[np.ndarray]:
-    return run_numpy(ir, feeds) if engine == "numpy" else run_openvino(ir, feeds)
+def run(
+    engine: str, ir: tuple[bytes, bytes], feeds: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    return run_numpy(ir, feeds, names) if engine == "numpy" else run_openvino(ir, feeds, names)
 
 
 def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.ndarray]:
@@ -193,6 +222,7 @@ def check_node(
     Where the target's rules change the IR, NumPy executes the plain one as well.
     """
     wanted = run_onnxruntime(model, feeds) if expected is None else list(expected)
+    names = output_names(model)[: len(wanted)]
     ir = converted(model)
     runs = [(engine, engine, ir) for engine in engines]
     logging.disable()  # warnings have been said
@@ -203,13 +233,12 @@ def check_node(
     if plain != ir:
         runs.append(("numpy, plain", "numpy", plain))
     for engine, runner, made in runs:
-        actual = run(runner, made, feeds)
-        assert len(actual) >= len(wanted), f"{engine} gave {len(actual)} outputs, expected {len(wanted)}"
-        for index, (value, want) in enumerate(zip(actual, wanted)):
+        actual = run(runner, made, feeds, names)
+        for name, value, want in zip(names, actual, wanted, strict=True):
             try:
                 assert_close(value, want, rtol=rtol, atol=atol)
             except AssertionError as error:
-                raise AssertionError(f"{engine}, output {index}: {error}") from error
+                raise AssertionError(f"{engine}, output '{name}': {error}") from error
 
 
 def schema_types(op_type: str, opset: int, variable: str = "T", domain: str = "") -> list[np.dtype[Any]]:

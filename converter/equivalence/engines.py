@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from converter.errors import VerificationError
-from ir_runtime import Model, ModelError, Port, compile_model
+from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model
 from ir_runtime.element_types import Array
 from ir_runtime.executor import ports_of
+from ir_runtime.graph import Output
 
 ENGINES = ("numpy", "openvino", "openvino-default")
 
@@ -40,6 +41,8 @@ def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = No
     the same in the precision that it chooses by itself. Raises :class:`VerificationError` for other names, and where
     the engine does not take the model.
     """
+    if name in ENGINES:
+        _check_results(model)
     if name == "numpy":
         compiled = compile_model(model)
         return Engine("NumPy", compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
@@ -48,10 +51,48 @@ def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = No
     return _openvino(model, path, None if name == "openvino-default" else "f32")
 
 
-def _run_here(compiled: Any, feeds: Mapping[str, Array]) -> list[Array]:
+def _check_results(model: Model) -> None:
+    """Every output has names that lead to it and to nothing else, as a caller asks for it by name."""
+    by_tensor: dict[Output, tuple[str, ...]] = {}
+    by_name: dict[str, Output] = {}
+    for node, port in zip(model.results, ports_of(model)[1]):
+        source = node.inputs[0]
+        names = by_tensor.setdefault(source, port.names)
+        if set(names) != set(port.names):
+            raise VerificationError(
+                f"the outputs {list(names)} and {list(port.names)} of the IR share one tensor, that of "
+                f"{source.node.where}, and a tensor keeps the names of one of them alone: "
+                f"each Result needs a tensor of its own"
+            )
+        for name in port.names:
+            if by_name.setdefault(name, source) is not source:
+                raise VerificationError(f"two outputs of the IR are called '{name}': which one is meant is not known")
+
+
+def _place(port: Port, index: int, known: Sequence[Collection[str]]) -> int:
+    """Which output of a compiled model ``port`` is, by its names; by its place, ``index``, where it has none.
+
+    ``known`` are the names of the compiled model's outputs. Raises :class:`VerificationError` where a name is missing
+    or leads to another output.
+    """
+    found: dict[int, str] = {}
+    for name in port.names:
+        places = [place for place, names in enumerate(known) if name in names]
+        if not places:
+            there = [sorted(names) for names in known]
+            raise VerificationError(f"the compiled model has no output '{name}'; its outputs are {there}")
+        found.setdefault(index if index in places else places[0], name)
+    if len(found) > 1:
+        raise VerificationError(
+            f"names of the output '{port.name}' lead to different outputs of the compiled model: {list(port.names)}"
+        )
+    return next(iter(found), index)
+
+
+def _run_here(compiled: CompiledModel, feeds: Mapping[str, Array]) -> list[Array]:
     try:
-        found: list[Array] = compiled(feeds).to_list()
-        return found
+        found = compiled(feeds)
+        return [found[port.name] for port in compiled.outputs]
     except ModelError as error:
         raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
 
@@ -73,6 +114,8 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
                 compiled = core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
     except RuntimeError as error:
         raise VerificationError(f"OpenVINO does not take the IR: {error}") from error
+    known = [set(output.names) for output in compiled.outputs]
+    places = [_place(port, index, known) for index, port in enumerate(outputs)]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
         given = {index: feeds[port.name] for index, port in enumerate(inputs)}
@@ -80,8 +123,8 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
             request = compiled.create_infer_request()
             request.infer(given)
             return [
-                np.array(request.get_output_tensor(index).data).astype(port.dtype, copy=False)
-                for index, port in enumerate(outputs)
+                np.array(request.get_output_tensor(place).data).astype(port.dtype, copy=False)
+                for place, port in zip(places, outputs)
             ]
         except RuntimeError as error:
             raise VerificationError(f"OpenVINO cannot run the IR on these inputs: {error}") from error

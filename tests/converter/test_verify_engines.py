@@ -6,17 +6,22 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
+from converter.equivalence.engines import engine_for
 from ir_runtime.graph import Model
 from ir_runtime.model_difference import compare_models
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewrite import clone
 from ir_runtime.tensor import Tensor
+from tests import engines
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_verify_inputs import image
+from tests.engines import ENGINES
 
 __all__ = ["image"]  # a fixture
 
@@ -121,3 +126,72 @@ def test_diff_on_the_command_line(ours: Path, tmp_path: Path) -> None:
     found = json.loads(out)
     assert (found["same"], [change["layer"] for change in found["changed"]]) == (False, ["k"])
     assert np.isfinite(found["paired"])
+
+
+def two_results(tmp_path: Path) -> tuple[Path, Model]:
+    """``y = x + 1`` and ``z = x + 1 + 1`` and their IR."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "one"], ["y"]), helper.make_node("Add", ["y", "one"], ["z"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in ("y", "z")],
+        [numpy_helper.from_array(np.ones(4, np.float32), "one")],
+    )
+    path = tmp_path / "two.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path, converter.convert_model(path)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "openvino"])
+def test_outputs_that_changed_places_keep_their_names(tmp_path: Path, engine: str) -> None:
+    path, model = two_results(tmp_path)
+    model.results.reverse()
+    assert converter.verify(path, model, engine=engine).passed
+    for node in model.results:  # now each has the name of the other one
+        node.output_names = ["z" if "y" in node.output_names else "y"]
+        node.inputs[0].names = list(node.output_names)
+    report = converter.verify(path, model, engine=engine)
+    assert [one.name for one in report.outputs if not one.passed] == ["y", "z"]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "openvino"])
+def test_outputs_of_different_names_on_one_tensor_are_refused(tmp_path: Path, engine: str) -> None:
+    """OpenVINO then has the name of one of them alone; both have the right values."""
+    path, model = two_results(tmp_path)
+    same = onnx.load(path)
+    same.graph.node[1].CopyFrom(helper.make_node("Identity", ["y"], ["z"]))
+    onnx.save(same, path)
+    model.results[1].inputs[0] = model.results[0].inputs[0]
+    with pytest.raises(converter.VerificationError, match=r"\['y'\] and \['z'\] of the IR share one tensor"):
+        converter.verify(path, model, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "openvino"])
+def test_two_outputs_of_one_name_are_refused(tmp_path: Path, engine: str) -> None:
+    path, model = two_results(tmp_path)
+    model.results[1].output_names = ["y"]
+    with pytest.raises(converter.VerificationError, match="two outputs of the IR are called 'y'"):
+        converter.verify(path, model, engine=engine)
+
+
+def test_a_name_that_the_compiled_model_lacks_is_in_the_message(tmp_path: Path) -> None:
+    """The file, which OpenVINO reads, has other names than the model that was read of it before."""
+    _, model = two_results(tmp_path)
+    converter.save_model(model, tmp_path / "two.xml")
+    read = ir_runtime.read_model(tmp_path / "two.xml")
+    text = (tmp_path / "two.xml").read_text()
+    (tmp_path / "two.xml").write_text(text.replace('names="z"', 'names="other"'))
+    with pytest.raises(converter.VerificationError, match=r"no output 'z'; its outputs are \[\['y'\], \['other'\]\]"):
+        engine_for("openvino", read, tmp_path / "two.xml")
+
+
+def test_rows_of_tests_compare_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An IR whose outputs have each other's names is wrong although every place has the right values."""
+    path, model = two_results(tmp_path)
+    for node in model.results:
+        node.output_names = ["z" if "y" in node.output_names else "y"]
+        node.inputs[0].names = list(node.output_names)
+    monkeypatch.setattr(engines, "converted", lambda *_: ir_runtime.model_to_bytes(model))
+    for engine in ENGINES:
+        with pytest.raises(AssertionError, match=f"{engine}, output 'y'"):
+            engines.check_node(onnx.load(path), {"x": np.zeros((2, 4), np.float32)}, engines=[engine])

@@ -94,9 +94,8 @@ def check(name: str, path: Path, ir: tuple[bytes, bytes], engines: Sequence[str]
     feeds = {port.name: MODELS[name][1](port.name) for port in session.get_inputs()}
     expected = session.run(None, feeds)
     for engine in engines:
-        actual = run(engine, ir, feeds)
-        assert len(actual) == len(expected)
-        for value, want in zip(actual, expected):
+        actual = run(engine, ir, feeds, [port.name for port in session.get_outputs()])
+        for value, want in zip(actual, expected, strict=True):
             want = np.asarray(want)
             assert value.shape == want.shape
             assert value.dtype == want.dtype

@@ -59,7 +59,8 @@ def test_reshaped(name: str, stated: Mapping[str, Any] | None, make: Make) -> No
     session = _opened_file(path, INNER.get(name))
     feeds = {port.name: make(port.name) for port in session.get_inputs()}
     expected = session.run(None, feeds)
-    case = Reshaping(name, {key: list(array.shape) for key, array in feeds.items()}, feeds, expected)
+    shapes = {key: list(array.shape) for key, array in feeds.items()}
+    case = Reshaping(name, shapes, feeds, expected, [port.name for port in session.get_outputs()])
     for engine, run in zip(ENGINES, (in_numpy, in_openvino)):
         for value, want in zip(run(written, case), expected):
             assert value.shape == want.shape, engine

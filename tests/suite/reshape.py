@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 import converter
 import ir_runtime
-from tests.engines import ENGINES, assert_close, check_node, core, run_compiled, run_onnxruntime
+from tests.engines import ENGINES, assert_close, check_node, core, output_names, run_compiled, run_onnxruntime
 from tests.suite.node_suite import Case, as_array, difference
 
 Shapes = dict[str, list[int]]
@@ -34,6 +34,8 @@ class Reshaping:
     shapes: Shapes
     feeds: dict[str, Any]
     expected: list[Any]
+    names: list[str] | None = None
+    """Those of the outputs that ``expected`` holds."""
 
 
 def opened(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -84,7 +86,9 @@ def reshapings(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Iterator[Res
                     expected = run_onnxruntime(free, data)
                 except Exception:
                     continue
-                yield Reshaping(", ".join(f"{k}{list(s)}" for k, s in label), shapes, data, expected)
+                yield Reshaping(
+                    ", ".join(f"{k}{list(s)}" for k, s in label), shapes, data, expected, output_names(model)
+                )
                 break
 
 
@@ -111,13 +115,14 @@ def in_numpy(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
     """Our IR, read back, reshaped and run by this package."""
     model = ir_runtime.read_model(*written)
     model.reshape(case.shapes)
-    return ir_runtime.compile_model(model)(case.feeds).to_list()
+    found = ir_runtime.compile_model(model)(case.feeds)
+    return [found[name] for name in case.names] if case.names else found.to_list()
 
 
 def in_openvino(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
     """Our IR, reshaped and run by OpenVINO."""
     xml, weights = written
-    return _reshaped(core().read_model(xml, weights) if weights else core().read_model(xml), case)
+    return _reshaped(core().read_model(xml, weights) if weights else core().read_model(xml), case, case.names)
 
 
 def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Mapping[str, Any]) -> None:
@@ -126,7 +131,7 @@ def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Ma
     written = ir_runtime.model_to_bytes(converter.convert_model(model))
     for data in others:
         shapes = {name: list(np.shape(array)) for name, array in data.items()}
-        case = Reshaping(str(shapes), shapes, dict(data), run_onnxruntime(opened(model), data))
+        case = Reshaping(str(shapes), shapes, dict(data), run_onnxruntime(opened(model), data), output_names(model))
         for engine, run in zip(ENGINES, (in_numpy, in_openvino)):
             for index, (value, want) in enumerate(zip(run(written, case), case.expected, strict=True)):
                 try:
@@ -137,12 +142,12 @@ def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Ma
 
 def of_importer(model: onnx.ModelProto, case: Reshaping) -> list[Any]:
     """What OpenVINO's own importer makes of the file, reshaped."""
-    return _reshaped(core().read_model(model.SerializeToString()), case)
+    return _reshaped(core().read_model(model.SerializeToString()), case, None)
 
 
-def _reshaped(model: openvino.Model, case: Reshaping) -> list[Any]:
+def _reshaped(model: openvino.Model, case: Reshaping, names: Sequence[str] | None) -> list[Any]:
     model.reshape({name: openvino.PartialShape(shape) for name, shape in case.shapes.items()})
-    return run_compiled(core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), case.feeds)
+    return run_compiled(core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), case.feeds, names)
 
 
 def verdict(run: Callable[[], Sequence[Any]], expected: Sequence[Any]) -> str:

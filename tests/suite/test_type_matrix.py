@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from onnx import defs
 
-from tests.engines import assert_close, converted, run
+from tests.engines import assert_close, converted, output_names, run
 from tests.suite.type_matrix import Row, Sample, rows, sample
 from tests.suite.type_oracle import Expected, expected
 
@@ -54,7 +54,7 @@ def outcome(row: Row) -> dict[str, str]:
 
 def _difference(engine: str, ir: tuple[bytes, bytes], case: Sample, wanted: Expected) -> str:
     try:
-        actual = run(engine, ir, case.feeds)
+        actual = run(engine, ir, case.feeds, output_names(case.model))
         assert len(actual) == len(wanted.outputs), f"{len(actual)} outputs, expected {len(wanted.outputs)}"
         for value, want in zip(actual, wanted.outputs):
             _compare(value, want, wanted.values)

@@ -15,7 +15,7 @@ import pytest
 
 import converter
 import ir_runtime
-from tests.engines import assert_close, check_node, run_numpy, run_onnxruntime, run_openvino
+from tests.engines import assert_close, check_node, output_names, run_numpy, run_onnxruntime, run_openvino
 from tests.targets.probes_layers import CRASHING, REFUSED, WRONG, Probe, Row
 
 ALL = [*WRONG, *REFUSED, *CRASHING]
@@ -47,7 +47,8 @@ def run_plain(row: Row) -> None:
     """The plain layers in the real plug-in, held against what they mean."""
     model, feeds = row.build()
     ir = ir_runtime.model_to_bytes(converter.convert_model(model, target="any"))
-    for value, want in zip(run_openvino(ir, feeds), expected(row, (model, feeds)), strict=True):
+    wanted = expected(row, (model, feeds))
+    for value, want in zip(run_openvino(ir, feeds, output_names(model)[: len(wanted)]), wanted, strict=True):
         assert_close(value, want)
 
 
