@@ -137,7 +137,7 @@ def print_report(report: Report) -> None:
     from rich.markup import escape
 
     console = out()
-    console.print(_outputs_table("output", report.outputs))
+    console.print(_outputs_table("output", report.outputs, report.unproven))
     if report.against:
         console.print("against the other IR:")
         console.print(_outputs_table("output", report.against))
@@ -176,22 +176,24 @@ def _print_layers(report: Report) -> None:
         where = f"layer '{fault.layer}' ({fault.type}{part}), tensor '{fault.comparison.name}' of node '{fault.node}'"
         console.print(f"[red]first layer that is wrong although its inputs are right[/]: {escape(where)}")
         console.print(f"  {escape(fault.local.reason)}, at most {fault.local.max_absolute:.3g} apart")
-        for suspect in report.suspects:
-            console.print(f"  not as a conversion now makes it: {escape(suspect)}")
     elif first is not None:
         where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
         console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
         console.print("  no layer is wrong from right inputs: rounding adds up from layer to layer")
+    for suspect in report.suspects:
+        console.print(f"  not as a conversion now makes it: {escape(suspect)}")
     if report.layers_problem:
         console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
 
 
-def _outputs_table(title: str, rows: Sequence[Comparison]) -> Table:
+def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[str] = ()) -> Table:
     from rich.markup import escape
 
     table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in rows:
         agreed = "within rounding" if row.tolerance.rounding else "equal"
+        if row.name in unproven:
+            agreed = "proves nothing"
         verdict = f"[green]{agreed}[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
         table.add_row(
             escape(row.name),

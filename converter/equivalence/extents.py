@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,10 @@ class _Sizes:
 
 # Small first; then what models with strides, windows and fixed heads need; the second row of a kind differs from
 # the first in every extent.
+# Images that are smaller than what a network divides them by, several times, are a pixel in its middle.
 _TRIED = [
+    _Sizes(2, 128, 8),
+    _Sizes(1, 128, 8),
     _Sizes(2, 32, 8),
     _Sizes(1, 32, 8),
     _Sizes(2, 64, 16),
@@ -45,6 +49,8 @@ _TRIED = [
     _Sizes(8, 32, 8),
 ]
 _OTHER = [
+    _Sizes(3, 160, 5),
+    _Sizes(1, 160, 12),
     _Sizes(3, 48, 5),
     _Sizes(3, 96, 12),
     _Sizes(1, 96, 12),
@@ -52,6 +58,9 @@ _OTHER = [
     _Sizes(3, 32, 8),
     _Sizes(1, 32, 7),
 ]
+_LARGER = [_Sizes(1, 224, 32), _Sizes(1, 320, 64)]
+_MOST_OF_MANY = 32
+"""The extent of images whose channels are open, too, as those inside a network are."""
 _CHANNELS = (1, 3, 4)
 """Of images; other inputs of four dimensions are caches and the like, whose lengths go with those of sequences."""
 
@@ -84,6 +93,12 @@ class Open:
             if shapes != used:
                 yield shapes
 
+    def larger(self, used: Shapes) -> Iterator[Shapes]:
+        """Shapes of more elements than ``used``."""
+        for shapes in self._distinct(_LARGER):
+            if _elements(shapes) > _elements(used):
+                yield shapes
+
     def _distinct(self, tried: Sequence[_Sizes]) -> Iterator[Shapes]:
         seen: list[Shapes] = []
         for sizes in tried:
@@ -92,6 +107,10 @@ class Open:
                 if shapes not in seen:
                     seen.append(shapes)
                     yield shapes
+
+
+def _elements(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
 
 
 _CACHED = 2
@@ -138,9 +157,10 @@ def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], s
         other = sizes.sound or sizes.other if port.element_type.is_real and len(dims) <= 3 else sizes.other
         image = len(dims) >= 4 and any(not dims[at].is_static or dims[at].value in _CHANNELS for at in (1, -1))
         image = image and not (len(dims) == 4 and dims[-1].is_static and not dims[2].is_static)
+        space = sizes.space if sum(not extent.is_static for extent in dims[1:]) < 3 else min(sizes.space, _MOST_OF_MANY)
         for index, extent in enumerate(dims):
             symbol = symbols[index] if index < len(symbols) else ""
-            wanted = sizes.batch if index == 0 and len(dims) > 1 else sizes.space if image else other
+            wanted = sizes.batch if index == 0 and len(dims) > 1 else space if image else other
             if extent.is_static:
                 shape[index] = extent.value
                 if symbol:

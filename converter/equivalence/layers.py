@@ -47,6 +47,18 @@ class Compared:
     problems: list[str] = field(default_factory=list)
 
 
+def worst_of(first: Compared, second: Compared) -> Compared:
+    """Two comparisons of the same models on different inputs: of each tensor the one that is further from passing."""
+    others = {layer.comparison.name: layer for layer in second.layers}
+    layers = [max(layer, others.pop(layer.comparison.name, layer), key=_badness) for layer in first.layers]
+    problems = list(dict.fromkeys([*first.problems, *second.problems]))
+    return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, problems)
+
+
+def _badness(layer: LayerDifference) -> tuple[bool, bool]:
+    return not layer.local.passed, not layer.comparison.passed
+
+
 def compare_layers(
     oracle: Oracle,
     model: Model,

@@ -75,7 +75,8 @@ class Report:
     ``layers`` lists inner tensors in the order of the graph, where they were asked for, an output failed or proves
     nothing; ``first_fault`` is the first that is wrong although its inputs were right, ``first_divergence`` the
     first that is beyond its tolerance in the whole run. ``layers_problem`` says why tensors could not be compared.
-    ``suspects`` name layers near the fault that are not as a conversion now makes them.
+    ``suspects`` name layers, those near the fault if there is one, that are not as a conversion now makes them.
+    ``unproven`` are the outputs that say nothing about the layers before them, whatever they were compared with.
     ``weights`` accounts for every tensor that the file states. ``notes`` say what else a reader must know.
     """
 
@@ -93,6 +94,7 @@ class Report:
     notes: tuple[str, ...] = ()
     minimised: str = ""
     suspects: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
 
     @property
     def first_divergence(self) -> LayerDifference | None:

@@ -15,7 +15,15 @@ from converter.onnx_file.reader import ModelSource
 from ir_runtime import Model, ModelError
 from ir_runtime.model_difference import ModelDifference, compare_models
 
-_TARGETS = ("cpu", "any")
+_WAYS: Sequence[Mapping[str, Any]] = (
+    {"target": "cpu"},
+    {"target": "any"},
+    {"target": "cpu", "static": True},
+    {"target": "any", "static": True},
+    {"target": "cpu@2024.6"},
+    {"target": "cpu@2023.3"},
+)
+"""How the IR may have been converted, which it does not tell."""
 _FEW = 8
 """Differences up to which an IR counts as a conversion that was changed, and not as one made in another way."""
 
@@ -25,24 +33,26 @@ def suspects(source: ModelSource, options: Mapping[str, Any], model: Model) -> d
 
     Empty where they are too many, as in an IR that something else made or with other options.
     """
-    found: list[ModelDifference] = []
-    for target in _TARGETS:
+    least: ModelDifference | None = None
+    for way in _WAYS:
         try:
-            made = compare_models(model, convert_model(source, target=target, **options))
+            made = compare_models(model, convert_model(source, **way, **options))
         except (ConversionError, ModelError):
             continue
-        found.append(made)
-        if made.same:
-            break
-    if not found:
-        return {}
-    least = min(found, key=lambda one: len(one.changed) + len(one.only_first) + len(one.only_second))
-    if len(least.changed) + len(least.only_first) + len(least.only_second) > _FEW:
+        if least is None or _count(made) < _count(least):
+            least = made
+        if least.same:
+            return {}
+    if least is None or _count(least) > _FEW:
         return {}
     said = {change.layer: "; ".join(change.what) for change in least.changed}
     said.update({name: f"a conversion now has no such {kind}" for name, kind in least.only_first})
     said.update({name: f"a conversion now has this {kind}, which is missing" for name, kind in least.only_second})
     return said
+
+
+def _count(found: ModelDifference) -> int:
+    return len(found.changed) + len(found.only_first) + len(found.only_second)
 
 
 def names(said: Mapping[str, str], part: Sequence[str]) -> tuple[str, ...]:

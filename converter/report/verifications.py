@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from converter.equivalence.compare import Comparison
@@ -44,7 +45,7 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
         counts = ", ".join(f"{count} {state}" for state, count in report.weight_states.items())
         facts.append(("weights", counts))
     tables = [
-        Table("Outputs", _COLUMNS, [_row(one) for one in report.outputs]),
+        Table("Outputs", _COLUMNS, [_row(one, report.unproven) for one in report.outputs]),
         Table("Against the other IR", _COLUMNS, [_row(one) for one in report.against]),
         Table(
             "Layers that are wrong from right inputs",
@@ -79,8 +80,8 @@ def _state(check: object) -> str:
     return f"{state} ({form})" if form else state
 
 
-def _row(one: Comparison) -> tuple[str, ...]:
+def _row(one: Comparison, unproven: Sequence[str] = ()) -> tuple[str, ...]:
     cosine = "-" if one.cosine is None else f"{one.cosine:.7f}"
-    verdict = "equal" if one.passed else one.reason
+    verdict = one.reason or ("proves nothing" if one.name in unproven else "equal")
     figures = (f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}", cosine)
     return (one.name, one.element_type, str(list(one.shape)), *figures, verdict)

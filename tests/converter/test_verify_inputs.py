@@ -130,12 +130,12 @@ def test_a_mask_beside_caches_covers_both() -> None:
 
 
 def test_extents_are_tried_until_the_model_takes_them() -> None:
-    """Windows of 100 do not fit into the first extents that are tried."""
-    nodes = [node("AveragePool", "x", "y", kernel_shape=[100, 100])]
+    """Windows of 200 do not fit into the first extents that are tried."""
+    nodes = [node("AveragePool", "x", "y", kernel_shape=[200, 200])]
     proto = model(nodes, {}, {"x": (F32, ["n", 3, "h", "w"])})
     report = converter.verify(proto, converter.convert_model(proto))
     assert report.passed
-    assert min(report.inputs["x"][2:]) >= 100
+    assert min(report.inputs["x"][2:]) >= 200
     assert any("shapes were tried" in note for note in report.notes)
 
 

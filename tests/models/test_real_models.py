@@ -11,6 +11,7 @@ import pytest
 
 import converter
 import ir_runtime
+from ir_runtime.operations.interpolate import Interpolate11
 from tests.engines import ENGINES, run
 from tests.models.sources import from_wheel, light
 
@@ -136,6 +137,22 @@ def test_a_model_whose_extents_vary_runs_at_several_sizes() -> None:
     for shape in [(1, 64, 96), (3, 96, 64)]:
         x = pages(*shape)("x")
         np.testing.assert_allclose(compiled({"x": x})[0], session.run(None, {"x": x})[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("layers", [None, True])
+def test_a_wrong_resize_of_a_detector_is_found(layers: bool | None) -> None:
+    """Random images leave its output at 1e-7; the first Resize makes four pixels of one at 32 x 32."""
+    path = MODELS["pp-ocrv4-det"][0]()
+    model = converter.convert_model(path)
+    good = converter.verify(path, model, layers=layers)
+    assert (good.passed, good.unproven, good.suspects) == (True, (), ())
+    node = next(node for node in model.nodes() if isinstance(node.op, Interpolate11))
+    node.op = node.op.with_attributes(coordinate_transformation_mode="half_pixel", nearest_mode="ceil")
+    report = converter.verify(path, model, layers=layers)
+    assert not report.passed
+    assert report.first_fault is not None
+    assert report.first_fault.layer == node.name
+    assert [layer.layer for layer in report.layers if not layer.local.passed] == [node.name]
 
 
 def test_weights_made_from_constants_stay_small(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""What outputs prove: nothing where they are the same everywhere, whatever the inputs, or below the tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from converter.equivalence.tolerances import Choose
+from ir_runtime.element_types import Array
+
+_LEAST_TIMES = 10.0
+"""An output whose largest value is less than so many absolute tolerances passes whatever it is, or nearly so."""
+_SCALES = (16.0, 255.0)
+"""By which inputs are multiplied: what lies between 0 and 1 becomes as large as the bytes of an image."""
+
+
+def unproven(runs: Sequence[Mapping[str, Array]], tolerance: Choose, *, has_inputs: bool) -> dict[str, str]:
+    """The real outputs that prove nothing in any of the ``runs``, by name, and why."""
+    found: dict[str, str] = {}
+    for name, value in runs[0].items():
+        values = [run[name] for run in runs]
+        why = _reason(values, tolerance, has_inputs=has_inputs) if _is_real(value) and value.size else ""
+        if why:
+            found[name] = why
+    return found
+
+
+def faint(outputs: Mapping[str, Array], tolerance: Choose) -> set[str]:
+    """The real outputs that lie below what the absolute tolerance lets pass."""
+    return {name for name, value in outputs.items() if _is_real(value) and value.size and _is_faint(value, tolerance)}
+
+
+def convincing(outputs: Mapping[str, Array], names: set[str], tolerance: Choose) -> set[str]:
+    """Those of ``names`` whose values differ from each other by more than the absolute tolerance lets pass."""
+    large = names - faint(outputs, tolerance)
+    return {name for name in large if outputs[name].size == 1 or not _is_faint(np.ptp(outputs[name]), tolerance)}
+
+
+def scaled(feeds: Mapping[str, Array], fixed: Sequence[str]) -> Iterator[tuple[str, dict[str, Array]]]:
+    """``feeds`` with larger real numbers; inputs that are ``fixed`` stay as they are."""
+    free = [name for name, value in feeds.items() if value.dtype.kind == "f" and name not in fixed]
+    for scale in _SCALES if free else ():
+        larger = {name: np.asarray(feeds[name] * feeds[name].dtype.type(scale)) for name in free}
+        yield f"times {scale:g}", {**feeds, **larger}
+
+
+def _reason(values: Sequence[Array], tolerance: Choose, *, has_inputs: bool) -> str:
+    first = values[0]
+    if first.size > 1 and all(one.size and (one == first.flat[0]).all() for one in values):
+        return f"is {first.flat[0]:g} everywhere"
+    alike = [one for one in values if one.shape == first.shape]
+    if len(alike) > 1 and has_inputs and all(np.array_equal(one, first) for one in alike):
+        return f"is the same in all {len(alike)} runs"
+    if all(_is_faint(one, tolerance) for one in values):
+        largest = max(float(np.abs(one).max(initial=0.0)) for one in values)
+        return f"is at most {largest:.3g}, where differences of {tolerance(first).absolute:g} pass"
+    return ""
+
+
+def _is_real(value: Array) -> bool:
+    return value.dtype.kind == "f"
+
+
+def _is_faint(value: Array, tolerance: Choose) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.abs(value[np.isfinite(value)]).max(initial=0.0) < _LEAST_TIMES * tolerance(value).absolute)

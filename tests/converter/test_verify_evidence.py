@@ -1,0 +1,172 @@
+"""verify, where outputs prove little: tiny ones, layers that are wrong at some sizes alone, changes that no run shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from ir_runtime.graph import Model
+from ir_runtime.operations.interpolate import Interpolate11
+from tests.converter.test_command_options import onnx2ir
+
+F32 = np.float32
+
+
+def saved(nodes: list, weights: dict[str, np.ndarray], shape: list, folder: Path) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+def detector(folder: Path, bias: float, stride: int = 4, shape: tuple = ("n", 3, "h", "w")) -> Path:
+    """An image is averaged to one of ``1 / stride``, made larger again, and gives probabilities of ``exp(bias)``."""
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["small"], name="pool", kernel_shape=[stride] * 2, strides=[stride] * 2),
+        helper.make_node(
+            "Resize",
+            ["small", "", "scales"],
+            ["large"],
+            name="resize",
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+        helper.make_node("Add", ["large", "bias"], ["logits"], name="shift"),
+        helper.make_node("Sigmoid", ["logits"], ["y"], name="sigmoid"),
+    ]
+    weights = {"scales": np.array([1, 1, 2, 2], F32), "bias": F32(bias)}
+    return saved(nodes, weights, list(shape), folder)
+
+
+def with_another_resize(path: Path) -> Model:
+    """The IR of ``path`` whose Resize looks for the nearest pixel in another way, which one pixel does not show."""
+    model = converter.convert_model(path)
+    (node,) = (node for node in model.nodes() if isinstance(node.op, Interpolate11))
+    node.op = node.op.with_attributes(coordinate_transformation_mode="half_pixel", nearest_mode="ceil")
+    return model
+
+
+def test_larger_inputs_are_tried_where_outputs_are_tiny(tmp_path: Path) -> None:
+    """Inputs between 0 and 1 leave the output at 2e-7, where 1e-5 passes; 16 times as large they do not."""
+    path = detector(tmp_path, bias=-16.0)
+    good = converter.verify(path, converter.convert_model(path))
+    assert good.passed
+    assert good.unproven == ()
+    assert [one.description for one in good.samples][-1].endswith("times 16")
+    bad = converter.verify(path, with_another_resize(path))
+    assert not bad.passed
+    assert [one.passed for one in bad.samples] == [True] * (len(bad.samples) - 1) + [False]
+    assert bad.first_fault is not None
+    assert bad.first_fault.layer == "resize"
+
+
+def test_where_nothing_makes_an_output_larger_it_says_so_and_layers_count(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["x", "tiny"], ["scaled"]), helper.make_node("Sin", ["scaled"], ["y"])]
+    small = saved(nodes, {"tiny": F32(1e-12)}, ["n", 4], tmp_path)
+    report = converter.verify(small, converter.convert_model(small))
+    assert report.passed
+    assert report.unproven == ("y",)
+    assert len(report.layers) == 2
+    (note,) = (note for note in report.notes if "'y'" in note)
+    assert "where differences of 1e-05 pass: it says nothing about the layers before it" in note
+    model = converter.convert_model(small)
+    (node,) = (node for node in model.nodes() if node.op.type == "Sin")
+    node.inputs[0] = model.parameters[0].outputs[0]  # sin(x) instead of sin(1e-12 x)
+    assert not converter.verify(small, model).passed
+
+
+def test_an_output_that_proves_nothing_is_not_called_equal(tmp_path: Path) -> None:
+    path = saved([helper.make_node("Mul", ["x", "tiny"], ["y"])], {"tiny": F32(1e-12)}, ["n", 4], tmp_path)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml")
+    code, out, _ = onnx2ir("verify", str(path), str(tmp_path / "m.xml"))
+    assert code == 0
+    assert "proves nothing" in out
+    assert "PASSED" in out
+    assert "equal" not in out
+
+
+def test_the_callers_tolerance_is_not_circumvented(tmp_path: Path) -> None:
+    """Whoever says that differences of 100 pass gets no larger inputs, which differ by more."""
+    path = saved([helper.make_node("Mul", ["x", "two"], ["y"])], {"two": F32(2)}, ["n", 4], tmp_path)
+    model = converter.convert_model(path)
+    assert len(converter.verify(path, model, atol=100.0).samples) == len(converter.verify(path, model).samples)
+
+
+def test_layers_are_compared_at_other_sizes_too(tmp_path: Path) -> None:
+    """One pixel of 128 becomes four whichever way; two of 160 do not, and the output is too small to show it."""
+    path = detector(tmp_path, bias=-20.0, stride=80)
+    model = with_another_resize(path)
+    inputs = {"x": np.random.default_rng(0).random((1, 3, 128, 128), F32)}
+    assert converter.verify(path, model, inputs=inputs, layers=True).passed
+    folder = tmp_path / "fault"
+    report = converter.verify(path, model, layers=True, values={"x": "0..1"}, minimise=folder)
+    assert report.inputs == {"x": [2, 3, 128, 128]}
+    assert all(output.passed for output in report.outputs)
+    assert report.first_fault is not None
+    assert report.first_fault.layer == "resize"
+    assert "this part alone shows it" in report.minimised
+
+
+def test_images_have_128_and_more_pixels_a_side(tmp_path: Path) -> None:
+    path = detector(tmp_path, bias=-4.0)
+    report = converter.verify(path, converter.convert_model(path))
+    assert all(min(one.inputs["x"][2:]) >= 128 for one in report.samples)
+
+
+def test_what_a_conversion_makes_otherwise_is_listed_where_all_passes_too(tmp_path: Path) -> None:
+    path = detector(tmp_path, bias=-4.0, shape=(1, 3, 4, 4))
+    converter.save_model(with_another_resize(path), tmp_path / "m.xml")
+    report = converter.verify(path, tmp_path / "m.xml", layers=True)
+    assert report.passed  # the Resize makes four pixels of one
+    (suspect,) = report.suspects
+    assert suspect.startswith("layer 'resize': coordinate_transformation_mode is half_pixel, there asymmetric")
+    code, out, _ = onnx2ir("verify", str(path), str(tmp_path / "m.xml"))
+    assert (code, "not as a conversion now makes it: layer 'resize'" in " ".join(out.split())) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"target": "any"}, {"static": True}, {"target": "cpu@2023.3"}, {"input": {"x": [1, 3, 32, 32]}}]
+)
+def test_a_conversion_however_made_is_none_that_was_changed(tmp_path: Path, options: dict) -> None:
+    path = detector(tmp_path, bias=-4.0)
+    report = converter.verify(path, converter.convert_model(path, **options), input=options.get("input"))
+    assert (report.passed, report.suspects) == (True, ())
+
+
+@pytest.mark.parametrize("compression", [{"compress": "int8"}, {"compress_to_fp16": True}])
+def test_compressed_weights_are_no_suspects(tmp_path: Path, compression: dict) -> None:
+    weights = {"w": np.random.default_rng(0).standard_normal((64, 64)).astype(F32)}
+    path = saved([helper.make_node("MatMul", ["x", "w"], ["y"])], weights, ["n", 64], tmp_path)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml", **compression)
+    report = converter.verify(path, tmp_path / "m.xml")
+    assert (report.passed, report.suspects) == (True, ())
+
+
+def test_the_tail_of_a_sigmoid_is_as_exact_as_onnxruntimes(tmp_path: Path) -> None:
+    """At -12 onnxruntime is 1.38e-7 away from the value in float64, which is 5.7e-6."""
+    path = saved([helper.make_node("Sigmoid", ["x"], ["y"])], {}, ["n"], tmp_path)
+    inputs = {"x": np.linspace(-30, -10, 20_001, dtype=F32)}
+    report = converter.verify(path, converter.convert_model(path), inputs=inputs, layers=True)
+    assert all(layer.local.passed for layer in report.layers)
+
+
+@pytest.mark.parametrize("side", [32, 128])
+def test_means_of_many_pixels_are_as_exact_as_onnxruntimes(tmp_path: Path, side: int) -> None:
+    """onnxruntime adds what lies under a window one by one: 10 and 36 representable values are lost."""
+    nodes = [helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[side, side], strides=[side, side])]
+    path = saved(nodes, {}, [1, 16, 2 * side, 2 * side], tmp_path)
+    inputs = {"x": np.random.default_rng(0).random((1, 16, 2 * side, 2 * side), F32)}
+    report = converter.verify(path, converter.convert_model(path), inputs=inputs, layers=True)
+    assert all(layer.local.passed for layer in report.layers)
