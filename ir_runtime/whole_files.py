@@ -28,6 +28,28 @@ def check_target(path: str | os.PathLike[str]) -> None:
         raise FileError(f"'{path}' exists and is not a regular file: it cannot be written over")
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`FileError` where :func:`write_whole` cannot write this file: before the work for it.
+
+    Its folder must be there and take files, and what stands in its place must be a file.
+    """
+    path = Path(path)
+    check_target(path)
+    with _refusals_name(path), _temporary(path):
+        pass
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`FileError` where this folder cannot be made, or takes no files."""
+    path = Path(path)
+    with _refusals_name(path):
+        there = path
+        while not there.exists() and there.parent != there:
+            there = there.parent
+        with _temporary(there / "file"):
+            pass
+
+
 def write_whole(path: Path, write: Write) -> None:
     """Write one file. Raises :class:`FileError`, which names it; what was there before is then still there."""
     check_target(path)

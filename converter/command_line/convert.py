@@ -130,7 +130,7 @@ def convert(
     from converter.input_forms import parse_inputs
     from converter.options import extension_paths
     from ir_runtime.file_kinds import IR, kind_of_path
-    from ir_runtime.whole_files import check_target
+    from ir_runtime.whole_files import check_folder, check_target, check_writable
     from ir_runtime.xml_writer import check_destination
 
     if not check and inputs is not None:
@@ -145,6 +145,11 @@ def convert(
         raise click.UsageError(f"the output would overwrite the model {model}")
     for path in (target, target.with_suffix(".bin")):
         check_target(path)
+    if page is not None and target.parent.resolve().is_relative_to(page.parent.resolve()):
+        check_target(page)
+        check_folder(page.parent)  # it is made with the one of the IR
+    elif page is not None:
+        check_writable(page)
     state.say(f"Converting {model}")
     specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
@@ -170,10 +175,6 @@ def convert(
 
         with state.working(f"Verifying {target.name}"):
             report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch, report=page)
-    elif page is not None:
-        from converter.report import write_conversion
-
-        write_conversion(stored.model, model.name, runtime, converted.rules, page, target)
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}
@@ -198,6 +199,10 @@ def convert(
             state.say(f"Rules for {runtime}: {acted}")
         if report is not None:
             print_report(report)
+    if page is not None and report is None:
+        from converter.report import write_conversion
+
+        write_conversion(stored.model, model.name, runtime, converted.rules, page, target)
     exit_of(report)
 
 

@@ -35,14 +35,12 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
 
     from ir_runtime import read_model
     from ir_runtime.model_difference import compare_models, types_of
+    from ir_runtime.whole_files import check_writable
 
+    if report is not None:
+        check_writable(report)
     model = read_model(first)
     found = compare_models(model, read_model(second))
-    if report is not None:
-        from converter.report.differences import write_difference
-
-        write_difference(found, model, first, second, report)
-        state.say(f"Wrote {report}")
     if as_json:
         click.echo(json_text(found.to_dict()))
     else:
@@ -66,5 +64,10 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
             console.print(f"... and {len(found.changed) - most} more changed layers: --all shows them")
         verdict = "[bold green]the same[/]" if found.same else "[bold red]different[/]"
         console.print(f"{verdict}: {found.paired} layers are in both, {len(found.changed)} of them changed")
+    if report is not None:
+        from converter.report.differences import write_difference
+
+        write_difference(found, model, first, second, report)
+        state.say(f"Wrote {report}")
     if not found.same:
         click.get_current_context().exit(1)

@@ -120,7 +120,7 @@ def verify_command(
         click.echo(json_text(found.to_dict()))
     else:
         print_report(found)
-    if report is not None:
+    if report is not None and not found.unwritten:
         state.say(f"Wrote {report}")
     exit_of(found)
 
@@ -209,6 +209,8 @@ def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[st
 
 
 def exit_of(report: Report | None) -> None:
-    """Exit code 1 where a report did not pass."""
-    if report is not None and not report.passed:
+    """Exit code 1 where a report did not pass, or what was asked for could not be written."""
+    for problem in () if report is None else report.unwritten:
+        click.echo(f"error: {problem}", err=True)
+    if report is not None and (not report.passed or report.unwritten):
         click.get_current_context().exit(1)

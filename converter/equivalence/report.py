@@ -77,6 +77,7 @@ class Report:
     first that is beyond its tolerance in the whole run. ``layers_problem`` says why tensors could not be compared.
     ``suspects`` name layers, those near the fault if there is one, that are not as a conversion now makes them.
     ``unproven`` are the outputs that say nothing about the layers before them, whatever they were compared with.
+    ``unwritten`` says why the page or the smallest part could not be written after all.
     ``weights`` accounts for every tensor that the file states. ``notes`` say what else a reader must know.
     """
 
@@ -95,6 +96,7 @@ class Report:
     minimised: str = ""
     suspects: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
 
     @property
     def first_divergence(self) -> LayerDifference | None:

@@ -23,7 +23,7 @@ from converter.equivalence.rounded_weights import RoundedWeights, rounding_allow
 from converter.equivalence.suspects import names, suspects
 from converter.equivalence.tolerances import Choose, Loss, furthest, gaps, widened
 from converter.equivalence.weights import check_weights
-from converter.errors import VerificationError
+from converter.errors import ConversionError, VerificationError
 from converter.onnx_file.reader import ModelSource
 from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model
 from ir_runtime.element_types import Array
@@ -365,8 +365,11 @@ class Runs:
             found = replace(found, suspects=names(suspects(self.source, self.options, self.model), part))
         if folder is None or fault is None:
             return found
-        said = minimised_to(self.reference.oracle, self.model, fault, self._given(at_fault.feeds), folder)
-        return replace(found, minimised=said)
+        try:
+            made = minimised_to(self.reference.oracle, self.model, fault, self._given(at_fault.feeds), folder)
+        except (ConversionError, ModelError, OSError) as error:  # what was found is not lost with it
+            return replace(found, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
+        return replace(found, minimised=made)
 
     def _other_sizes(self, shown: Ran) -> list[Ran]:
         """One run for each of the shapes that ``shown`` does not have."""

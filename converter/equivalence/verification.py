@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
 
@@ -16,7 +17,8 @@ from converter.equivalence.tolerances import chosen_by
 from converter.input_forms import InputShapes
 from converter.onnx_file.reader import ModelSource
 from converter.options import make_options
-from ir_runtime import Model, read_model
+from ir_runtime import FileError, Model, read_model
+from ir_runtime.whole_files import check_folder, check_writable
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 
@@ -67,9 +69,16 @@ def verify(
     quantised models may differ by as much as onnxruntime's own optimised and plain runs do, and by a step where no
     single layer, given right inputs, is wrong.
 
+    Whether ``minimise`` and ``report`` can be written is found out first, and a :class:`ir_runtime.FileError` says so.
+    Where writing fails after all, ``unwritten`` of what is returned says why.
+
     Raises :class:`converter.VerificationError` where a side cannot be run, and
     :class:`ir_runtime.ModelError` where the IR cannot be read.
     """
+    if minimise is not None:
+        check_folder(minimise)
+    if report is not None:
+        check_writable(report)
     stored = None if isinstance(ir, Model) else ir
     model = ir if isinstance(ir, Model) else read_model(ir)
     if hasattr(onnx_model, "read"):
@@ -108,7 +117,10 @@ def verify(
         from converter.report.verifications import write_verification
 
         title = f"{_called(onnx_model)} and {_called(ir)}"
-        write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+        try:
+            write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+        except FileError as error:  # what was found is not lost with the page
+            return replace(found, unwritten=(*found.unwritten, str(error)))
     return found
 
 
