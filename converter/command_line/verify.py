@@ -161,6 +161,8 @@ def print_report(report: Report) -> None:
     inputs = "given inputs" if report.seed is None else f"{len(report.samples)} random inputs (seed {report.seed})"
     verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
     console.print(f"{verdict} against {escape(report.oracle)} on {inputs}, IR in {escape(report.engine)}")
+    if report.verdict != "passed":
+        console.print(escape(report.verdict))
 
 
 def _print_layers(report: Report) -> None:

@@ -9,7 +9,7 @@ no longer than something reads them, so that a model's activations need not fit 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -261,7 +261,13 @@ class _Walk:
         if self._is_chosen:
             strict = self._tolerance(expected)
         found = compare(name, expected, right, strict)
-        if found.passed or found.max_ulps is None:
+        if found.passed:
+            return found
+        if expected.dtype.kind in "iu" and expected.shape == right.shape and expected.dtype == right.dtype:
+            near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, right)
+            if near is not None and bool(((near[0] <= expected) & (expected <= near[1])).all()):
+                return replace(found, passed=True, reason="")
+        if found.max_ulps is None:
             return found
         spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, right)
         return compare(name, expected, right, Tolerance(strict.relative, strict.absolute, strict.of_largest, spread))

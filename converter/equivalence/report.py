@@ -77,6 +77,7 @@ class Report:
     first that is beyond its tolerance in the whole run. ``layers_problem`` says why tensors could not be compared.
     ``suspects`` name layers, those near the fault if there is one, that are not as a conversion now makes them.
     ``unproven`` are the outputs that say nothing about the layers before them, whatever they were compared with.
+    ``verdict`` sums it up; ``only_adds_up`` says that outputs differ and no single layer is wrong, which fails, too.
     ``unwritten`` says why the page or the smallest part could not be written after all.
     ``weights`` accounts for every tensor that the file states. ``notes`` say what else a reader must know.
     """
@@ -107,6 +108,30 @@ class Report:
         return next((layer for layer in self.layers if not layer.local.passed), None)
 
     @property
+    def only_adds_up(self) -> bool:
+        """Whether outputs differ although every layer that was compared is right from right inputs."""
+        differ = any(not one.passed for one in self.outputs)
+        return differ and bool(self.layers) and not self.layers_problem and self.first_fault is None
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in one sentence."""
+        if self.passed:
+            proofless = ", ".join(f"'{name}'" for name in self.unproven)
+            return f"passed, but outputs prove nothing: {proofless}" if self.unproven else "passed"
+        fault = self.first_fault
+        wrong = [check.name for check in self.weights if not check.passed]
+        if fault is not None:
+            return f"failed: layer '{fault.layer}' is wrong although its inputs are right"
+        if wrong:
+            return f"failed: weights of the file are changed, the first is '{wrong[0]}'"
+        if self.only_adds_up:
+            return "failed: outputs differ, but no single layer is wrong: what each rounds adds up"
+        if any(not one.passed for one in self.outputs):
+            return "failed: outputs differ"
+        return "failed: the outputs of the other IR differ"
+
+    @property
     def weight_states(self) -> dict[str, int]:
         """How many of the file's tensors are in which state."""
         return dict(Counter(check.state for check in self.weights))
@@ -119,6 +144,8 @@ class Report:
             "first_divergence": None if first is None else asdict(first),
             "first_fault": None if fault is None else asdict(fault),
             "weight_states": self.weight_states,
+            "verdict": self.verdict,
+            "only_adds_up": self.only_adds_up,
         }
 
     def __repr__(self) -> str:

@@ -26,6 +26,8 @@ _SUMS = 32.0
 _OF_16_BITS = 4.0
 """Sums of 16-bit floats are made in 32 bits on either side: what is lost is what intermediate results round."""
 _NEAR_THE_MIDDLE = 0.02
+_OF_A_TIE = 1e-4
+"""Of a step: float32 makes sums of codes times scales to that, and fused products and sums round otherwise."""
 _STEPS = 2.0
 _COMPRESSED = 3.0
 _MANY = 1 << 16
@@ -70,6 +72,30 @@ class Spread:
                 gap = np.abs(moved.astype(np.float64) - plain.astype(np.float64))
             largest = max(largest, float(gap[np.isfinite(gap)].max(initial=0.0)))
         return largest * self._factor() + self._long_sums(plain)
+
+    def neighbours(self, output: Output, plain: Array) -> tuple[Array, Array] | None:
+        """The least and the greatest whole number that each element of ``output`` is near the middle to.
+
+        What is put on steps is moved up and down before; None where nothing is.
+        """
+        if not any(self._is_stepped(node) for node in self._part):
+            return None
+        made = {source for node in self._part for source in node.outputs}
+        outside = {source for node in self._part for source in node.inputs if source not in made}
+        both = [self._shifted(outside, shift)[output] for shift in (-_OF_A_TIE, _OF_A_TIE)]
+        if any(one.shape != plain.shape for one in both):
+            return None
+        found = [plain, *both]
+        return np.minimum.reduce(found), np.maximum.reduce(found)
+
+    def _shifted(self, outside: set[Output], shift: float) -> dict[Output, Array]:
+        values = {source: self._values[source] for source in outside}
+        for node in self._part:
+            inputs = [values[source] for source in node.inputs]
+            if self._is_stepped(node):
+                inputs[0] = _by_steps(node, inputs, shift)
+            values.update(zip(node.outputs, self._run(node, inputs)))
+        return values
 
     def _long_sums(self, plain: Array) -> float:
         """What sums of very many terms may lose: moved terms cancel each other there, and partial sums do not."""
@@ -134,10 +160,15 @@ def _nudged(value: Array, generator: np.random.Generator) -> Array:
 
 
 def _off_the_middle(node: Node, inputs: Sequence[Array], generator: np.random.Generator) -> Array:
+    return _by_steps(node, inputs, generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape))
+
+
+def _by_steps(node: Node, inputs: Sequence[Array], share: Array | float) -> Array:
+    """What ``node`` puts on steps, moved by a share of a step."""
     value = inputs[0]
     step: Array | float = 1.0
     if isinstance(node.op, FakeQuantize1):
         step = (inputs[2] - inputs[1]) / max(1, node.op.levels - 1)
     if value.dtype.kind != "f":
         return value
-    return np.asarray(value + step * generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, value.shape), value.dtype)
+    return np.asarray(value + step * share, value.dtype)

@@ -37,6 +37,7 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
         ("runs", "; ".join(f"{one.description}: {'passed' if one.passed else 'FAILED'}" for one in report.samples)),
         *size_facts(xml),
     ]
+    facts.append(("verdict", report.verdict))
     fault = report.first_fault
     if fault is not None:
         facts.append(("first wrong layer", f"{fault.layer} ({fault.type}), tensor {fault.comparison.name}"))

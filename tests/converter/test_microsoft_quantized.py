@@ -305,3 +305,22 @@ def test_contradictions_are_named(
 ) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model_of(op_type, inputs, attributes, {})[0])
+
+
+def test_a_sum_between_two_steps_goes_where_onnxruntime_puts_it() -> None:
+    """1 + erf in 8 bits, as a quantised Gelu has it: every sum is a whole number of steps and a half."""
+    codes = np.arange(256, dtype=np.uint8)
+    scales = {"s": np.float32(1) / np.float32(127.5), "t": np.float32(1) / np.float32(255)}
+    constants = {**scales, "z": np.uint8(128), "one": np.array([255], np.uint8), "zero": np.uint8(0)}
+    model = node_model(
+        "QLinearAdd",
+        {"x": codes},
+        opset=1,
+        domain="com.microsoft",
+        constants=constants,
+        order=["x", "s", "z", "one", "t", "zero", "s", "zero"],
+    )
+    # By hand: (x - 128) + 127.5, the halves to even numbers.
+    expected = np.clip(np.rint(codes.astype(np.float64) - 0.5), 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(run_onnxruntime(model, {"x": codes})[0], expected)
+    check_node(model, {"x": codes}, [expected])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,45 @@ def test_rounding_that_adds_up_is_no_fault(tmp_path: Path) -> None:
     report = converter.verify(path, model, layers=True, samples=1, inputs={"x": np.linspace(0.1, 0.9, 64, dtype="f4")})
     assert report.first_fault is None
     assert len(report.layers) == 160
+    # Not a pass, for nobody can tell; but no layer is to blame.
+    parted = replace(report, passed=False, outputs=(replace(report.outputs[0], passed=False),))
+    assert parted.only_adds_up
+    assert parted.verdict.startswith("failed: outputs differ, but no single layer is wrong")
+    assert parted.to_dict()["only_adds_up"] is True
+    assert not replace(parted, layers=()).only_adds_up  # nobody has looked
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_code_between_two_steps_may_take_either_and_no_other_code_may(tmp_path: Path, wrong: bool) -> None:
+    """Every sum is a step and a half but for the last bit of a scale: onnxruntime's fused sums put 23 codes elsewhere."""
+    weights = {
+        "s": np.float32(2 / 255),
+        "z": np.uint8(128),
+        "one": np.array([255], np.uint8),
+        "t": np.float32(1 / 255),
+        "zero": np.uint8(0),
+        "u": np.nextafter(np.float32(2 / 255), np.float32(1)),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["codes"]),
+        helper.make_node(
+            "QLinearAdd", ["codes", "s", "z", "one", "t", "zero", "u", "zero"], ["sums"], domain="com.microsoft"
+        ),
+        helper.make_node("DequantizeLinear", ["sums", "u", "zero"], ["y"]),
+    ]
+    path = saved(nodes, weights, tmp_path, ["y"], [256])
+    proto = onnx.load(path)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(proto, path)
+    model = converter.convert_model(path, target="any")
+    if wrong:  # each sum a quarter of a step too large: those beside the middle go to the next step
+        other = onnx.load(path)
+        other.graph.initializer[3].CopyFrom(numpy_helper.from_array(np.float32(1.002 / 255), "t"))
+        model = converter.convert_model(other, target="any")
+    inputs = {"x": ((np.arange(256) - 128) * np.float32(2 / 255)).astype(np.float32)}
+    report = converter.verify(path, model, inputs=inputs, layers=True, weights=False)
+    assert report.passed is not wrong
+    assert [layer.comparison.name for layer in report.layers if not layer.local.passed] == ["sums"] * wrong
 
 
 def test_the_smallest_part_is_written_and_shows_it(deep: Path, tmp_path: Path) -> None:

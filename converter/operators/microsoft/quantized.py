@@ -44,7 +44,7 @@ def _sum(ctx: Context, value: Output, bias: Output | None) -> Output:
 # --- element by element ---
 
 
-def _binary(op_type: str, op: Operation) -> None:
+def _binary(op_type: str, op: Operation, *, in_steps: bool = False) -> None:
     def translate(
         ctx: Context,
         a: Output,
@@ -56,14 +56,21 @@ def _binary(op_type: str, op: Operation) -> None:
         c_scale: Output | None = None,
         c_zero_point: Output | None = None,
     ) -> Output:
+        b, b_scale = needed(ctx, b, "B"), needed(ctx, b_scale, "B_scale")
+        c_scale = needed(ctx, c_scale, "C_scale")
+        if in_steps:
+            a_scale, b_scale = (ctx.emit(elementwise.Divide1(), scale, c_scale) for scale in (a_scale, b_scale))
+            c_scale = ctx.like(1, c_scale)
         left = dequantize_tensor(ctx, a, a_scale, a_zero_point)
-        right = dequantize_tensor(ctx, needed(ctx, b, "B"), needed(ctx, b_scale, "B_scale"), b_zero_point)
-        return _put_on(ctx, ctx.emit(op, left, right), needed(ctx, c_scale, "C_scale"), c_zero_point, a)
+        right = dequantize_tensor(ctx, b, b_scale, b_zero_point)
+        return _put_on(ctx, ctx.emit(op, left, right), c_scale, c_zero_point, a)
 
     onnx_op(op_type, domain=MICROSOFT, versions=(1,))(translate)
 
 
-_binary("QLinearAdd", elementwise.Add1())
+# Sums are made in steps of the result, as onnxruntime does: scales of 1 / 127.5 and 1 / 255 put all of them in the
+# middle between two steps, and the rounding of real numbers would move each to one side or the other.
+_binary("QLinearAdd", elementwise.Add1(), in_steps=True)
 _binary("QLinearMul", elementwise.Multiply1())
 
 
