@@ -178,7 +178,8 @@ def _verdicts(
         yield dict.fromkeys(engines, f"raw exception: {error!r}")
         return
     if may_be_refused:
-        yield {engines[0]: "right" if case["group"] == "without values" else f"converted: {case['why'][:160]}"}
+        why = case.get("why", "")[:160]
+        yield {engines[0]: "right" if case["group"] == "without values" else f"converted: {why}"}
         return
     for engine in engines:
         try:
@@ -250,7 +251,9 @@ def _difference(case: Case, got: Mapping[str, np.ndarray], values: Mapping[str, 
         limit = tolerance_for(value.dtype)
         absolute = max(limit.absolute, case["tol"] if isinstance(case["tol"], float) else 0.0)
         ours, theirs = (np.asarray(a).astype(np.float64).reshape(-1) for a in (actual, value))
-        close = np.isclose(ours, theirs, rtol=limit.relative, atol=absolute, equal_nan=True)
+        finite = np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)
+        allowed = absolute + limit.relative * np.maximum(np.abs(theirs), limit.of_largest * finite)
+        close = (np.abs(ours - theirs) <= allowed) | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         if not close.all():
             place = int(np.flatnonzero(~close)[0])
             return (

@@ -22,6 +22,7 @@ from converter.translation.registry import (
     find_translator,
     normalize_domain,
     only_version,
+    opset_of_operator,
     refused_operators,
 )
 
@@ -150,6 +151,7 @@ def needed_operators(source: ModelSource) -> list[NeededOperator]:
 def _problem(op_type: str, domain: str, opset: int) -> str:
     if not opset:
         return "the model does not import its domain"
+    opset = opset_of_operator(op_type, domain, opset)
     found = find_translator(op_type, domain, opset)
     if not isinstance(found, str) or has_schema_function(find_schema(op_type, domain, opset)):
         return ""

@@ -16,13 +16,16 @@ NEWEST_OPSET = 28
 
 
 def model_opsets(file: OnnxFile) -> dict[str, int]:
-    """The version of every domain that the model imports; raises :class:`InvalidModelError`."""
+    """The version of every domain that the model imports; raises :class:`InvalidModelError`.
+
+    Of several versions of a domain the highest counts: nodes bind "against the operator with the same-domain/
+    same-op_type operator with the HIGHEST version in the referenced operator sets" (``opset_import`` in onnx.proto).
+    """
     proto = file.proto
     found: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = normalize_domain(entry.domain)
-        if found.setdefault(domain, entry.version) != entry.version:
-            raise InvalidModelError(f"the model imports two versions of the domain '{domain}'")
+        found[domain] = max(found.get(domain, entry.version), entry.version)
     if not found and not proto.graph.node and not proto.has("graph"):
         raise InvalidModelError("the file is not an ONNX model: it has neither a graph nor an opset")
     # Files of IR version 1 and 2 name no opset; they are written against the first one.

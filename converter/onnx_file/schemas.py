@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError
@@ -18,8 +18,8 @@ from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Convert1
 
 
-def check_node(node: NodeProto, schema: Schema | None, translator: Translator) -> None:
-    """Counts of inputs and outputs, names and types of attributes; raises :class:`InvalidModelError`."""
+def check_counts(node: NodeProto, schema: Schema | None, translator: Translator) -> None:
+    """How many inputs and outputs there are; raises :class:`InvalidModelError`."""
     count = len(node.input)
     low = schema.least_inputs if schema else translator.least_inputs
     high = schema.most_inputs if schema else translator.most_inputs
@@ -29,26 +29,55 @@ def check_node(node: NodeProto, schema: Schema | None, translator: Translator) -
     if schema is not None and not schema.least_outputs <= len(node.output) <= schema.most_outputs:
         most = f"{schema.least_outputs} to {schema.most_outputs}"
         raise InvalidModelError(f"has {most} outputs, but {len(node.output)} are named")
-    seen = set()
+
+
+def checked_attributes(
+    node: NodeProto, schema: Schema | None, translator: Translator
+) -> tuple[dict[str, Any], list[str]]:
+    """The attributes' values by name, and remarks on those that are of another type than the schema's.
+
+    Raises :class:`InvalidModelError` for names and types that are wrong.
+    """
+    found: dict[str, Any] = {}
+    remarks = []
     for attribute in node.attribute:
-        if attribute.name in seen:
+        if attribute.name in found:
             raise InvalidModelError(f"attribute '{attribute.name}' is given twice")
-        seen.add(attribute.name)
+        if attribute.name in translator.ignored:
+            value = attribute_value(attribute)
+            if translator.ignored[attribute.name] in (None, value):
+                remarks.append(f"has no attribute '{attribute.name}', which means nothing here")
+                continue
         if attribute.name not in translator.attributes:
             raise InvalidModelError(f"has no attribute '{attribute.name}'")
-        _check_attribute_type(attribute, schema)
+        expected = schema.attribute_types.get(attribute.name) if schema is not None else None
+        given = ATTRIBUTE_TYPES.get(attribute.type, str(attribute.type))
+        value = attribute_value(attribute)
+        if expected is not None and given != expected and not attribute.ref_attr_name:
+            remark = f"attribute '{attribute.name}' must be of type {expected}, but is {given}"
+            if (given, expected) not in _CONVERTED:
+                raise InvalidModelError(remark)
+            value = _CONVERTED[given, expected](value)
+            remarks.append(remark)
+        found[attribute.name] = value
     for name, default in translator.attributes.items():
-        if default is REQUIRED and name not in seen:
+        if default is REQUIRED and name not in found:
             raise InvalidModelError(f"attribute '{name}' is required, but missing")
+    return found, remarks
 
 
-def _check_attribute_type(attribute: AttributeProto, schema: Schema | None) -> None:
-    expected = schema.attribute_types.get(attribute.name) if schema is not None else None
-    if expected is None:
-        return
-    given = ATTRIBUTE_TYPES.get(attribute.type, str(attribute.type))
-    if given != expected and not attribute.ref_attr_name:
-        raise InvalidModelError(f"attribute '{attribute.name}' must be of type {expected}, but is {given}")
+def _floats(values: Sequence[int]) -> list[float]:
+    return [float(value) for value in values]
+
+
+_CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("INT", "FLOAT"): float,
+    ("INTS", "FLOATS"): _floats,
+    ("INT", "INTS"): lambda value: [value],
+    ("FLOAT", "FLOATS"): lambda value: [value],
+    ("STRING", "STRINGS"): lambda value: [value],
+}
+"""Types, given and required, between which nothing can be misunderstood: whole numbers, and lists of one."""
 
 
 def accepted_inputs(
@@ -67,10 +96,9 @@ def accepted_inputs(
         return values
     except InvalidModelError as error:
         later = next((s for s in _other_versions(schema) if _takes(s, values)), None)
-        kinds = {value.element_type for value in values if isinstance(value, Output)}
         if later is not None:
             ctx.tolerate(f"{error}, which it may be from opset {later.since_version} on")
-        elif len(kinds) == 1 and spelling(next(iter(kinds))) in translator.also:
+        elif _takes_besides(schema, translator, values):
             ctx.tolerate(str(error))
         else:
             raise
@@ -131,6 +159,15 @@ def _other_versions(schema: Schema) -> list[Schema]:
     names = [formal.name for formal in schema.inputs]
     later = (s for s in versions(schema.name, schema.domain) if s.since_version > schema.since_version)
     return [s for s in later if not s.deprecated and [formal.name for formal in s.inputs][: len(names)] == names]
+
+
+def _takes_besides(schema: Schema, translator: Translator, inputs: Sequence[Value | None]) -> bool:
+    """Whether the first input, and those of its type variable, have one type that the translator names besides."""
+    formals = [schema.inputs[min(index, len(schema.inputs) - 1)] for index in range(len(inputs))]
+    of_first = [formal.type_str == formals[0].type_str for formal in formals]
+    kinds = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}
+    rest = [None if own else value for value, own in zip(inputs, of_first)]
+    return len(kinds) == 1 and spelling(next(iter(kinds))) in translator.also and _takes(schema, rest)
 
 
 def _takes(schema: Schema, inputs: Sequence[Value | None]) -> bool:

@@ -12,7 +12,7 @@ from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, V
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.schemas import accepted_inputs, check_node
+from converter.onnx_file.schemas import accepted_inputs
 from ir_runtime import ModelError
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import TensorType
@@ -22,7 +22,8 @@ from ir_runtime.shapes import PartialShape
 
 from .context import Body, Boundary, Context, unchanged
 from .naming import name_layers, note_origin
-from .registry import find_schema, find_translator, normalize_domain
+from .reading import early, read_node
+from .registry import find_schema, normalize_domain, opset_of_operator
 from .scope import Scope
 from .stated_types import StatedTypes
 from .validation import (
@@ -250,28 +251,32 @@ class GraphTranslator:
         if function is not None:
             self._keep(node, self._call_function(function, node, inputs))
             return
-        schema = find_schema(node.op_type, domain, opset)
-        found = find_translator(node.op_type, domain, opset)
-        if isinstance(found, str):
-            made_of = schema_function(node, schema, opset, inputs)
+        reading = read_node(node, domain, opset)
+        if isinstance(reading, str):
+            known = opset_of_operator(node.op_type, domain, opset)
+            made_of = schema_function(node, find_schema(node.op_type, domain, known), known, inputs)
             if made_of is None:
-                raise UnsupportedModelError(found)
+                raise UnsupportedModelError(reading)
+            self._remark(node, opset, [] if known == opset else [early(known)])
             self._keep(node, self._call_function(made_of, node, inputs))
             return
-        translator, version = found
-        check_node(node, schema, translator)
-        context = Context(self.shared.file, self, opset, version, node.output)
-        if schema is not None:
-            inputs = accepted_inputs(context, schema, translator, inputs)
-        outputs = call_translator(translator, context, inputs, node)
-        if context.remarks:
-            remark = "; ".join(dict.fromkeys(context.remarks))
-            self.shared.warn(str(problem_of(node, opset, remark, unsupported=False)))
+        context = Context(self.shared.file, self, reading.opset, reading.version, node.output)
+        context.remarks += reading.remarks
+        if reading.schema is not None:
+            inputs = accepted_inputs(context, reading.schema, reading.translator, inputs)
+        outputs = call_translator(reading.translator, context, inputs, reading.attributes)
+        self._remark(node, opset, context.remarks)
         if len(outputs) < len([name for name in node.output if name]):
             raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
         note_origin(context, node_name(node), node.op_type)
         name_layers(context, self.scope.unique, self._prefix + node_name(node), outputs)
         self._keep(node, outputs)
+
+    def _remark(self, node: NodeProto, opset: int, remarks: Sequence[str]) -> None:
+        """Warn once of all that a node breaks."""
+        if remarks:
+            remark = "; ".join(dict.fromkeys(remarks))
+            self.shared.warn(str(problem_of(node, opset, remark, unsupported=False)))
 
     def _call_function(
         self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None]

@@ -10,7 +10,8 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +39,9 @@ class Translator:
     function: Translate
     also: frozenset[str] = frozenset()
     """Types that no version of the schema allows, but that mean something beyond doubt: ``tensor(int64)``."""
+    ignored: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes outside the schema that cannot change what the node means, with the only value for which that is
+    so; None where it is so for any."""
     takes_values: bool = False
     """Whether inputs may be sequences and optionals, too."""
 
@@ -81,12 +85,14 @@ def onnx_op(
     replace: bool = False,
     takes_values: bool = False,
     also: Sequence[str] = (),
+    ignored: Mapping[str, Any] | None = None,
 ) -> Callable[[Translate], Translate]:
     """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
 
     A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
     error unless ``replace`` is set. ``takes_values`` says that inputs may be sequences and optionals,
-    ``also`` names element types outside the schema that all the inputs may have, with a warning.
+    ``also`` names element types outside the schema that all the inputs may have, ``ignored`` attributes outside it
+    that mean nothing if they have that value (None: any), both with a warning.
     """
 
     def register(function: Translate) -> Translate:
@@ -94,7 +100,13 @@ def onnx_op(
         if not module.startswith(_OWN):
             _complete()  # users' operators come after these, and may replace them
         translator = Translator(
-            op_type, domain, tuple(versions), function, frozenset(f"tensor({name})" for name in also), takes_values
+            op_type,
+            domain,
+            tuple(versions),
+            function,
+            frozenset(f"tensor({name})" for name in also),
+            ignored or {},
+            takes_values,
         )
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
@@ -147,6 +159,7 @@ def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
 def _forget_found() -> None:
     find_translator.cache_clear()
     find_schema.cache_clear()
+    opset_of_operator.cache_clear()
 
 
 def normalize_domain(domain: str) -> str:
@@ -170,10 +183,7 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
     claimed = _TRANSLATORS.get((domain, op_type), {})
     schema = find_schema(op_type, domain, opset)
     if not claimed:
-        if domain == "" and schema is None:
-            later = schema_table.versions(op_type, domain)
-            if later:
-                return f"the operator exists from opset {later[0].since_version} on"
+        if domain == "" and not schema_table.versions(op_type, domain):
             return f"ONNX has no operator of that name{_of_your_own(domain)}"
         return _REFUSED.get((domain, op_type), f"the operator is not supported{_of_your_own(domain)}")
     candidates = [version for version in claimed if version <= opset]
@@ -185,6 +195,15 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
             return f"the operator is deprecated since opset {schema.since_version}"
         return f"version {schema.since_version} of the operator is not supported"
     return claimed[version], version
+
+
+@functools.cache
+def opset_of_operator(op_type: str, domain: str, opset: int) -> int:
+    """The opset that a model of ``opset`` means by the operator: its own, or the first that has the operator."""
+    if isinstance(find_translator(op_type, domain, opset), str) and find_schema(op_type, domain, opset) is None:
+        later = schema_table.versions(op_type, domain)
+        return later[0].since_version if later else opset
+    return opset
 
 
 def _of_your_own(domain: str) -> str:

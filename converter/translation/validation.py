@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from converter.errors import InvalidModelError, Problem
 from converter.input_forms import OptionError
 from converter.onnx_file.functions import has_schema_function
 from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.node_order import node_name, read_names
-from converter.onnx_file.schemas import attribute_value
 from converter.onnx_file.types import element_type_of
 from converter.options import suggestions
 from ir_runtime.errors import AttributeValueError, InternalError
 from ir_runtime.graph import Output
 
 from .context import Context
-from .registry import Translator, find_schema, find_translator, normalize_domain, only_version
+from .registry import Translator, find_schema, find_translator, normalize_domain, only_version, opset_of_operator
 from .values import Value, tensor_of
 
 Warn = Callable[[str], None]
@@ -114,8 +114,9 @@ def operator_problems(
             problems.append(problem_of(node, 0, reason, unsupported=False))
             continue
         opset = opsets[domain]
-        found = find_translator(node.op_type, domain, opset)
-        if isinstance(found, str) and not has_schema_function(find_schema(node.op_type, domain, opset)):
+        known = opset_of_operator(node.op_type, domain, opset)
+        found = find_translator(node.op_type, domain, known)
+        if isinstance(found, str) and not has_schema_function(find_schema(node.op_type, domain, known)):
             problems.append(problem_of(node, opset, found, unsupported=True))
     return problems
 
@@ -128,10 +129,9 @@ def check_declared_type(name: str, declared: ValueInfoProto, output: Output, war
 
 
 def call_translator(
-    translator: Translator, context: Context, inputs: Sequence[Value | None], node: NodeProto
+    translator: Translator, context: Context, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> list[Value | None]:
     """The node's outputs; raises :class:`InvalidModelError` for inputs that are missing or too many."""
-    attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     arguments = list(inputs)
     if translator.most_inputs is not None:
         while len(arguments) > translator.most_inputs and arguments[-1] is None:

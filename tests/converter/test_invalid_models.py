@@ -47,7 +47,7 @@ def test_every_unsupported_node_is_listed_with_its_reason() -> None:
         [
             node("Foo", ["x"], ["a"], "first", domain="acme"),
             node("NoSuchOp", ["x"], ["b"], "second"),
-            node("Gelu", ["x"], ["c"], "third"),
+            node("StringConcat", ["x", "x"], ["c"], "third"),
             node("Add", ["a", "b"], ["y"], "sum"),
         ],
         domains=("acme",),
@@ -57,12 +57,12 @@ def test_every_unsupported_node_is_listed_with_its_reason() -> None:
     assert [(p.node, p.op_type, p.domain, p.opset) for p in error.problems] == [
         ("first", "Foo", "acme", 1),
         ("second", "NoSuchOp", "", 17),
-        ("third", "Gelu", "", 17),
+        ("third", "StringConcat", "", 17),
     ]
     text = str(error)
     assert "node 'first' (acme.Foo, opset 1): the operator is not supported" in text
     assert "node 'second' (NoSuchOp, opset 17): ONNX has no operator of that name" in text
-    assert "node 'third' (Gelu, opset 17)" in text
+    assert "node 'third' (StringConcat, opset 17)" in text
 
 
 def test_only_root_causes_are_listed() -> None:

@@ -98,13 +98,12 @@ def _spatial(x: Output) -> list[int] | None:
     return [d.value for d in x.shape.dims[2:]]
 
 
-def _grouped(ctx: Context, w: Output, group: int) -> Output:
-    """Weights ``[n, ...]`` as ``[group, n / group, ...]``."""
-    rank = ctx.rank(w, "the weights")
-    first = w.shape[0]
+def _grouped(ctx: Context, w: Output, group: int, rank: int) -> Output:
+    """Weights ``[n, ...]`` of ``rank`` dimensions as ``[group, n / group, ...]``."""
+    first = w.shape[0] if w.shape.has_rank else Dimension()
     if first.is_static and first.value % group:
         raise ctx.invalid(f"{first.value} filters cannot be split into {group} groups")
-    if all(d.is_static for d in w.shape.dims[1:]):
+    if w.shape.has_rank and all(d.is_static for d in w.shape.dims[1:]):
         rest = ctx.constant([d.value for d in w.shape.dims[1:]])
     else:
         extents = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), w)
@@ -181,7 +180,7 @@ def convolved(
                 ends.append(more if geometry.auto_pad == "SAME_UPPER" else less)
     cls = convolution.Convolution1 if group == 1 else convolution.GroupConvolution1
     op = cls(strides=geometry.strides, dilations=geometry.dilations, pads_begin=begins, pads_end=ends, auto_pad=mode)
-    y = ctx.emit(op, x, w if group == 1 else _grouped(ctx, w, group))
+    y = ctx.emit(op, x, w if group == 1 else _grouped(ctx, w, group, geometry.rank + 2))
     return _with_bias(ctx, y, b, geometry.rank)
 
 
@@ -216,7 +215,7 @@ def conv_transpose(
         # Some exporters write batch and channels in front of the spatial extents.
         spatial = list(output_shape)[2:] if len(output_shape) == geometry.rank + 2 else output_shape
         wanted = _listed(ctx, "output_shape", spatial, geometry.rank, 1, 1)
-    weights = w if group == 1 else _grouped(ctx, w, group)
+    weights = w if group == 1 else _grouped(ctx, w, group, geometry.rank + 2)
     y = _transposed(ctx, x, weights, geometry, group, extra, wanted)
     return _with_bias(ctx, y, b, geometry.rank)
 

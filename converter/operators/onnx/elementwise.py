@@ -15,6 +15,7 @@ from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations import movement
+from ir_runtime.shapes import Dimension
 
 Unary = Callable[[Context, Output], Output]
 Binary = Callable[[Context, Output, Output], Output]
@@ -68,6 +69,10 @@ def _two_inputs(
         onnx_op(op_type, versions=inplace)(translate_inplace)
 
 
+def _fit(one: Dimension, two: Dimension) -> bool:
+    return one.merge(two) is not None or Dimension(1, 1) in (one, two)
+
+
 def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: bool) -> Output:
     """``b`` with dimensions added so that NumPy's broadcasting places it where opsets below 7 do.
 
@@ -77,7 +82,10 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
     one, two = ctx.stated(a).shape, ctx.stated(b).shape
     if not broadcast:
         if one.merge(two) is None:
-            raise ctx.invalid(f"without 'broadcast' the inputs must have one shape, but are {one} and {two}")
+            wrong = f"without 'broadcast' the inputs must have one shape, but are {one} and {two}"
+            if one.rank != two.rank or not all(_fit(p, q) for p, q in zip(one, two)):
+                raise ctx.invalid(wrong)
+            ctx.tolerate(wrong)
         return b
     if b.shape.has_rank and b.shape.element_count().high == 1:
         return ctx.emit(movement.Reshape1(), b, ctx.constant([], "i64")) if b.shape.rank else b

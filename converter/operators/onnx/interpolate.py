@@ -9,7 +9,7 @@ matrix: a constant one where the extents are known, and else one that layers wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,8 +79,22 @@ def _given(value: Output | None) -> Output | None:
     return None if value is None or value.shape.element_count().high == 0 else value
 
 
+def _without_scalar_scales(ctx: Context, x: Output, request: Request) -> Request:
+    """Without scales that cannot be meant, because sizes fit and they do not: one number for several dimensions."""
+    if request.scales is None or request.sizes is None or not x.shape.has_rank:
+        return request
+    rank = len(request.axes) or x.shape.rank
+    wanted = Dimension(rank, rank)
+    scales, sizes = (value.shape.element_count() for value in (request.scales, request.sizes))
+    if not scales.is_static or scales == wanted or sizes != wanted:
+        return request
+    ctx.tolerate(f"scales and sizes are both given, but only the sizes have a number for each of {wanted} dimensions")
+    return replace(request, scales=None)
+
+
 def _resize(ctx: Context, x: Output, request: Request) -> Output:
     request.check(ctx)
+    request = _without_scalar_scales(ctx, x, request)
     if (request.scales is None) == (request.sizes is None):
         raise ctx.invalid("needs either scales or sizes")
     given = request.scales if request.scales is not None else request.sizes

@@ -41,7 +41,7 @@ def reshape_1(
     return _reshaped(ctx, data, ctx.constant(np.asarray(shape, np.int64)), keep_zero=False)
 
 
-@onnx_op("Reshape", versions=(5, 13))
+@onnx_op("Reshape", versions=(5, 13), ignored={"special_zero": 1})
 def reshape_5(ctx: Context, data: Output, shape: Output) -> Output:
     """As before, with the shape from an input."""
     return _reshaped(ctx, data, shape, keep_zero=False)

@@ -136,10 +136,9 @@ def _training(
     )
 
 
-def _test_mode(
-    ctx: Context, x: Output, parameters: Sequence[Output], epsilon: float, is_test: int = 1, spatial: int = 1
-) -> Output:
-    if not is_test or any(ctx.wants(index) for index in range(1, 5)):
+def _test_mode(ctx: Context, x: Output, parameters: Sequence[Output], epsilon: float, spatial: int = 1) -> Output:
+    """A single output is "output case #2: Y (test mode)" of the schemas, whatever ``is_test`` is."""
+    if any(ctx.wants(index) for index in range(1, 5)):
         raise ctx.unsupported("training is not supported before opset 14, where the running variance is not defined")
     if not spatial:
         return _of_each_activation(ctx, x, parameters, epsilon)
@@ -155,14 +154,16 @@ def batch_normalization_1(
     mean: Output,
     variance: Output,
     *,
-    consumed_inputs: Sequence[int],
+    consumed_inputs: Sequence[int] | None = None,
     epsilon: float = 1e-5,
     is_test: int = 0,
     momentum: float = 0.9,
     spatial: int = 1,
 ) -> Output:
-    """Inference is what ``is_test`` asks for."""
-    return _test_mode(ctx, x, (scale, bias, mean, variance), epsilon, is_test, spatial)
+    """Inference is what a single output asks for; ``consumed_inputs`` is about memory, not about values."""
+    if consumed_inputs is None:
+        ctx.tolerate("attribute 'consumed_inputs' is required, but missing")
+    return _test_mode(ctx, x, (scale, bias, mean, variance), epsilon, spatial)
 
 
 @onnx_op("BatchNormalization", versions=(6,))
@@ -179,8 +180,8 @@ def batch_normalization_6(
     momentum: float = 0.9,
     spatial: int = 1,
 ) -> Output:
-    """Inference is what ``is_test`` asks for."""
-    return _test_mode(ctx, x, (scale, bias, mean, variance), epsilon, is_test, spatial)
+    """Inference is what a single output asks for."""
+    return _test_mode(ctx, x, (scale, bias, mean, variance), epsilon, spatial)
 
 
 @onnx_op("BatchNormalization", versions=(7,))
@@ -197,7 +198,7 @@ def batch_normalization_7(
     spatial: int = 1,
 ) -> Output:
     """Inference is what a single output asks for."""
-    return _test_mode(ctx, x, (scale, bias, mean, variance), epsilon, spatial=spatial)
+    return _test_mode(ctx, x, (scale, bias, mean, variance), epsilon, spatial)
 
 
 @onnx_op("BatchNormalization", versions=(9,))

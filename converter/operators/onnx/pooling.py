@@ -154,6 +154,9 @@ def average_pool(
 
 # --- MaxPool ---
 
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""A maximum of integers leaves no doubt, although the schemas have some of them only."""
+
 
 def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Output | tuple[Output, ...]:
     """The maxima, and where the model asks for them their indices into the whole, flattened input."""
@@ -218,7 +221,7 @@ def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
     return ctx.emit(add, result, ctx.emit(mul, rest, weight))
 
 
-@onnx_op("MaxPool", versions=(1,))
+@onnx_op("MaxPool", versions=(1,), also=_INTEGERS)
 def max_pool_1(
     ctx: Context,
     x: Output,
@@ -232,7 +235,7 @@ def max_pool_1(
     return _max(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, crops=False), column_major=False)
 
 
-@onnx_op("MaxPool", versions=(8,))
+@onnx_op("MaxPool", versions=(8,), also=_INTEGERS)
 def max_pool_8(
     ctx: Context,
     x: Output,
@@ -248,7 +251,7 @@ def max_pool_8(
     return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
 
 
-@onnx_op("MaxPool", versions=(10, 11, 12, 22))
+@onnx_op("MaxPool", versions=(10, 11, 12, 22), also=_INTEGERS)
 def max_pool(
     ctx: Context,
     x: Output,
@@ -377,15 +380,15 @@ def _spatial_axes(ctx: Context, x: Output) -> Output:
     return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(2), rank, ctx.constant(1))
 
 
-def _global(op_type: str, reduce: Callable[..., reduction.Reduction]) -> None:
+def _global(op_type: str, reduce: Callable[..., reduction.Reduction], also: Sequence[str] = ()) -> None:
     def translate(ctx: Context, x: Output) -> Output:
         return ctx.emit(reduce(keep_dims=True), x, _spatial_axes(ctx, x))
 
-    onnx_op(op_type, versions=(1, 22))(translate)
+    onnx_op(op_type, versions=(1, 22), also=also, ignored={"strides": None})(translate)
 
 
 _global("GlobalAveragePool", reduction.ReduceMean1)
-_global("GlobalMaxPool", reduction.ReduceMax1)
+_global("GlobalMaxPool", reduction.ReduceMax1, _INTEGERS)
 
 
 @onnx_op("GlobalLpPool", versions=(1,))

@@ -239,6 +239,11 @@ def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
     return layers.squeeze(ctx, found, ctx.constant([0]))
 
 
+_FIRST = (1, 11, 13)
+_NARROW = ("int8", "int16", "uint8", "uint16")
+"""Which the schemas leave out, although they have wider integers."""
+
+
 def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[int]) -> None:
     def with_attribute(ctx: Context, data: Output, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Output:
         given = None if axes is None else ctx.constant(axes)
@@ -254,11 +259,9 @@ def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[i
     ) -> Output:
         return member.reduce(ctx, data, axes, bool(keepdims), bool(noop_with_empty_axes))
 
-    onnx_op(member.name, versions=by_attribute)(with_attribute)
-    onnx_op(member.name, versions=by_input)(with_input)
+    onnx_op(member.name, versions=by_attribute, also=_NARROW)(with_attribute)
+    onnx_op(member.name, versions=by_input, also=_NARROW)(with_input)
 
-
-_FIRST = (1, 11, 13)
 
 _register(_Member("ReduceMean", _reduced_by(reduction.ReduceMean1)), _FIRST, (18,))
 _register(_Member("ReduceSum", _reduced_by(reduction.ReduceSum1)), (1, 11), (13,))

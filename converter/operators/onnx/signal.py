@@ -89,6 +89,10 @@ def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: 
     rank = ctx.rank(data, "the data")
     if rank < 2:
         raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    last = ctx.stated(data).shape[-1]
+    if axis >= 0 and last.low > 2:
+        ctx.tolerate(f"real data need a last dimension of 1, but have the shape {ctx.stated(data).shape}")
+        data, rank = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([-1])), rank + 1
     at = normalize_axis(axis, rank)
     if at == rank - 1:
         raise ctx.invalid(f"axis {axis} is the last one, which holds the parts of complex numbers")

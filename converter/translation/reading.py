@@ -1,0 +1,87 @@
+"""What a node is read as: the version of its operator, and its attributes.
+
+That is the version of the model's opset, unless the node cannot be of it and leaves no doubt which other one it is:
+
+- the operator is younger than the opset: its first version;
+- inputs or attributes are those of another version alone, such as axes that are an attribute where the opset has an
+  input for them: the nearest version that they are right for, older ones first.
+
+Both are remarked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from converter.errors import InvalidModelError
+from converter.onnx_file import schema_table
+from converter.onnx_file.messages import NodeProto
+from converter.onnx_file.schema_table import Schema
+from converter.onnx_file.schemas import check_counts, checked_attributes
+from ir_runtime.records import record
+
+from .registry import Translator, find_schema, find_translator, opset_of_operator
+
+
+@record
+class Reading:
+    """A version of a node's operator, with what translates it."""
+
+    opset: int
+    """The opset that the node is of: the model's, or that of the other version."""
+    schema: Schema | None
+    translator: Translator
+    version: int
+    attributes: Mapping[str, Any]
+    remarks: tuple[str, ...]
+    """What of the node breaks the model's opset, or the schema."""
+
+
+def read_node(node: NodeProto, domain: str, opset: int) -> Reading | str:
+    """The version that ``node`` is of; the reason where nothing translates its operator.
+
+    Raises :class:`InvalidModelError` where it is of no version.
+    """
+    known = opset_of_operator(node.op_type, domain, opset)
+    remarks = [] if known == opset else [early(known)]
+    found = find_translator(node.op_type, domain, known)
+    if isinstance(found, str):
+        return found
+    try:
+        return _as(node, find_schema(node.op_type, domain, known), found, known, remarks)
+    except InvalidModelError as error:
+        for schema, other in _other_versions(node.op_type, domain, known):
+            remark = f"{error}; it is read as in opset {schema.since_version}"
+            try:
+                return _as(node, schema, other, schema.since_version, [*remarks, remark])
+            except InvalidModelError:
+                continue
+        raise
+
+
+def early(opset: int) -> str:
+    """The remark on an operator that is younger than the model's opset."""
+    return f"the operator exists from opset {opset} on, and is read as in that"
+
+
+def _as(
+    node: NodeProto, schema: Schema | None, found: tuple[Translator, int], opset: int, remarks: list[str]
+) -> Reading:
+    translator, version = found
+    check_counts(node, schema, translator)
+    attributes, broken = checked_attributes(node, schema, translator)
+    return Reading(opset, schema, translator, version, attributes, (*remarks, *broken))
+
+
+def _other_versions(op_type: str, domain: str, opset: int) -> Iterator[tuple[Schema, tuple[Translator, int]]]:
+    """The versions besides that of ``opset``: the older ones, the newest first, then the newer ones."""
+    current = find_schema(op_type, domain, opset)
+    if current is None:
+        return
+    schemas = schema_table.versions(op_type, domain)
+    place = next(index for index, schema in enumerate(schemas) if schema.since_version == current.since_version)
+    for schema in (*reversed(schemas[:place]), *schemas[place + 1 :]):
+        found = find_translator(op_type, domain, schema.since_version)
+        if not isinstance(found, str):
+            yield schema, found
