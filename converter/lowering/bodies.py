@@ -2,10 +2,60 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph import Model
+from collections.abc import Callable, Sequence
+
+from converter.lowering.shapes import dim_of
+from converter.translation.context import Context
+from ir_runtime import element_types
+from ir_runtime.element_types import ElementType
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.operations import control_flow, inputs_outputs
+from ir_runtime.shape_inference import make_node
+from ir_runtime.shapes import PartialShape
 
 
 def name_layers(body: Model) -> None:
     """Names made of type and number: no node of the ONNX graph stands for these layers."""
     for number, node in enumerate(body.nodes()):
         node.name = f"{node.op.type}_{number}"
+
+
+def for_each_slice(
+    ctx: Context, values: Sequence[Output], emit: Callable[[Context, Sequence[Output]], Sequence[Output]]
+) -> list[Output]:
+    """What ``emit`` makes of each slice of one along the first dimension of all values, joined along it.
+
+    The layers that ``emit`` adds may read what lies around them: that is handed to every iteration.
+    """
+    inner = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
+    parameters = [_parameter(value, sliced=True) for value in values]
+    made = emit(inner, [node.outputs[0] for node in parameters])
+    own = {*parameters, *inner.emitted}
+    captures: dict[Output, Node] = {}
+    for node in inner.emitted:
+        for source in node.inputs:
+            if source.node not in own and source not in captures:
+                captures[source] = _parameter(source, sliced=False)
+        node.inputs = [captures[source].outputs[0] if source in captures else source for source in node.inputs]
+    # OpenVINO has no TensorIterator inside another one, and what is emitted may be one.
+    number, going = (_new_parameter(kind, PartialShape(())) for kind in (element_types.i64, element_types.boolean))
+    ends = [inner.constant(True, "boolean"), *made]
+    body = Model("body", [number, going, *parameters, *captures.values()])
+    body.results = [make_node(inputs_outputs.Result1(), [value]) for value in ends]
+    name_layers(body)
+    count = len(values)
+    inputs = [InputMap(None, 0), InputMap(1, 1)]
+    inputs += [InputMap(2 + i, 2 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(count)]
+    inputs += [InputMap(i, i) for i in range(2 + count, 2 + count + len(captures))]
+    outputs = [OutputMap(None, 0)]
+    outputs += [OutputMap(i, 1 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(len(made))]
+    op = control_flow.Loop5(bodies=(SubGraph(body, tuple(inputs), tuple(outputs), ((0, 1),)),))
+    return ctx.emit_all(op, dim_of(ctx, values[0], 0), ctx.constant(True, "boolean"), *values, *captures)
+
+
+def _parameter(value: Output, *, sliced: bool) -> Node:
+    return _new_parameter(value.element_type, value.shape.replace(0, 1) if sliced else value.shape)
+
+
+def _new_parameter(kind: ElementType, shape: PartialShape) -> Node:
+    return make_node(inputs_outputs.Parameter1(shape=shape, element_type=kind), ())

@@ -93,6 +93,13 @@ def rank_of(ctx: Builder, data: Output) -> Output:
     return layers.squeeze(ctx, shape_of(ctx, shape_of(ctx, data)), ctx.constant([0]))
 
 
+def of_rank(ctx: Builder, data: Output, rank: int) -> Output:
+    """Data whose rank the operator's schema fixes; where it is not known, a layer refuses another one."""
+    if data.shape.has_rank:
+        return data
+    return ctx.emit(movement.Reshape1(special_zero=True), data, ctx.constant([0] * rank))
+
+
 def concat_lists(ctx: Builder, parts: Sequence[Output]) -> Output:
     """Scalars and lists of i64, one after another in a list."""
     lists = [as_list(ctx, part) for part in parts]

@@ -15,7 +15,7 @@ import numpy as np
 from converter.lowering import layers
 from converter.lowering.attention_heads import merge_heads, repeat_heads, split_heads, swap
 from converter.lowering.layers import add, concat, in_type, reshape, subtract, take, unsqueeze
-from converter.lowering.shapes import arange, concat_lists, dim_of, shape_of
+from converter.lowering.shapes import arange, concat_lists, dim_of, of_rank, shape_of
 from converter.operators.microsoft.fused import MICROSOFT, needed, simplified_layer_normalization
 from converter.operators.microsoft.key_value_cache import Cache, Window
 from converter.operators.onnx.attention import Scores, attended
@@ -176,6 +176,8 @@ def attention(
     """Attention of ``x``, which is projected to queries, keys and values by ``[i, 3 n h]`` weights."""
     _only(ctx, do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
     _only(ctx, past_sequence_length=past_sequence_length)
+    x, weights = of_rank(ctx, x, 3), of_rank(ctx, weights, 2)
+    bias, past = (None if v is None else of_rank(ctx, v, rank) for v, rank in ((bias, 1), (past, 5)))
     whole = add(ctx, ctx.emit(matmul.MatMul1(), x, weights), bias)
     if qkv_hidden_sizes:
         if len(qkv_hidden_sizes) != 3:

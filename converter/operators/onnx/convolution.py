@@ -70,6 +70,8 @@ def _geometry(
     rank = shape.rank - 2
     if rank < 1:
         raise ctx.invalid(f"the data need at least one spatial dimension, but the weights are {w.shape}")
+    if x.shape.has_rank and x.shape.rank != shape.rank:
+        raise ctx.invalid(f"the data must have {shape.rank} dimensions like the weights {w.shape}, but are {x.shape}")
     kernel = _listed(ctx, "kernel_shape", kernel_shape, rank, 1, 1) if kernel_shape else None
     if w.shape.has_rank:
         extents = w.shape.dims[2:]

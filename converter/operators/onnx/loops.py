@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.lowering import layers
+from converter.lowering.bodies import for_each_slice
 from converter.onnx_file.messages import GraphProto, ValueInfoProto
 from converter.onnx_file.node_order import read_names
 from converter.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
@@ -163,6 +164,8 @@ def _emit_loop(
 
 # --- Scan ---
 
+_IN_AXES = "scan_input_axes:"
+
 
 @onnx_op("Scan", versions=(8,))
 def scan_8(
@@ -177,12 +180,18 @@ def scan_8(
     if sequence_lens is not None:
         raise ctx.unsupported("sequence_lens of Scan, which lets each sequence of a batch end at its own time")
     values = list(initial_state_and_scan_inputs)
-    if any(not value.shape.has_rank or value.shape.rank == 0 or value.shape[0] != Dimension(1, 1) for value in values):
-        raise ctx.unsupported("a batch of more than one sequence in a Scan of opset 8")
-    first = ctx.constant([0])
-    alone = [layers.squeeze(ctx, value, first) for value in values]
-    results = scan(ctx, *alone, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=list(directions))
-    return [ctx.emit(movement.Unsqueeze1(), result, first) for result in results]
+    if any(ctx.rank(value, "what a Scan is given") == 0 for value in values):
+        raise ctx.invalid("what a Scan of opset 8 is given must have a batch dimension")
+
+    def of_one(inner: Context, batch: Sequence[Output]) -> list[Output]:
+        first = inner.constant([0])
+        alone = [layers.squeeze(inner, value, first) for value in batch]
+        ends = scan(inner, *alone, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=list(directions))
+        return [inner.emit(movement.Unsqueeze1(), end, first) for end in ends]
+
+    if all(ctx.stated(value).shape[0] == Dimension(1, 1) for value in values):
+        return of_one(ctx, values)
+    return for_each_slice(ctx, values, of_one)
 
 
 @onnx_op("Scan", versions=(9, 11, 16, 19, 21, 23, 24, 25))
@@ -205,14 +214,17 @@ def scan(
     if len(body.input) != len(values) or len(body.output) < count:
         raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
     in_axes = [
-        normalize_axis(axis, ctx.rank(x, "a scan input"), "scan_input_axes:")
+        axis if axis >= 0 and not x.shape.has_rank else normalize_axis(axis, ctx.rank(x, "a scan input"), _IN_AXES)
         for axis, x in zip(_filled(ctx, scan_input_axes, num_scan_inputs, "scan_input_axes"), scanned)
     ]
     in_back = _filled(ctx, scan_input_directions, num_scan_inputs, "scan_input_directions")
     joined = len(body.output) - count
     out_axes = _filled(ctx, scan_output_axes, joined, "scan_output_axes")
     out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
-    slices = [TensorType(x.element_type, x.shape.replace(axis, 1)) for x, axis in zip(scanned, in_axes)]
+    slices = [
+        TensorType(x.element_type, x.shape.replace(axis, 1) if x.shape.has_rank else x.shape)
+        for x, axis in zip(scanned, in_axes)
+    ]
     places: dict[int, int] = {}
 
     def enter(inner: Context, index: int, value: Output) -> Output:
@@ -223,8 +235,10 @@ def scan(
     def leave(inner: Context, index: int, value: Output) -> Output:
         if index < count:
             return value
-        rank = inner.rank(value, "a scan output") + 1
-        places[index] = normalize_axis(out_axes[index - count], rank, "scan_output_axes:")
+        axis = out_axes[index - count]
+        if axis < 0 or value.shape.has_rank:
+            axis = normalize_axis(axis, inner.rank(value, "a scan output") + 1, "scan_output_axes:")
+        places[index] = axis
         return joined_along(places)(inner, index, value)
 
     made = settled(ctx, states, 0, lambda types: ctx.graphs.body(body, [*types, *slices], enter, leave))

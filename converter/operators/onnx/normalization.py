@@ -71,6 +71,8 @@ def _unflattened(ctx: Context, made: Output, x: Output) -> Output:
 
 def _from_axis(ctx: Context, x: Output, axis: int) -> Output:
     """The dimensions from ``axis`` on."""
+    if axis == -1 and not x.shape.has_rank:
+        return ctx.constant([axis])
     rank = ctx.rank(x, "the input")
     return ctx.constant(np.arange(normalize_axis(axis, rank), rank))
 
