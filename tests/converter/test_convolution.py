@@ -184,6 +184,9 @@ def test_deform_conv(attributes: dict[str, Any], masked: bool) -> None:
     ("x", "w", "attributes", "message"),
     [
         ((1, 3, 8, 8), (4, 2, 3, 3), {}, "do not fit data"),
+        ((), (4, 2, 3, 3), {}, "must have 4 dimensions"),
+        ((3,), (4, 2, 3, 3), {}, "must have 4 dimensions"),
+        ((3, 8, 8), (4, 2, 3, 3), {"group": 2}, "must have 4 dimensions"),
         ((1, 3, 8, 8), (4, 3, 3, 3), {"kernel_shape": [2, 2]}, "kernel_shape is"),
         ((1, 3, 8, 8), (4, 3, 3, 3), {"auto_pad": "BOTH"}, "auto_pad must be one of"),
         ((1, 3, 8, 8), (4, 3, 3, 3), {"pads": [1, 1]}, "pads must be 4 numbers"),

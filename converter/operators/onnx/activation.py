@@ -272,6 +272,10 @@ def _hardmax(ctx: Context, x: Output, axis: int) -> Output:
 def _over_the_rest(ctx: Context, x: Output, axis: int, along: Along) -> Output:
     """Over all dimensions from ``axis`` on as if they were one."""
     rank = ctx.rank(x, "the input")
+    if rank == 0:
+        ctx.tolerate(f"the input must have a dimension {axis}, but is a scalar")
+        first = ctx.constant([0])
+        return layers.squeeze(ctx, along(ctx, ctx.emit(movement.Unsqueeze1(), x, first), 0), first)
     at = normalize_axis(axis, rank)
     if all(extent == _ONE for extent in x.shape.dims[at + 1 :]):
         return along(ctx, x, at)

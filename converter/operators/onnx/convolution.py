@@ -133,7 +133,7 @@ def _check_group(ctx: Context, group: int) -> None:
         raise ctx.invalid(f"group must be positive, but is {group}")
 
 
-@onnx_op("Conv", versions=(1, 11, 22))
+@onnx_op("Conv", versions=(1, 11, 22), also=("int32", "int64"))
 def conv(
     ctx: Context,
     x: Output,
