@@ -107,10 +107,10 @@ def test_batch_normalization_in_training(opset: int, outputs: int) -> None:
 @pytest.mark.parametrize(
     ("opset", "attributes", "outputs", "reason"),
     [
-        (6, {}, 1, "training is not supported"),
+        (6, {}, 2, "training is not supported"),
         (9, {}, 3, "training is not supported"),
         (15, {}, 3, "there is one output"),
-        (9, {"spatial": 1}, 1, "no attribute 'spatial'"),
+        (9, {"spatially": 1}, 1, "no attribute 'spatially'"),
     ],
 )
 def test_batch_normalization_errors(opset: int, attributes: dict[str, Any], outputs: int, reason: str) -> None:
