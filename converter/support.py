@@ -18,6 +18,7 @@ from converter.onnx_file.node_order import subgraphs
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.translation.registry import (
     all_translators,
+    domain_of_operator,
     find_schema,
     find_translator,
     normalize_domain,
@@ -139,7 +140,10 @@ def needed_operators(source: ModelSource) -> list[NeededOperator]:
         nodes += _all_nodes(function.node)
         for entry in function.opset_import:
             opsets = {normalize_domain(entry.domain): entry.version, **opsets}
-    counts = Counter((normalize_domain(node.domain), node.op_type) for node in nodes)
+    counts: Counter[tuple[str, str]] = Counter()
+    for node in nodes:
+        named = (normalize_domain(node.domain), node.op_type)
+        counts[named if named in functions else (domain_of_operator(node.op_type, named[0]), node.op_type)] += 1
     needed = []
     for (domain, op_type), count in sorted(counts.items()):
         if (domain, op_type) not in functions:

@@ -23,7 +23,7 @@ from ir_runtime.shapes import PartialShape
 from .context import Body, Boundary, Context, unchanged
 from .naming import name_layers, note_origin
 from .reading import early, read_node
-from .registry import find_schema, normalize_domain, opset_of_operator
+from .registry import domain_of_operator, find_schema, normalize_domain, opset_of_operator
 from .scope import Scope
 from .stated_types import StatedTypes
 from .validation import (
@@ -223,6 +223,8 @@ class GraphTranslator:
     def _translate(self, node: NodeProto) -> bool:
         """Whether the node is translated; where it is not, why is among the problems."""
         domain = normalize_domain(node.domain)
+        if (domain, node.op_type) not in self.shared.functions:
+            domain = domain_of_operator(node.op_type, domain)
         opset = self._opsets.get(domain, 0)
         problems = self.shared.problems
         try:
@@ -261,6 +263,8 @@ class GraphTranslator:
             self._keep(node, self._call_function(made_of, node, inputs))
             return
         context = Context(self.shared.file, self, reading.opset, reading.version, node.output)
+        if domain != normalize_domain(node.domain):
+            context.tolerate(f"ONNX has no operator of that name; it is read as that of the domain '{domain}'")
         context.remarks += reading.remarks
         if reading.schema is not None:
             inputs = accepted_inputs(context, reading.schema, reading.translator, inputs)

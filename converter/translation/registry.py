@@ -159,6 +159,7 @@ def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
 def _forget_found() -> None:
     find_translator.cache_clear()
     find_schema.cache_clear()
+    domain_of_operator.cache_clear()
     opset_of_operator.cache_clear()
 
 
@@ -195,6 +196,18 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
             return f"the operator is deprecated since opset {schema.since_version}"
         return f"version {schema.since_version} of the operator is not supported"
     return claimed[version], version
+
+
+@functools.cache
+def domain_of_operator(op_type: str, domain: str) -> str:
+    """The domain that a node means: its own; or, where it names none and ONNX has no such operator, the only one that
+    has it."""
+    domain = normalize_domain(domain)
+    if domain or schema_table.versions(op_type, ""):
+        return domain
+    _register(op_type)
+    having = {other for other, name in (*_TRANSLATORS, *_REFUSED) if name == op_type}
+    return having.pop() if len(having) == 1 else domain
 
 
 @functools.cache

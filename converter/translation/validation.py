@@ -16,7 +16,15 @@ from ir_runtime.errors import AttributeValueError, InternalError
 from ir_runtime.graph import Output
 
 from .context import Context
-from .registry import Translator, find_schema, find_translator, normalize_domain, only_version, opset_of_operator
+from .registry import (
+    Translator,
+    domain_of_operator,
+    find_schema,
+    find_translator,
+    normalize_domain,
+    only_version,
+    opset_of_operator,
+)
 from .values import Value, tensor_of
 
 Warn = Callable[[str], None]
@@ -91,11 +99,12 @@ def imported_opsets(
     """``opsets`` with the domains that have one version alone, where nodes use them without an import."""
     found = dict(opsets)
     for node in nodes:
-        domain = normalize_domain(node.domain)
-        if (domain, node.op_type) in functions:
+        if (normalize_domain(node.domain), node.op_type) in functions:
             continue
+        domain = domain_of_operator(node.op_type, node.domain)
         if domain not in found and (only := only_version(domain)) is not None:
-            warn(f"the model does not import the domain '{domain}'; its only version, {only}, is taken")
+            if domain == normalize_domain(node.domain):
+                warn(f"the model does not import the domain '{domain}'; its only version, {only}, is taken")
             found[domain] = only
     return found
 
@@ -106,9 +115,9 @@ def operator_problems(
     """A problem for every node that nothing can translate."""
     problems = []
     for node in nodes:
-        domain = normalize_domain(node.domain)
-        if (domain, node.op_type) in functions:
+        if (normalize_domain(node.domain), node.op_type) in functions:
             continue
+        domain = domain_of_operator(node.op_type, node.domain)
         if domain not in opsets:
             reason = f"the model does not import the domain '{domain or 'ai.onnx'}'"
             problems.append(problem_of(node, 0, reason, unsupported=False))

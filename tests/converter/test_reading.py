@@ -51,6 +51,23 @@ def test_a_function_of_a_schema_before_its_opset(caplog: pytest.LogCaptureFixtur
     check_with_one_warning(caplog, model, feeds, run_onnxruntime(straight, feeds)[0], "exists from opset 20 on")
 
 
+@pytest.mark.parametrize("imported", [True, False])
+def test_an_operator_of_the_only_domain_that_has_it(imported: bool, caplog: pytest.LogCaptureFixture) -> None:
+    straight = node_model("BiasGelu", {"x": X}, constants={"b": X[0, 0]}, opset=1, domain="com.microsoft")
+    model = node_model("BiasGelu", {"x": X}, constants={"b": X[0, 0]}, opset=17)
+    if imported:
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    (expected,) = run_onnxruntime(straight, {"x": X})
+    check_with_one_warning(caplog, model, {"x": X}, expected, "read as that of the domain 'com.microsoft'")
+
+
+def test_an_operator_that_two_domains_have_is_refused() -> None:
+    for domain in ("test.one", "test.two"):
+        onnx_op("OfTwoDomains", domain=domain, versions=(1,))(lambda ctx, x: x)
+    with pytest.raises(converter.UnsupportedModelError, match="ONNX has no operator of that name"):
+        converter.convert_model(node_model("OfTwoDomains", {"x": X}, opset=17))
+
+
 # Operator, opset, inputs, constants, attributes, expected, the opset that the node is read as in.
 FORMS: list[tuple[str, int, dict[str, Any], dict[str, Any], dict[str, Any], Any, int]] = [
     ("ReduceSum", 13, {"x": X}, {}, {"axes": [1], "keepdims": 0}, X.sum(1), 11),
