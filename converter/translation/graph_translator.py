@@ -30,6 +30,7 @@ from .validation import (
     call_translator,
     check_declared_type,
     check_names,
+    constant_inputs,
     imported_opsets,
     is_own_fault,
     operator_problems,
@@ -185,7 +186,7 @@ class GraphTranslator:
         self.scope.take_initializers(graph)
         self._declared = {value.name: value for value in [*graph.value_info, *graph.output]}
         self._check_operators(nodes)
-        check_names(graph, self.scope.initializers)
+        check_names(graph, self.scope.initializers, constant_inputs(graph) if self._is_outermost else ())
 
     def _check_operators(self, nodes: Sequence[NodeProto]) -> None:
         self._opsets = imported_opsets(nodes, self._opsets, self.shared.functions, self.shared.warn)

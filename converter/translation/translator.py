@@ -21,7 +21,7 @@ from ir_runtime.shapes import PartialShape
 
 from .graph_translator import GraphTranslator, Shared
 from .open_extents import Opens, Translation, opened
-from .validation import needed_nodes
+from .validation import constant_inputs, needed_nodes
 from .values import tensor_of
 
 
@@ -68,7 +68,11 @@ class _ModelGraph:
         self._translator.open(graph, nodes)
         if self._shared.problems:
             return Model()
-        inputs = [value for value in graph.input if value.name not in self._scope.initializers]
+        constants = constant_inputs(graph)
+        for name in sorted(constants):
+            self._shared.warn(f"'{name}' is declared as an input, but a Constant node gives its value, which counts")
+        known = {*self._scope.initializers, *constants}
+        inputs = [value for value in graph.input if value.name not in known]
         self._options = self._options.bound([value.name for value in inputs])
         made = [self._parameter(value) for value in inputs]
         model = Model(parameters=[node for node in made if node is not None])

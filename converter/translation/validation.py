@@ -75,10 +75,19 @@ def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
     return [node for index, node in enumerate(graph.node) if index in needed]
 
 
-def check_names(graph: GraphProto, initializers: Iterable[str]) -> None:
-    """Raises :class:`InvalidModelError` where two things of a graph have one name."""
+def constant_inputs(graph: GraphProto) -> set[str]:
+    """Inputs to which a Constant node gives their value: they are none, as those that have an initializer."""
+    values = {name for node in graph.node if node.op_type == "Constant" and not node.input for name in node.output}
+    return {value.name for value in graph.input if value.name} & values
+
+
+def check_names(graph: GraphProto, initializers: Iterable[str], constants: Container[str] = ()) -> None:
+    """Raises :class:`InvalidModelError` where two things of a graph have one name.
+
+    The inputs called ``constants`` are none.
+    """
     written: set[str] = set()
-    for name in [value.name for value in graph.input]:
+    for name in [value.name for value in graph.input if value.name not in constants]:
         if name and name in written:
             raise InvalidModelError(f"two inputs of the graph are called '{name}'")
         written.add(name)

@@ -297,6 +297,16 @@ def test_scan_of_inputs_of_unknown_rank() -> None:
     check_node(model, feeds, [sums[:, -1], sums * 2], engines=["numpy"])
 
 
+def test_an_input_that_a_constant_node_gives_its_value(caplog: pytest.LogCaptureFixture) -> None:
+    """As one that has an initializer; ONNX has no second name for it."""
+    model = node_model("Squeeze", {"x": X[:1], "a": ints(1)}, opset=13)
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["a"], value=numpy_helper.from_array(ints(0))))
+    check_with_one_warning(caplog, model, {"x": X[:1]}, X[0], "'a' is declared as an input")
+    model.graph.node[0].CopyFrom(helper.make_node("Identity", ["x"], ["a"]))
+    with pytest.raises(converter.InvalidModelError, match="which already has a value"):
+        converter.convert_model(model)
+
+
 # --- what must stay refused ---
 
 
