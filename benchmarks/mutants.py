@@ -33,6 +33,8 @@ _LEFT_OUT = ("Variable", "_Is", "IsNot", "RShift", "LShift", "BitXor", "Invert",
 _QUICK, _MOST = 12, 150
 """How many tests of a line run at first, and at all."""
 _SECONDS = 180.0
+_NEAR = 15
+"""How many lines behind what an import runs tests are looked for."""
 _NOT_FOUND = 4
 """pytest's exit code where a test's name is unknown, or nothing can be imported."""
 
@@ -87,7 +89,7 @@ def run(data: Path, count: int, seed: int) -> None:
         for number, mutant in enumerate(chosen):
             if mutant in known:
                 continue
-            tests = sorted(tests_of[mutant.file].get(mutant.line, ()), key=lambda test: seconds.get(test, 1.0))
+            tests = sorted(_tests(mutant, tests_of[mutant.file]), key=lambda test: seconds.get(test, 0.0))
             verdict, diff = tried(copy, mutant, tests)
             known[mutant] = {"verdict": verdict, "tests": len(tests), "diff": diff}
             with results.open("a") as file:
@@ -123,6 +125,30 @@ def recorded(data: Path) -> tuple[dict[str, dict[int, set[str]]], dict[str, floa
             of_lines[line] -= failed
     seconds = {name: float(time) for time, name in re.findall(r"^([\d.]+)s call +(.*)$", log, re.M)}
     return found, seconds
+
+
+def _tests(mutant: Mutant, tests_of: dict[int, set[str]]) -> set[str]:
+    """The tests that reach the mutant's statement. What an import alone runs (a default, a constant) is read by
+    what the tests of the file run: the nearest ones behind it, or any."""
+    first, last = _statement((ROOT / mutant.file).read_text(), mutant.line)
+    own = [line for line in range(first, last + 1) if line in tests_of]
+    found = set().union(*(tests_of[line] for line in own))
+    if found or not own:
+        return found
+    behind = set().union(*(tests for line, tests in tests_of.items() if last < line <= last + _NEAR))
+    return behind or set().union(*tests_of.values())
+
+
+def _statement(source: str, line: int) -> tuple[int, int]:
+    """The first and the last line of the smallest statement, or head of one, that ``line`` lies in."""
+    found = (line, line)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            inner = getattr(node, "body", None)
+            end = inner[0].lineno - 1 if isinstance(inner, list) and inner else node.end_lineno or node.lineno
+            if node.lineno <= line <= end and (found == (line, line) or end - node.lineno < found[1] - found[0]):
+                found = (node.lineno, max(end, node.lineno))
+    return found
 
 
 def _depth(path: str) -> int:

@@ -21,7 +21,9 @@ IN_SHORT = {
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
     "layer_counts": (["MODEL"], r"1 models that the importer takes"),
     "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
+    "mutants": (["--help"], r"A sample of mutants"),  # run by hand: it needs hours, and tools that no test has
     "node_suite": (["--step", "400"], r"node suite, openvino: [1-5] of 5"),
+    "other_projects": (["FOLDER", "--jobs", "1"], r"random inputs \| openvino \| 1 \| 1 \|"),
     "openvino_speed": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "reshape": (["--step", "700", "--jobs", "1"], r"^confirmed: \d+ cases"),
     "scaling": (["chain", "--sizes", "20", "40", "--ours"], r"chain .*\d\.\d\d / \d+"),

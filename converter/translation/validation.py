@@ -10,6 +10,7 @@ from converter.input_forms import OptionError
 from converter.onnx_file.functions import has_schema_function
 from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.node_order import node_name, read_names
+from converter.onnx_file.schemas import attribute_value
 from converter.onnx_file.types import element_type_of
 from converter.options import suggestions
 from ir_runtime.errors import AttributeValueError, InternalError
@@ -54,7 +55,8 @@ def is_own_fault(error: Exception, node: NodeProto) -> bool:
 def _is_same(left: object, right: object) -> bool:
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(_is_same, left, right))
-    return isinstance(left, (int, float, str)) and repr(left) == repr(right)
+    # A NaN is not equal to itself.
+    return isinstance(left, (int, float, str)) and (left == right or repr(left) == repr(right))
 
 
 def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
