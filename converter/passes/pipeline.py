@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from converter.errors import ConversionError
 from ir_runtime.graph import Model
+from ir_runtime.output_tensors import give_own_tensors, promised_names
 from ir_runtime.records import record
 
 Run = Callable[[Model], int]
@@ -58,13 +59,18 @@ class Pipeline:
         return [found[name] for name in sorter.static_order()]
 
     def run(self, model: Model) -> dict[str, int]:
-        """Change ``model`` by every pass; how often each acted, of those that did."""
+        """Change ``model`` by every pass; how often each acted, of those that did.
+
+        Whatever a pass replaces, each Result keeps a tensor of its own with its names.
+        """
         counts: dict[str, int] = {}
+        promised = promised_names(model)
         with model.walked_once():
             for one in self.all():
                 count = one.run(model)
                 if count:
                     counts[one.name] = count
+                    give_own_tensors(model, promised)
                     model.changed()
         return counts
 

@@ -19,6 +19,7 @@ def redirect(uses: Uses, old: Output, new: Output) -> None:
     replace_uses(old, new, readers)
     uses[new].extend(readers)
     new.names += [name for name in old.names if name not in new.names]
+    old.names = []
 
 
 def register_uses(uses: Uses, made: Iterable[Node]) -> None:

@@ -11,11 +11,10 @@ from converter.onnx_file.model_info import declared_shape, model_info, model_ops
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
 from converter.options import Options
-from ir_runtime import element_types
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operation import TensorType
-from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.operations.inputs_outputs import Identity16, Result1
+from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.output_tensors import copied
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
 
@@ -112,10 +111,7 @@ class _ModelGraph:
         if an_input or output in self._returned:
             # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
             output.names = [known for known in output.names if known != name]
-            kind = output.element_type
-            # What changes nothing in every release; Identity is younger, and needed for texts alone.
-            same = Identity16() if kind is element_types.string else Convert1(destination_type=kind)
-            output = make_node(same, [output], self._scope.unique(name)).outputs[0]
+            output = copied(output, self._scope.unique(name))
             output.add_name(name)
         self._returned.add(output)
         node = make_node(Result1(), [output], self._scope.unique(f"{name}/result"))

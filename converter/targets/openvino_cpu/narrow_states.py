@@ -74,7 +74,6 @@ def _widen(node: Node, sub: SubGraph, uses: Uses, unique: UniqueNames) -> bool:
             kind = given.element_type
             given.type = TensorType(_WIDER[kind], given.shape)
             back = _converted(given, kind, unique)
-            back.names, given.names = given.names, []
             redirect(uses, given, back)
     return acted
 
