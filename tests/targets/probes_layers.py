@@ -392,7 +392,57 @@ LOOPED = [
     ),
 ]
 
-WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *ATTENDED, *OTHERS, *LOOPED]
+# --- convolutions ---
+
+
+def strided(rank: int, *before: str, pads: int = 1, strides: int = 2) -> Callable[[], Probe]:
+    """Layers, a convolution by a kernel of one element over padded data, and one more by such a kernel."""
+
+    def build() -> Probe:
+        kernel = np.cos(numbers(3, 4, *[1] * rank))
+        more = np.sin(numbers(4, 4, *[3] * rank))
+        constants = {"w": kernel, "w3": more, "v": np.cos(numbers(2, 3, *[1] * rank))}
+        constants["p"] = ints(*[0, 0, *[1] * rank] * 2)
+        made = {
+            "Relu": helper.make_node("Relu", ["x"], ["a"]),
+            "Conv": helper.make_node("Conv", ["x", "w3"], ["a"]),
+            "Pad": helper.make_node("Pad", ["a", "p"], ["b"]),
+        }
+        nodes = [made[name] for name in before]
+        source = nodes[-1].output[0]
+        first = {"strides": [strides] * rank, "pads": [pads] * 2 * rank}
+        nodes.append(helper.make_node("Conv", [source, "w"], ["c"], **first))
+        nodes.append(helper.make_node("Conv", ["c", "v"], ["y"], strides=[3 - strides] * rank))
+        used = {name for node in nodes for name in node.input}
+        shape = [1, 4, *range(7, 7 + rank)]
+        kept = {name: value for name, value in constants.items() if name in used}
+        return several(nodes, {"x": np.sin(numbers(*shape))}, kept, {"x": shape})
+
+    return build
+
+
+STRIDED = [
+    *(
+        Row(f"padded_pointwise_convolutions: rank {rank}, {before}", strided(rank, before), layers)
+        for rank in (1, 2, 3)
+        for before, layers in (
+            ("Relu", "ReLU Convolution Convolution"),
+            ("Conv", "Convolution Convolution Convolution"),
+        )
+    ),
+    Row(
+        "padded_pointwise_convolutions: Pad",
+        strided(2, "Relu", "Pad", pads=0),
+        "ReLU Pad Convolution Convolution",
+    ),
+    Row(
+        "padded_pointwise_convolutions: strides behind",
+        strided(2, "Relu", strides=1),
+        "ReLU Convolution Convolution",
+    ),
+]
+
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *ATTENDED, *OTHERS, *LOOPED, *STRIDED]
 """Other numbers than they should be."""
 
 BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,16 @@ def depthwise() -> Built:
     y = g.node("Conv", x, g.weights(bytes_of(r, (8, 1, 3, 3)), r.uniform(0.001, 0.01, 8)), group=8)
     y = g.on_steps(y, 0.02, 128)
     return g.model({"x": [1, 8, 9, 9]}, [y]), {"x": r.normal(size=(1, 8, 9, 9)).astype(np.float32)}, 0.02
+
+
+def padded_pointwise(rank: int) -> Built:
+    """A kernel of one element over padded data, with strides."""
+    g, r = Graph(), generator(14)
+    x = g.on_steps(g.node("Relu", g.on_steps("x", 0.02, 120)), 0.01, 0)
+    weights = g.weights(bytes_of(r, (8, 4, *[1] * rank)), r.uniform(0.001, 0.01, 8))
+    y = g.node("Conv", x, weights, g.constant(r.normal(size=8)), pads=[1] * 2 * rank, strides=[2] * rank)
+    shape = [1, 4, *[7] * rank]
+    return g.model({"x": shape}, [g.on_steps(y, 0.02, 128)]), {"x": r.normal(size=shape).astype(np.float32)}, 0.02
 
 
 def product(per_column: bool) -> Built:
@@ -117,6 +128,10 @@ STATIC: list[tuple[str, Callable[[], Built], dict[str, int]]] = [
     ("conv-u8-channels", lambda: convolution(np.uint8, 0, True), {"Convolution": 1}),
     ("conv-i8-channels", lambda: convolution(np.int8, -5, True), {"Convolution": 1}),
     ("depthwise", depthwise, {"Convolution": 1}),
+    *(
+        (f"padded-pointwise-{rank}d", functools.partial(padded_pointwise, rank), {"Convolution": 1})
+        for rank in (1, 2, 3)
+    ),
     ("product", lambda: product(False), {"FullyConnected": 1}),
     ("product-columns", lambda: product(True), {"FullyConnected": 1}),
     ("pooled-and-moved", pooled_and_moved, {"FullyConnected": 1, "Pooling": 1}),
