@@ -9,6 +9,7 @@ import numpy as np
 from converter.lowering import layers
 from converter.lowering.bodies import for_each_slice
 from converter.onnx_file.messages import GraphProto, ValueInfoProto
+from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
 from converter.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
 from converter.operators.onnx.loop_states import (
@@ -27,6 +28,10 @@ from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operation import TensorType
 from ir_runtime.operations import control_flow, movement
 from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+from ir_runtime.tensor import Tensor
+
+_CONTROL = (TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(())))
+"""What every body is given first: the number of the iteration, and the condition."""
 
 
 @onnx_op("Loop", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25), takes_values=True)
@@ -36,7 +41,7 @@ def loop(
     cond: Value | None = None,
     *v_initial: Value,
     body: GraphProto,
-) -> Sequence[Value]:
+) -> Sequence[Value | None]:
     """Runs the body until the trip count is reached or its condition fails; either may be absent.
 
     Sequences among the states are lowered to tensors.
@@ -50,6 +55,11 @@ def loop(
     trips = None if trip_count is None else tensor_of(trip_count, "the trip count")
     start = None if cond is None else tensor_of(cond, "the condition")
     tensors = [state for state in v_initial if isinstance(state, Output)]
+    if _never_runs(ctx, trips, start):
+        if not any(ctx.output_names[count:]):
+            return [*v_initial, *[None] * (len(body.output) - 1 - count)]
+        if len(tensors) == count:
+            return [*tensors, *_nothing_joined(ctx, tensors, body)]
     if len(tensors) == count:
         return _loop(ctx, trips, start, tensors, body)
     known = known_trips(trips, start)
@@ -72,7 +82,6 @@ def _loop(
     if trip_count is not None:
         trips = layers.maximum(ctx, scalar(ctx, trip_count), ctx.constant(0))
     start = ctx.constant(True, "boolean") if cond is None else condition(ctx, cond)
-    fixed = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
     join = joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
 
     constant = {i: state.tensor for i, state in enumerate(v_initial) if state.tensor is not None and _stays(body, i)}
@@ -97,10 +106,61 @@ def _loop(
         return value
 
     free = _unread(body, count) if _runs(trips, start) else []
-    made = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*fixed, *types], enter, leave), free)
+    made = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*_CONTROL, *types], enter, leave), free)
     for index in free:
         states[index] = _beginning(ctx, states[index], made.model.outputs[1 + index])
     return _emit_loop(ctx, made, (trips, start), states, [_stays(body, i) for i in range(count)])
+
+
+def _never_runs(ctx: Context, trip_count: Output | None, cond: Output | None) -> bool:
+    """Whether constants, or the shapes that the file declares, let the body run not even once.
+
+    OpenVINO's CPU plug-in ends the process, refuses such a loop, or gives it outputs of another shape.
+    """
+
+    def never(types: Sequence[TensorType | None]) -> bool:
+        trips, start = (None if kind is None else kind.constant for kind in types)
+        return (trips is not None and bool((trips <= 0).all())) or (start is not None and not start.all())
+
+    control = (trip_count, cond)
+    if never([None if value is None else value.type for value in control]):
+        return True
+    if never([None if value is None else ctx.stated(value) for value in control]):
+        ctx.graphs.keep_extents()
+        return True
+    return False
+
+
+def _nothing_joined(ctx: Context, states: Sequence[Output], body: GraphProto) -> list[Output]:
+    """Scan outputs of no iterations: their types and ranks are those that a first iteration's results would have.
+
+    As in onnxruntime, a dimension that neither the file declares nor the inputs' shapes decide is 0.
+    """
+    count = len(states)
+    stated: dict[int, PartialShape] = {}
+
+    def leave(inner: Context, index: int, value: Output) -> Output:
+        stated[index] = inner.stated(value).shape
+        return value
+
+    made = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*_CONTROL, *types]))
+    ctx.graphs.body(body, [*_CONTROL, *(ctx.stated(state) for state in states)], leave=leave)
+    joined = []
+    for index in range(1 + count, len(body.output)):
+        value = made.model.outputs[index]
+        declared = declared_shape(body.output[index].type)
+        known = value.shape.merge(declared) or value.shape
+        decided = known.merge(stated[index]) or known
+        extents = _of_nothing(decided)
+        if extents != _of_nothing(known):
+            ctx.graphs.keep_extents()
+        kind = value.element_type
+        joined.append(ctx.tensor(Tensor.from_array(np.zeros([0, *extents], kind.dtype), kind)))
+    return joined
+
+
+def _of_nothing(shape: PartialShape) -> list[int]:
+    return [extent.value if extent.is_static else 0 for extent in shape.dims] if shape.has_rank else []
 
 
 def _runs(trips: Output, start: Output) -> bool:
