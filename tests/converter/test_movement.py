@@ -128,6 +128,23 @@ def test_squeeze(opset: int, axes: list[int] | None) -> None:
     check_node(node_model("Squeeze", {"x": ONES}, opset=opset, **given), {"x": ONES}, [expected])
 
 
+@pytest.mark.parametrize("opset", [10, 11, 13, 21])
+@pytest.mark.parametrize("at", ["constant", "execution"])
+def test_squeeze_along_an_empty_list_squeezes_everything(opset: int, at: str) -> None:
+    """As in onnxruntime, to which an attribute without entries is none."""
+    none = np.zeros(0, np.int64)
+    feeds = {"x": ONES}
+    if opset < 13:
+        model = node_model("Squeeze", feeds, opset=opset)
+        model.graph.node[0].attribute.add(name="axes", type=onnx.AttributeProto.INTS)
+    elif at == "constant":
+        model = node_model("Squeeze", feeds, opset=opset, constants={"axes": none})
+    else:
+        feeds = {**feeds, "axes": none}
+        model = node_model("Squeeze", feeds, opset=opset)
+    check_node(model, feeds)
+
+
 @pytest.mark.parametrize("shapes", [None, {"x": ["a", "b", "c"]}], ids=str)
 def test_squeeze_along_axes_that_come_at_execution(shapes: Any) -> None:
     feeds = {"x": ONES, "axes": ints(-1, 0)}

@@ -117,17 +117,16 @@ def squeeze_1(ctx: Context, data: Output, *, axes: Sequence[int] | None = None) 
 
 @onnx_op("Squeeze", versions=(13, *_LATEST))
 def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output:
-    """As before, with the axes from an input."""
-    if axes is None:
+    """As before, with the axes from an input. An empty list is all of them, to onnxruntime and the IR."""
+    if axes is None or axes.shape.element_count().high == 0:
         return _squeeze_all(ctx, data)
     axes = given_list(ctx, axes, "axes")
-    known = axes.type.constant
-    if known is None:
-        return drop_dimensions(ctx, data, as_list(ctx, axes))
-    if known.size == 0:
-        # The IR reads an empty list as "all of them", ONNX as "none of them".
-        return ctx.emit(movement.Reshape1(special_zero=False), data, shape_of(ctx, data))
-    return layers.squeeze(ctx, data, axes)
+    if axes.type.constant is not None:
+        return layers.squeeze(ctx, data, axes)
+    if ctx.stated(axes).shape.element_count().high == 0:
+        ctx.graphs.keep_extents()
+        return _squeeze_all(ctx, data)
+    return drop_dimensions(ctx, data, as_list(ctx, axes))
 
 
 def _squeeze_all(ctx: Context, data: Output) -> Output:
