@@ -301,6 +301,38 @@ RESIZED_IN_FRONT = [
     for kernel in (linear, cubic)
 ]
 
+
+def resized_from_shapes(kind: Any, axes: Sequence[int], *shape: int) -> Callable[[], Probe]:
+    """Constants scaled by what the shape of x is on average, resized to one more along some axes."""
+
+    def build() -> Probe:
+        stored = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        constants = {
+            "w": np.sin(numbers(*shape)).astype(kind),
+            "first": ints(0),
+            "sizes": ints(*(extent + (axis in axes) for axis, extent in enumerate(shape))),
+        }
+        nodes = [
+            helper.make_node("Shape", ["x"], ["shape"]),
+            helper.make_node("Cast", ["shape"], ["extents"], to=stored),
+            helper.make_node("ReduceMean", ["extents", "first"], ["mean"], keepdims=0),
+            helper.make_node("Mul", ["w", "mean"], ["scaled"]),
+            helper.make_node("Resize", ["scaled", "", "", "sizes"], ["y"], mode="linear"),
+        ]
+        return several(nodes, {"x": numbers(2, 3)}, constants, {"x": [2, 3]}, opset=18)
+
+    return build
+
+
+RESIZED_FROM_SHAPES = [
+    Row(
+        f"interpolations: linear from shapes, axes {axes} of {len(shape)}",
+        resized_from_shapes(np.float32, axes, *shape),
+        "ShapeOf Convert ReduceMean Multiply Interpolate",
+    )
+    for axes, shape in (([1], (3, 4)), ([1, 2], (2, 3, 4)), ([3], (2, 3, 4, 5)), ([2, 4], (2, 3, 4, 5, 2)))
+]
+
 # --- others ---
 
 SIGNAL = np.array([[[1], [2], [0], [-1], [3], [2]]], np.float32)
@@ -474,6 +506,7 @@ REFUSED: list[Row] = [
     ),
     Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     *RESIZED_IN_FRONT,
+    *RESIZED_FROM_SHAPES,
     Row(
         "single_marks",
         single("Hardmax", 13, {"x": numbers(4)}, shapes={"x": ["n"]}),
