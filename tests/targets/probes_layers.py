@@ -474,7 +474,46 @@ STRIDED = [
     ),
 ]
 
-WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *ATTENDED, *OTHERS, *LOOPED, *STRIDED]
+
+def counted(rows: Sequence[Any], backwards: int = 0) -> Callable[[], Probe]:
+    """A Scan over rows that its body does not look at: it doubles a state, and returns every one."""
+
+    def build() -> Probe:
+        one = helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [2])
+        others = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("row", "t", "u")]
+        nodes = [helper.make_node("Add", ["s", "s"], ["t"]), helper.make_node("Neg", ["t"], ["u"])]
+        body = helper.make_graph(nodes, "body", [one, others[0]], others[1:])
+        scan = helper.make_node(
+            "Scan", ["s0", "x"], ["end", "all"], num_scan_inputs=1, body=body, scan_output_directions=[backwards]
+        )
+        inputs = {"s0": numbers(2), "x": numbers(4, 3)}
+        return several([scan], inputs, {}, {"s0": [2], "x": rows})
+
+    return build
+
+
+UNREAD = [
+    Row("unread_slices", counted([4, 3]), "TensorIterator Add Negative Unsqueeze"),
+    Row("unread_slices: a dynamic count", counted(["n", 3]), "TensorIterator Add Negative Unsqueeze"),
+    Row("unread_slices: joined backwards", counted([4, 3], 1), "TensorIterator Add Negative Unsqueeze"),
+]
+
+NOT_FINITE = np.array([np.nan, 1, -5, 5, np.inf, -np.inf, 0.3], np.float32)
+SIGMOIDS = [
+    Row("hard_sigmoid_of_nan", single("HardSigmoid", 6, {"x": NOT_FINITE}), "HardSigmoid"),
+    Row(
+        "hard_sigmoid_of_nan: a slope of 0",
+        single("HardSigmoid", 22, {"x": NOT_FINITE}, alpha=0.0, beta=0.25),
+        "HardSigmoid",
+    ),
+    Row(
+        "hard_sigmoid_of_nan: 16 bits",
+        single("HardSigmoid", 22, {"x": NOT_FINITE.astype(np.float16)}, alpha=0.5),
+        "HardSigmoid",
+    ),
+]
+
+WRONG: list[Row] = [*MOVED, *TYPED, *RESIZED, *ATTENDED, *OTHERS, *LOOPED, *STRIDED, *UNREAD, *SIGMOIDS]
 """Other numbers than they should be."""
 
 BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)

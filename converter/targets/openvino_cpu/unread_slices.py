@@ -1,0 +1,62 @@
+"""TensorIterator over an input that its body does not read, as Loop.
+
+The plug-in drops such an input and runs the body once. A Loop has the number of iterations as an input.
+
+    x, state -> TensorIterator over the rows of x      becomes      x -> ShapeOf -> Gather ----> Loop
+                                                                    state --------------------> Loop
+
+Seen in OpenVINO 2026.4.
+"""
+
+from __future__ import annotations
+
+from converter.lowering.shapes import dim_of
+from converter.targets.legalisation import legalise
+from converter.targets.registry import openvino_cpu
+from ir_runtime.builder import Builder
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.operations.control_flow import Loop5, TensorIterator1
+from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.rewrite import UniqueNames, Uses, clone, uses_of
+from ir_runtime.shape_inference import make_node
+
+
+@openvino_cpu.register("unread_slices", after=["loop_states", "narrow_states"])
+def unread_slices(model: Model) -> int:
+    """Count the iterations by the dimension that would have been sliced."""
+    return legalise(model, (TensorIterator1,), _counted)
+
+
+def _counted(builder: Builder, node: Node, uses: Uses) -> list[Output] | None:
+    (sub,) = node.op.subgraphs
+    sliced = [entry for entry in sub.inputs if entry.axis is not None]
+    read = uses_of(sub.body)
+    if not sliced or any(read.get(sub.body.parameters[entry.parameter].outputs[0]) for entry in sliced):
+        return None
+    first = sliced[0]
+    if first.axis is None or first.external is None or not _covers_all(first):
+        return None
+    count = dim_of(builder, node.inputs[first.external], first.axis)
+    op, given = _loop(sub, [entry for entry in sub.inputs if entry.axis is None])
+    states = [node.inputs[index] for index in given]
+    return builder.emit_all(op, count, builder.constant(True, "boolean"), *states)
+
+
+def _covers_all(entry: InputMap) -> bool:
+    return entry.part_size == 1 and (entry.start, entry.end, entry.stride) in ((0, -1, 1), (-1, 0, -1))
+
+
+def _loop(sub: SubGraph, kept: list[InputMap]) -> tuple[Loop5, list[int]]:
+    """The Loop over the same body without the slices, and which inputs it keeps behind count and condition."""
+    body = clone(sub.body)
+    places = {entry.parameter: index for index, entry in enumerate(kept)}
+    body.parameters = [body.parameters[entry.parameter] for entry in kept]
+    going = Builder().constant(True, "boolean").node
+    unique = UniqueNames(body)
+    going.name = unique("condition")
+    body.results = [*body.results, make_node(Result1(), going.outputs, unique("condition/result"))]
+    inputs = tuple(InputMap(2 + index, index) for index in range(len(kept)))
+    outputs = (*sub.outputs, OutputMap(None, len(body.results) - 1))
+    back_edges = tuple((result, places[parameter]) for result, parameter in sub.back_edges if parameter in places)
+    loop = Loop5(bodies=(SubGraph(body, inputs, outputs, back_edges),))
+    return loop, [entry.external for entry in kept if entry.external is not None]
