@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,33 @@ def returned_twice() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return model, {"x": np.array([-1, 0, 2], np.float32)}
 
 
+def rounded_up(
+    op_type: str, kernel: list[int], strides: list[int], pads: list[int], dynamic: bool = False, **more: Any
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A pooling whose number of windows is rounded up."""
+    x = generator(5).normal(size=(1, 2, 6, 11)).astype(np.float32)
+    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": 1, **more}
+    outputs = 2 if op_type == "MaxPool" else 1
+    shapes = {"x": [None] * 4} if dynamic else None
+    return node_model(op_type, {"x": x}, opset=19, attributes=attributes, outputs=outputs, shapes=shapes), {"x": x}
+
+
+POOLINGS: list[tuple[str, Any]] = [
+    (f"{op_type}-{name}{'-dynamic' if dynamic else ''}", functools.partial(rounded_up, op_type, *windows, dynamic))
+    for dynamic in (False, True)
+    for op_type in ("AveragePool", "MaxPool")
+    for name, windows in {
+        "none-behind": ([2, 3], [2, 2], [0, 0, 0, 1]),
+        "some-behind": ([2, 2], [4, 3], [1, 1, 1, 1]),
+        "not-padded": ([2, 2], [5, 4], [0, 0, 0, 0]),
+    }.items()
+] + [
+    ("AveragePool-pads-count", lambda: rounded_up("AveragePool", [4, 3], [1, 2], [3, 1, 3, 0], count_include_pad=1)),
+    ("MaxPool-dilated", lambda: rounded_up("MaxPool", [2, 3], [3, 2], [1, 1, 1, 1], dilations=[2, 2])),
+]
+
 ROWS: list[tuple[str, Any]] = [
+    *POOLINGS,
     ("stft", lambda: stft(False)),
     ("stft-dynamic", lambda: stft(True)),
     ("padded", padded),
