@@ -27,8 +27,8 @@ def _numpy(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
 def _openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
     xml, weights = ir
     model = core().read_model(xml, weights) if weights else core().read_model(xml)
-    compiled = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    request = compiled.create_infer_request()
+    # The IR gives each output one name. What the plug-in leaves out hands its name on, so that there may be more then.
+    names = [name for output in model.outputs for name in sorted(output.get_names())]
+    request = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
     request.infer({name: openvino_tensor(array) for name, array in feeds.items()})
-    names = [name for output in compiled.outputs for name in sorted(output.get_names())]
     return {name: array_of(request.get_tensor(name)) for name in names}

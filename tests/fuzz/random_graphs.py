@@ -6,7 +6,7 @@ every engine may choose differently.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,11 @@ LARGEST = 20_000
 class Chain:
     """A graph that grows at its end; ``shape`` is that of the last tensor."""
 
-    def __init__(self, random: Generator) -> None:
+    def __init__(self, random: Generator, kind: Any = np.float32) -> None:
         self.random = random
+        self.kind = np.dtype(kind)
         self.shape: list[int] = [int(extent) for extent in random.choice(EXTENTS, int(random.integers(2, 6)))]
-        self.start = (random.standard_normal(self.shape) * 0.8).astype(np.float32)
+        self.start = (random.standard_normal(self.shape) * 0.8).astype(kind)
         self.nodes: list[onnx.NodeProto] = []
         self.stored: list[onnx.TensorProto] = []
         self.last = "x"
@@ -37,7 +38,10 @@ class Chain:
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.stored)}"
-        self.stored.append(numpy_helper.from_array(np.asarray(value), name))
+        array = np.asarray(value)
+        if array.dtype == np.float32:
+            array = array.astype(self.kind)
+        self.stored.append(numpy_helper.from_array(array, name))
         return name
 
     def weights(self, *shape: int) -> str:
@@ -55,8 +59,14 @@ class Chain:
         self.last, self.shape = name, self.shape if shape is None else shape
         self.before[name] = list(self.shape)
 
-    def model(self) -> onnx.ModelProto:
-        """The model, whose input may have dimensions without extents."""
+    def returned(self) -> list[str]:
+        """The end, and up to two tensors inside, in any order."""
+        inner = [name for name in self.before if name != self.last]
+        some = self.random.choice(inner, min(len(inner), self.below(3)), replace=False) if inner else []
+        return [str(name) for name in self.random.permutation([self.last, *some])]
+
+    def model(self, outputs: Sequence[str] = ()) -> onnx.ModelProto:
+        """The model, whose input may have dynamic dimensions; it returns ``outputs``, or else its end."""
         dynamic = self.random.random() < 0.4
         declared = [
             f"d{axis}" if dynamic and self.random.random() < 0.6 else extent
@@ -65,8 +75,8 @@ class Chain:
         graph = helper.make_graph(
             self.nodes,
             "chain",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, declared)],
-            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
+            [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(self.kind), declared)],
+            [onnx.ValueInfoProto(name=name) for name in outputs or [self.last]],
             self.stored,
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
@@ -255,6 +265,139 @@ ANY: tuple[Callable[[Chain], None], ...] = (
     *(softmax, transpose, product, layer_norm, reshape, part, pad, gather, doubled, tile, cumulated, clip),
 )
 IMAGES = (pool, pool, global_pool, convolution, batch_norm, instance_norm)
+
+
+# --- steps that meet rules of the CPU plug-in; for graphs that return several tensors ---
+
+
+def whole_numbers(chain: Chain) -> None:
+    """Rounded, multiplied or limited, integers, and floats again."""
+    chain.add("Round", chain.last)
+    if chain.below(2):
+        chain.add("Clip", chain.last, chain.constant(np.float32(-3)), chain.constant(np.float32(4)))
+    elif chain.rank > 1:
+        weights = chain.constant(chain.random.integers(-2, 3, (chain.shape[-1], 3)).astype(np.float32))
+        chain.add("MatMul", chain.last, weights, shape=[*chain.shape[:-1], 3])
+    chain.add("Cast", chain.last, to=TensorProto.INT32)
+    chain.add("Cast", chain.last, to=helper.np_dtype_to_tensor_dtype(chain.kind))
+
+
+def resize(chain: Chain) -> None:
+    count = min(chain.rank, 1 + chain.below(2))
+    sizes = [*chain.shape[:-count], *(1 + chain.below(9) for _ in range(count))]
+    mode = str(chain.random.choice(("linear", "nearest"))) if chain.rank > 1 else "nearest"
+    # Exact places: a neighbour or another may be nearest otherwise.
+    places = "asymmetric" if mode == "nearest" else "half_pixel"
+    attributes = {"mode": mode, "coordinate_transformation_mode": places, "nearest_mode": "floor"}
+    chain.add("Resize", chain.last, "", "", chain.constant(np.array(sizes)), shape=sizes, **attributes)
+
+
+def selection(chain: Chain) -> None:
+    name = f"b{len(chain.nodes)}"
+    op_type = str(chain.random.choice(("Greater", "LessOrEqual")))
+    limit = chain.constant(np.float32(0.123456))
+    chain.nodes.append(helper.make_node(op_type, [chain.last, limit], [name]))
+    chain.add("Where", name, chain.last, chain.constant(np.float32(-0.5)))
+
+
+def parts(chain: Chain) -> None:
+    """Both parts of a dimension, in the other order."""
+    axis = chain.below(chain.rank)
+    extent = chain.shape[axis]
+    if extent < 2:
+        return
+    first = 1 + chain.below(extent - 1)
+    names = [f"p{len(chain.nodes)}_{side}" for side in (0, 1)]
+    sizes = chain.constant(np.array([first, extent - first]))
+    chain.nodes.append(helper.make_node("Split", [chain.last, sizes], names, axis=axis))
+    chain.before[names[0]] = [*chain.shape[:axis], first, *chain.shape[axis + 1 :]]
+    chain.add("Concat", *names[::-1], axis=axis)
+
+
+def same_again(chain: Chain) -> None:
+    """A tensor under another name, or changed and changed back."""
+    if chain.below(2) or not chain.rank:
+        chain.add("Identity", chain.last)
+        return
+    order = [int(axis) for axis in chain.random.permutation(chain.rank)]
+    chain.add("Transpose", chain.last, shape=[chain.shape[axis] for axis in order], perm=order)
+    back = [int(axis) for axis in np.argsort(order)]
+    chain.add("Transpose", chain.last, shape=[chain.shape[axis] for axis in back], perm=back)
+
+
+def shape_as_number(chain: Chain) -> None:
+    """Multiplied with the mean of its own dimensions."""
+    number = f"s{len(chain.nodes)}"
+    kind = helper.np_dtype_to_tensor_dtype(chain.kind)
+    chain.nodes.append(helper.make_node("Shape", [chain.last], [f"{number}_shape"]))
+    chain.nodes.append(helper.make_node("Cast", [f"{number}_shape"], [f"{number}_float"], to=kind))
+    first = chain.constant(np.array([0]))
+    chain.nodes.append(helper.make_node("ReduceMean", [f"{number}_float", first], [number], keepdims=0))
+    chain.add("Div", chain.last, number)
+
+
+def strided_convolution(chain: Chain) -> None:
+    channels, size = int(chain.random.choice((1, 4))), 1 + chain.below(2)
+    spatial = chain.rank - 2
+    kernel = [min(extent, size) for extent in chain.shape[2:]]
+    stride, pad = 1 + chain.below(3), chain.below(2)
+    weights = chain.weights(channels, chain.shape[1], *kernel)
+    shape = [chain.shape[0], channels, *((n + 2 * pad - k) // stride + 1 for n, k in zip(chain.shape[2:], kernel))]
+    chain.add("Conv", chain.last, weights, shape=shape, strides=[stride] * spatial, pads=[pad] * 2 * spatial)
+
+
+def rounded_up_pool(chain: Chain) -> None:
+    kernel = [min(extent, 1 + chain.below(3)) for extent in chain.shape[2:]]
+    # By larger strides a window may start behind the data, which onnx counts otherwise than onnxruntime.
+    strides = [1 + chain.below(size) for size in kernel]
+    shape = [-(-(n - k) // s) + 1 for n, k, s in zip(chain.shape[2:], kernel, strides)]
+    op_type = str(chain.random.choice(("AveragePool", "MaxPool")))
+    chain.add(op_type, chain.last, shape=chain.shape[:2] + shape, kernel_shape=kernel, strides=strides, ceil_mode=1)
+
+
+def to_rows(chain: Chain) -> None:
+    """A Scan over the first dimension, which adds up."""
+    if chain.rank < 2:
+        return
+    rest = chain.shape[1:]
+    kind = helper.np_dtype_to_tensor_dtype(chain.kind)
+    infos = [helper.make_tensor_value_info(name, kind, None) for name in ("state", "row", "sum", "scaled")]
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "row"], ["sum"]),
+            helper.make_node("Tanh", ["sum"], ["scaled"]),
+        ],
+        "body",
+        infos[:2],
+        infos[2:],
+    )
+    start = chain.constant(np.zeros(rest, np.float32))
+    end = f"e{len(chain.nodes)}"
+    name = f"t{len(chain.nodes)}"
+    chain.nodes.append(helper.make_node("Scan", [start, chain.last], [end, name], num_scan_inputs=1, body=body))
+    chain.before[end] = list(rest)
+    chain.last = name
+    chain.before[name] = list(chain.shape)
+
+
+MORE = (whole_numbers, resize, selection, parts, same_again, shape_as_number, to_rows)
+MORE_OF_IMAGES = (strided_convolution, strided_convolution, rounded_up_pool, resize)
+
+
+def random_graph(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A model of float32 or float64 that returns up to three tensors, and an input for it."""
+    random = np.random.default_rng([seed, 1])
+    chain = Chain(random, np.float64 if random.random() < 0.25 else np.float32)
+    for _ in range(int(random.integers(3, 9))):
+        images = (*IMAGES, *MORE_OF_IMAGES) if 3 <= chain.rank <= 5 else ()
+        steps = [*ANY, *MORE, *MORE, *images] if chain.rank else [unary, same_again]
+        chain_step: Callable[[Chain], None] = steps[chain.below(len(steps))]
+        chain_step(chain)
+        if np.prod(chain.shape) > LARGEST:
+            break
+    if not chain.nodes:
+        unary(chain)
+    return chain.model(chain.returned()), chain.start
 
 
 def random_chain(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:

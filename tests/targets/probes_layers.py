@@ -333,6 +333,31 @@ RESIZED_FROM_SHAPES = [
     for axes, shape in (([1], (3, 4)), ([1, 2], (2, 3, 4)), ([3], (2, 3, 4, 5)), ([2, 4], (2, 3, 4, 5, 2)))
 ]
 
+
+def resized_channels(op_type: str, *shape: int) -> Callable[[], Probe]:
+    """Channels that become two more, and a constant for each of them."""
+
+    def build() -> Probe:
+        more = [extent + 2 * (axis == 1) for axis, extent in enumerate(shape)]
+        constants = {"sizes": ints(*more), "c": numbers(more[1], *[1] * (len(shape) - 2))}
+        nodes = [
+            helper.make_node("Resize", ["x", "", "", "sizes"], ["resized"], mode="nearest"),
+            helper.make_node(op_type, ["resized", "c"], ["y"]),
+        ]
+        return several(nodes, {"x": np.sin(numbers(*shape))}, constants, {"x": shape})
+
+    return build
+
+
+RESIZED_CHANNELS = [
+    Row(f"fusion_guards: {op_type} of resized channels of {len(shape)}", resized_channels(op_type, *shape), layers)
+    for op_type, shape, layers in (
+        ("Mul", (5, 6), "Interpolate Multiply"),
+        ("Add", (2, 5, 6), "Interpolate Add"),
+        ("PRelu", (2, 5, 6), "Interpolate PReLU"),
+    )
+]
+
 # --- others ---
 
 SIGNAL = np.array([[[1], [2], [0], [-1], [3], [2]]], np.float32)
@@ -546,6 +571,7 @@ REFUSED: list[Row] = [
     Row("top_of_none", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     *RESIZED_IN_FRONT,
     *RESIZED_FROM_SHAPES,
+    *RESIZED_CHANNELS,
     Row(
         "single_marks",
         single("Hardmax", 13, {"x": numbers(4)}, shapes={"x": ["n"]}),

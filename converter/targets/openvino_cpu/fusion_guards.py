@@ -2,9 +2,9 @@
 
 The plug-in computes what follows a layer element by element with constants in the same step. What it then
 does with constants of several values is wrong in the cases below: values of other rows, or of nobody, are
-read, or the model does not compile. What follows a reduction of integers it computes as floats. It also leaves
-out a Reshape that it takes for something else. A layer that computes, the greater of a value and itself, keeps
-the two apart and changes nothing.
+read, or the model does not compile, such as where channels were resized before. What follows a reduction of
+integers it computes as floats. It also leaves out a Reshape that it takes for something else. A layer that
+computes, the greater of a value and itself, keeps the two apart and changes nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, Bitwise, Unary
+from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
@@ -33,12 +34,14 @@ _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
-@openvino_cpu.register("fusion_guards", after=["fake_quantize", "integer_products", "integer_reductions"])
+@openvino_cpu.register(
+    "fusion_guards", after=["fake_quantize", "integer_products", "integer_reductions", "interpolations"]
+)
 def guard_fusions(model: Model) -> int:
     """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
     acted = 0
     for part in model.parts():
-        guarded = part.nodes_of((Reduction, MatMul1))
+        guarded = part.nodes_of((Reduction, MatMul1, Interpolate11))
         if not guarded:
             continue
         uses, unique = part.uses, UniqueNames(part)
@@ -79,6 +82,9 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
     after = list(_fused(reader, uses))
+    if isinstance(node.op, Interpolate11):
+        rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
+        return _resizes_channels(node) and any(_varies(one, rank - 1) for one in after)
     in_integers = node.outputs[0].element_type.is_integral and not isinstance(reader.op, Bitwise)
     if in_integers and not all(is_small(one.outputs[0]) for one in after):
         return True
@@ -94,6 +100,17 @@ def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
         return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(one) for one in after))
     channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
     return channels is not None and any(_varies(one, channels, alone) for one in after)
+
+
+def _resizes_channels(node: Node) -> bool:
+    """Whether an Interpolate may change dimension 1, of which the plug-in keeps the number of channels."""
+    before, after = node.inputs[0].shape, node.outputs[0].shape
+    if not before.has_rank or not after.has_rank or after.rank < 2:
+        return False
+    axes = node.inputs[2].type.constant if len(node.inputs) > 2 else None
+    if axes is not None and 1 not in [int(axis) % after.rank for axis in axes.reshape(-1)]:
+        return False
+    return not before[1].is_static or before[1] != after[1]
 
 
 def _fused(reader: Node, uses: Uses) -> Iterator[Node]:

@@ -6,6 +6,12 @@ several dimensions are repeated; its Broadcast does not.
     [a, b] -> Tile(r0, r1)      becomes      [a, b] -> Unsqueeze [1, a, 1, b] -> Broadcast [r0, a, r1, b]
                                                     -> Reshape [r0 a, r1 b]
 
+Behind arithmetic with a single number that comes at run time, Unsqueeze and Broadcast of more than six dimensions
+return memory that was never written. So many are repeated at once that there are not more:
+
+    [a, b, c, d] -> Tile(r, s, t, 1)      becomes      Unsqueeze [1, a, 1, b, c, d] -> Broadcast -> Reshape
+                                                       -> Unsqueeze [ra, sb, 1, c, d] -> Broadcast -> Reshape
+
 Images and volumes of one channel may be stored with the channels last, which looks the same; Tile then repeats
 along the wrong dimensions. That layout ends at five dimensions:
 
@@ -20,14 +26,19 @@ from __future__ import annotations
 import numpy as np
 
 from converter.lowering import layers
-from converter.lowering.shapes import as_list, shape_of
+from converter.lowering.layers import concat, in_type
+from converter.lowering.shapes import shape_of
 from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
+from ir_runtime import element_types
 from ir_runtime.builder import Builder
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Model, Node, Output
-from ir_runtime.operations.movement import Broadcast3, Concat1, Reshape1, Tile1
+from ir_runtime.operations.movement import Broadcast3, Reshape1, Tile1
 from ir_runtime.rewrite import Uses
+
+_MOST_DIMENSIONS = 6
+"""More the plug-in computes element by element wrongly."""
 
 
 @openvino_cpu.register("tiles")
@@ -42,18 +53,16 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
         return None
     known = repeats.type.constant
     if known is None:
-        return _any_times(builder, data, repeats)
+        return _in_steps(
+            builder, data, list(range(data.shape.rank)), in_type(builder, repeats, element_types.i64), None
+        )
     times = known.reshape(-1).astype(np.int64)
     if data.shape.is_static or np.sum(times != 1) < 2:
         return _beside_one_channel(builder, data, times)
-    final = layers.multiply(builder, repeats, shape_of(builder, data))
     if not times.all():
+        final = layers.multiply(builder, repeats, shape_of(builder, data))
         return builder.emit(Broadcast3(mode="numpy"), builder.like(_nothing(data), data), final)
-    repeated = np.flatnonzero(times != 1)
-    target = np.insert(np.ones(data.shape.rank, np.int64), repeated, times[repeated])
-    single = layers.unsqueeze(builder, data, *(repeated + np.arange(repeated.size)).tolist())
-    spread = builder.emit(Broadcast3(mode="bidirectional"), single, builder.constant(target))
-    return builder.emit(Reshape1(special_zero=False), spread, final)
+    return _in_steps(builder, data, np.flatnonzero(times != 1).tolist(), repeats, times)
 
 
 def _nothing(data: Output) -> object:
@@ -61,13 +70,41 @@ def _nothing(data: Output) -> object:
     return "" if data.element_type.kind == "string" else 0
 
 
-def _any_times(builder: Builder, data: Output, repeats: Output) -> Output:
+def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, known: Array | None) -> Output:
+    """``data`` repeated along some axes, as many at once as do not make more dimensions than the plug-in takes."""
+    at_once = max(_MOST_DIMENSIONS - data.shape.rank, 1)
+    for start in range(0, len(axes), at_once):
+        some = axes[start : start + at_once]
+        data = _repeated(builder, data, some, repeats, known)
+    return data
+
+
+def _repeated(builder: Builder, data: Output, axes: list[int], repeats: Output, known: Array | None) -> Output:
+    rank = data.shape.rank
     shape = shape_of(builder, data)
-    columns = [layers.unsqueeze(builder, part, 1) for part in (repeats, shape)]
-    wide = as_list(builder, builder.emit(Concat1(axis=1), *columns))
-    single = layers.unsqueeze(builder, data, *range(0, 2 * data.shape.rank, 2))
-    spread = builder.emit(Broadcast3(mode="numpy"), single, wide)
-    return builder.emit(Reshape1(special_zero=False), spread, layers.multiply(builder, repeats, shape))
+    if known is None:
+        pieces = [_entry(builder, repeats, axis) if axis in axes else builder.constant([1]) for axis in range(rank)]
+        some = concat(builder, 0, *pieces)
+    else:
+        some = builder.constant([int(times) if axis in axes else 1 for axis, times in enumerate(known)])
+    final = layers.multiply(builder, some, shape)
+    if rank >= _MOST_DIMENSIONS and known is not None:  # one dimension, which Tile repeats as it should
+        return builder.emit(Tile1(), data, some)
+    single = layers.unsqueeze(builder, data, *(axis + index for index, axis in enumerate(axes)))
+    if known is None:
+        wide = []
+        for axis in range(rank):
+            wide += [_entry(builder, repeats, axis)] if axis in axes else []
+            wide.append(_entry(builder, shape, axis))
+        spread = builder.emit(Broadcast3(mode="numpy"), single, concat(builder, 0, *wide))
+    else:
+        target = np.insert(np.ones(rank, np.int64), axes, known[axes])
+        spread = builder.emit(Broadcast3(mode="bidirectional"), single, builder.constant(target))
+    return builder.emit(Reshape1(special_zero=False), spread, final)
+
+
+def _entry(builder: Builder, values: Output, index: int) -> Output:
+    return layers.gather(builder, values, builder.constant([index]), builder.constant(0))
 
 
 def _beside_one_channel(builder: Builder, data: Output, times: Array) -> Output | None:

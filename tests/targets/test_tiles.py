@@ -1,0 +1,36 @@
+"""Tile behind arithmetic: the layers that stand for it have no more dimensions than the plug-in computes rightly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.engines import check_node
+from tests.targets.probes_layers import ints, numbers, several
+
+ROWS = [
+    ((7, 3, 1, 5, 4), (2, 1, 2, 1, 2)),
+    ((2, 3, 1, 5, 4), (2, 3, 2, 1, 2)),
+    ((7, 3, 2, 5), (2, 2, 2, 2)),
+    ((7, 3, 1, 5), (2, 1, 2, 0)),
+    ((7, 3, 4), (2, 1, 3)),
+]
+OF_SIX = ((2, 1, 3, 2, 1, 4), (2, 2, 1, 1, 3, 1))
+"""Where repeats come at execution, more than six dimensions cannot be avoided."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "repeats", "at"),
+    [(*row, at) for at in ("constant", "execution") for row in (ROWS if at == "execution" else [*ROWS, OF_SIX])],
+    ids=str,
+)
+def test_tile_of_quotients_by_a_number(shape: tuple[int, ...], repeats: tuple[int, ...], at: str) -> None:
+    nodes = [helper.make_node("Div", ["x", "n"], ["q"]), helper.make_node("Tile", ["q", "r"], ["y"])]
+    inputs = {"x": numbers(*shape), "n": np.float32(4)}
+    constants = {"r": ints(*repeats)}
+    if at == "execution":
+        inputs, constants = {**inputs, **constants}, {}
+    shapes = {"x": [None] * len(shape), "n": [], "r": [len(repeats)]}
+    model, feeds = several(nodes, inputs, constants, shapes)
+    check_node(model, feeds)
