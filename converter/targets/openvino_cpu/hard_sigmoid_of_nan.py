@@ -7,7 +7,7 @@ The plug-in makes 1 of NaN, and takes a slope of 0 for one of 0.2.
 
 What multiplies it with ``x`` itself gives NaN anyway, and becomes one HSwish in the plug-in: that stays.
 With a slope of 0 it is a constant, but NaN where ``x`` is not finite.
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations

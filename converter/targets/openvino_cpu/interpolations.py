@@ -9,7 +9,7 @@ unless there are five or more. Linearly it takes three, in four dimensions only 
 Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 
 What follows from constants and shapes alone is folded while the plug-in compiles, which ends in "Axes are not
-correct!" for most axes of mode linear_onnx, but not of mode linear, which gives the same numbers (2026.4):
+correct!" for most axes of mode linear_onnx, but not of mode linear, which gives the same numbers:
 
     ShapeOf -> ... -> Interpolate(linear_onnx)      becomes      ShapeOf -> ... -> Interpolate(linear)
 """

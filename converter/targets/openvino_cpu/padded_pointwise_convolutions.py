@@ -7,7 +7,7 @@ It leaves GroupConvolution as it is, and runs it as fast, in 8 bits, too.
     x, weights [O, I, 1, 1] -> Convolution(pads)      becomes      weights -> Reshape [1, O, I, 1, 1]
                                                                    x ------> GroupConvolution(pads)
 
-Seen in OpenVINO 2023.3 and 2026.4, where dimensions are static; the user may make them so later.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4, where dimensions are static; the user may make them so later.
 """
 
 from __future__ import annotations

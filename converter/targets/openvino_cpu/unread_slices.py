@@ -5,7 +5,7 @@ The plug-in drops such an input and runs the body once. A Loop has the number of
     x, state -> TensorIterator over the rows of x      becomes      x -> ShapeOf -> Gather ----> Loop
                                                                     state --------------------> Loop
 
-Seen in OpenVINO 2026.4.
+Seen in OpenVINO 2023.3, 2024.6 and 2026.4.
 """
 
 from __future__ import annotations
