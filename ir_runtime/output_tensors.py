@@ -72,15 +72,16 @@ def _others(source: Output, results: list[Node], promised: Promised) -> list[Nod
 
 
 def _give_names(model: Model, promised: Promised) -> None:
-    """Let the promised names stand on the tensors they belong to, and on no others."""
-    owners = {name: node.outputs[0] for node in model.parameters for name in promised.get(node, ())}
-    owners.update({name: node.inputs[0] for node in model.results for name in promised.get(node, ())})
-    if all(name in owner.names for name, owner in owners.items()) and not any(
-        owners.get(name, owner) is not owner for owner in set(owners.values()) for name in owner.names
+    """Let the promised names stand on the tensors they belong to, before all others, and on no other tensors."""
+    ends = [(node, node.inputs[0]) for node in model.results] + [(node, node.outputs[0]) for node in model.parameters]
+    owners = {name: owner for node, owner in ends for name in promised.get(node, ())}
+    if any(owners.get(name, owner) is not owner for owner in set(owners.values()) for name in owner.names) or any(
+        name not in owner.names for name, owner in owners.items()
     ):
-        return
-    for node in model.nodes():
-        for output in node.outputs:
-            output.names = [name for name in output.names if owners.get(name, output) is output]
-    for name, owner in owners.items():
-        owner.add_name(name)
+        for node in model.nodes():
+            for output in node.outputs:
+                output.names = [name for name in output.names if owners.get(name, output) is output]
+    for node, owner in ends:
+        names = promised.get(node, [])
+        if owner.names[: len(names)] != names and all(owners[name] is owner for name in names):
+            owner.names = [*names, *(name for name in owner.names if name not in names)]

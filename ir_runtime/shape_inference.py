@@ -12,6 +12,9 @@ from .graph import Node, Output
 from .operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
 from .shapes import INFINITY, PartialShape
 
+_MOST_DIMENSIONS = 32
+"""More some of NumPy's functions do not take."""
+
 
 def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]:
     """The types of ``op``'s outputs, with bounds of small integer values where they follow.
@@ -31,6 +34,8 @@ def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]
 def _may_have_bounds(output: TensorType) -> bool:
     kind = output.element_type
     if output.tensor is not None or not (kind.is_integral or kind is element_types.boolean):
+        return False
+    if output.shape.has_rank and output.shape.rank > _MOST_DIMENSIONS:
         return False
     return not output.shape.has_rank or output.shape.element_count().low <= BOUNDS_LIMIT
 

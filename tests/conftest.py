@@ -12,6 +12,7 @@ from collections import defaultdict
 
 import pytest
 
+from converter.passes.pipeline import Pipeline
 from tests import random_data
 
 ROWS = 4
@@ -24,6 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     random_data.begin(item.nodeid)
+
+
+@pytest.fixture(autouse=True)
+def every_pass_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariants of every layer hold after every pass and rule, whatever a test converts."""
+    monkeypatch.setattr(Pipeline, "is_thorough", True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,9 +10,11 @@ import graphlib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from converter.errors import ConversionError
 from ir_runtime.graph import Model
+from ir_runtime.invariants import Promise, check
 from ir_runtime.output_tensors import give_own_tensors, promised_names
 from ir_runtime.records import record
 
@@ -30,6 +32,9 @@ class Pass:
 
 class Pipeline:
     """The passes that the modules of one package register, each after those that it must come after."""
+
+    is_thorough: ClassVar[bool] = False
+    """Whether every layer is checked after every pass, as tests do, and not inputs and outputs alone."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -61,10 +66,12 @@ class Pipeline:
     def run(self, model: Model) -> dict[str, int]:
         """Change ``model`` by every pass; how often each acted, of those that did.
 
-        Whatever a pass replaces, each Result keeps a tensor of its own with its names.
+        Whatever a pass replaces, each Result keeps a tensor of its own with its names. After every pass the model is
+        checked. Raises :class:`ir_runtime.InternalError`, which names the pass, where an invariant is broken.
         """
         counts: dict[str, int] = {}
         promised = promised_names(model)
+        promise = Promise.of(model, thorough=Pipeline.is_thorough)
         with model.walked_once():
             for one in self.all():
                 count = one.run(model)
@@ -72,6 +79,7 @@ class Pipeline:
                     counts[one.name] = count
                     give_own_tensors(model, promised)
                     model.changed()
+                    check(model, promise, f"the pass '{one.name}'", thorough=Pipeline.is_thorough)
         return counts
 
 
