@@ -1,0 +1,307 @@
+"""Options in pairs: every two values of two options meet in a row, which converts, verifies, runs, and finds a fault."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+import pytest
+
+import ir_runtime
+from converter.equivalence import layers as layer_comparison
+from ir_runtime import CompiledModel
+from ir_runtime.graph import Model, Node
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.tensor import Tensor
+from ir_runtime.xml_writer import write_model
+from tests.converter.option_models import (
+    MODELS, SMALL, dynamic_inputs, expected_of, feeds_for, inner_tensor, shapes_of, small_inputs, takes_a_batch,
+)  # fmt: skip
+from tests.converter.test_command_options import onnx2ir
+
+Row = dict[str, str]
+Pair = frozenset[tuple[str, str]]
+
+OPTIONS: Mapping[str, Sequence[str]] = {
+    "model": list(MODELS),
+    "compress": ["none", "int8", "int4"],
+    "fp16": ["none", "on"],
+    "target": ["any", "cpu", "cpu@2023.3"],
+    "static": ["none", "on"],
+    "shapes": ["none", "input", "batch"],
+    "output": ["none", "inner"],
+    "freeze": ["none", "value"],
+    "layers": ["none", "on"],
+    "minimise": ["none", "on"],
+    "stress": ["none", "on"],
+    "engine": ["numpy", "openvino"],
+    "report": ["none", "on"],
+    "against": ["none", "on"],
+}
+SIZES = {"n": 2, "s": 6, "h": 24, "w": 32}
+OTHER_SIZES = {"n": 3, "s": 9, "h": 40, "w": 28}
+
+
+@cache
+def model_of(name: str) -> onnx.ModelProto:
+    return MODELS[name]()
+
+
+@cache
+def lacking(name: str) -> Mapping[str, str]:
+    """The values of options that have nothing to act on in a model."""
+    model = model_of(name)
+    missing = {
+        "batch": not takes_a_batch(model),
+        "input": not dynamic_inputs(model),
+        "inner": not inner_tensor(model),
+        "value": not small_inputs(model),
+    }
+    return {value: "none" for value, is_missing in missing.items() if is_missing}
+
+
+def fitted(row: Row) -> Row:
+    """The row with "none" for what the model has nothing for."""
+    falls = lacking(row["model"])
+    return {option: falls.get(value, value) for option, value in row.items()}
+
+
+def pairs_of(row: Row) -> set[Pair]:
+    return {frozenset(pair) for pair in itertools.combinations(row.items(), 2)}
+
+
+def all_pairs() -> set[Pair]:
+    """Every two values of two options that some model has something for."""
+    found: set[Pair] = set()
+    for (one, values), (other, others) in itertools.combinations(OPTIONS.items(), 2):
+        for value, also in itertools.product(values, others):
+            models = [value] if one == "model" else MODELS
+            if any(not {value, also} & set(lacking(model)) for model in models):
+                found.add(frozenset({(one, value), (other, also)}))
+    return found
+
+
+def covering_rows(seed: int = 0, tries: int = 60) -> Iterator[Row]:
+    """Rows until all pairs are covered, each the best of some random ones around a pair that is still missing."""
+    generator = random.Random(seed)
+    left = all_pairs()
+    while left:
+        wanted = min(left, key=sorted)
+        drawn = []
+        while len(drawn) < tries:
+            row = {option: generator.choice(values) for option, values in OPTIONS.items()} | dict(wanted)
+            row = fitted(row)
+            if wanted <= set(row.items()):
+                drawn.append(row)
+        best = max(drawn, key=lambda row: len(pairs_of(row) & left))
+        left -= pairs_of(best)
+        yield best
+
+
+def random_rows(count: int, seed: int = 1) -> Iterator[Row]:
+    generator = random.Random(seed)
+    for _ in range(count):
+        yield fitted({option: generator.choice(values) for option, values in OPTIONS.items()})
+
+
+ROWS = list(covering_rows())
+
+
+def test_the_rows_cover_all_pairs() -> None:
+    assert all_pairs() <= set().union(*(pairs_of(row) for row in ROWS))
+    assert all(row == fitted(row) for row in ROWS)
+    assert list(covering_rows()) == ROWS
+    values = {item for pair in all_pairs() for item in pair}
+    assert values == {(option, value) for option, values in OPTIONS.items() for value in values}
+
+
+def row_name(row: Row) -> str:
+    chosen = [value if value != "on" else option for option, value in row.items() if value not in ("none", "numpy")]
+    return "-".join(chosen)
+
+
+@dataclass
+class Work:
+    """What a comparison asks both sides to do, counted."""
+
+    sessions: int = 0
+    """Models that onnxruntime loaded."""
+    runs: int = 0
+    """Runs of whole models, in onnxruntime and in NumPy."""
+    layers: int = 0
+    """Single layers that were computed alone."""
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    counted = Work()
+
+    def counting(call: Callable[..., Any], what: str) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            setattr(counted, what, getattr(counted, what) + 1)
+            return call(*args, **kwargs)
+
+        return called
+
+    session, runner = onnxruntime.InferenceSession, layer_comparison.layer_runner
+    monkeypatch.setattr(session, "__init__", counting(session.__init__, "sessions"))
+    monkeypatch.setattr(session, "run_with_ort_values", counting(session.run_with_ort_values, "runs"))
+    monkeypatch.setattr(session, "run", counting(session.run, "runs"))
+    monkeypatch.setattr(CompiledModel, "__call__", counting(CompiledModel.__call__, "runs"))
+    monkeypatch.setattr(layer_comparison, "layer_runner", lambda node: counting(runner(node), "layers"))
+    return counted
+
+
+@dataclass
+class Case:
+    """A row with its files."""
+
+    row: Row
+    folder: Path
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        return model_of(self.row["model"])
+
+    @property
+    def onnx(self) -> str:
+        return str(self.folder / "model.onnx")
+
+    @property
+    def xml(self) -> str:
+        return str(self.folder / "model.xml")
+
+    @property
+    def inner(self) -> list[str]:
+        return [inner_tensor(self.model)] if self.row["output"] == "inner" else []
+
+    @property
+    def told(self) -> list[str]:
+        """What convert and verify are both told."""
+        texts = []
+        if self.row["shapes"] == "input":
+            shapes = shapes_of(self.model, SIZES)
+            texts += [f"{name}{shapes[name]}".replace(" ", "") for name in dynamic_inputs(self.model)]
+        if self.row["freeze"] == "value":
+            texts += [f"{name}=[{SMALL}]" for name in small_inputs(self.model)]
+        told = ["--input", ",".join(texts)] if texts else []
+        told += ["--batch", str(SIZES["n"])] if self.row["shapes"] == "batch" else []
+        if self.inner:
+            told += ["--output", ",".join([*(output.name for output in self.model.graph.output), *self.inner])]
+        return told
+
+    def convert(self, xml: str, **changed: str) -> dict[str, Any]:
+        row = {**self.row, **changed}
+        options = ["--target", row["target"], "--json", *self.told]
+        options += ["--compress", row["compress"]] if row["compress"] != "none" else []
+        options += ["--compress-to-fp16"] if row["fp16"] == "on" else []
+        options += ["--static"] if row["static"] == "on" else []
+        code, text, messages = onnx2ir("convert", self.onnx, "-o", xml, *options)
+        assert code == 0, messages
+        return json.loads(text)
+
+    def verify(self, xml: str, *more: str, name: str = "verified") -> tuple[int, dict[str, Any]]:
+        options = [*self.told, "--json", *more, "--engine", self.row["engine"]]
+        options += ["--layers"] if self.row["layers"] == "on" else []
+        options += ["--stress"] if self.row["stress"] == "on" else []
+        options += ["--minimise", str(self.folder / f"{name}_part")] if self.row["minimise"] == "on" else []
+        options += ["--report", str(self.folder / f"{name}.html")] if self.row["report"] == "on" else []
+        options += ["--against", str(self.folder / "other.xml")] if self.row["against"] == "on" else []
+        code, text, messages = onnx2ir("verify", self.onnx, xml, *options)
+        assert text, messages
+        return code, json.loads(text)
+
+    def check_page(self, name: str) -> None:
+        page = self.folder / f"{name}.html"
+        assert page.exists() == (self.row["report"] == "on")
+        if page.exists():
+            text = page.read_text()
+            assert text.lower().startswith("<!doctype html>")
+            assert all(output.name in text for output in self.model.graph.output)
+
+
+def failures(report: Mapping[str, Any]) -> list[str]:
+    """What did not pass, for the message of an assertion."""
+    found = [f"{one['name']}: {one['reason']}" for one in (*report["outputs"], *report["against"]) if not one["passed"]]
+    found += [f"{one['name']}: {one['reason']}" for one in report["weights"] if one["state"] == "changed"]
+    found += [f"{one['layer']}: {one['local']['reason']}" for one in report["layers"] if not one["local"]["passed"]]
+    return [report["verdict"], *found, *report["notes"], report["layers_problem"]]
+
+
+def run_openvino(xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """OpenVINO's outputs, asked for by name."""
+    compiled = openvino.Core().compile_model(xml, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    request = compiled.create_infer_request()
+    request.infer(dict(feeds))
+    return {name: np.array(request.get_tensor(compiled.output(name)).data) for name in names}
+
+
+def held_against(
+    report: Mapping[str, Any], expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]
+) -> None:
+    """Numbers by name, within what the report allows each output."""
+    assert [one["name"] for one in report["outputs"]] == list(expected)
+    for one in report["outputs"]:
+        name, allowed = one["name"], one["tolerance"]
+        want, got = expected[name].astype(np.float64), actual[name].astype(np.float64)
+        assert got.shape == want.shape, name
+        scale = np.maximum(np.abs(want), allowed["of_largest"] * np.abs(want).max(initial=0.0))
+        limit = allowed["absolute"] + allowed["rounding"] + allowed["relative"] * scale
+        assert (np.abs(got - want) <= limit).all(), (name, float(np.abs(got - want).max()), allowed)
+
+
+def simple_work(case: Case, work: Work) -> Work:
+    """That of the plain comparison of the plain IR."""
+    case.convert(str(case.folder / "simple.xml"), compress="none", fp16="none", target="any", static="none")
+    before = Work(**vars(work))
+    code, text, messages = onnx2ir("verify", case.onnx, str(case.folder / "simple.xml"), *case.told, "--json")
+    assert code == 0, messages + text
+    return Work(**{name: count - vars(before)[name] for name, count in vars(work).items()})
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("row", ROWS, ids=row_name)
+def test_options_meet(row: Row, tmp_path: Path, work: Work) -> None:
+    check_row(row, tmp_path, work)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("row", list(random_rows(60)), ids=row_name)
+def test_options_meet_at_random(row: Row, tmp_path: Path, work: Work) -> None:
+    check_row(row, tmp_path, work)
+
+
+def check_row(row: Row, tmp_path: Path, work: Work) -> None:
+    case = Case(row, tmp_path)
+    onnx.save(case.model, case.onnx)
+    simple = simple_work(case, work)
+    if row["against"] == "on":
+        case.convert(str(tmp_path / "other.xml"), target="any" if row["target"] != "any" else "cpu")
+    made = case.convert(case.xml)
+    assert made["target"] == row["target"]
+    before = Work(**vars(work))
+    code, report = case.verify(case.xml)
+    assert (code, report["passed"]) == (0, True), failures(report)
+    assert [bool(one["passed"]) for one in report["against"]] == [True] * len(report["outputs"]) * (row["against"] == "on")
+    case.check_page("verified")
+    assert not list(tmp_path.glob("verified_part/*"))
+    done = {name: count - vars(before)[name] for name, count in vars(work).items()}
+    print("WORK", row_name(row), vars(simple), done)
+    names = [*(output.name for output in case.model.graph.output), *case.inner]
+    assert [one["name"] for one in report["outputs"]] == names
+    feeds = feeds_for(case.model, SIZES)
+    fed = {name: value for name, value in feeds.items() if row["freeze"] == "none" or name not in small_inputs(case.model)}
+    expected = expected_of(case.model, feeds, case.inner)
+    held_against(report, expected, run_openvino(case.xml, fed, names))
+    compiled = ir_runtime.compile_model(ir_runtime.read_model(case.xml))(fed)
+    held_against(report, expected, {name: compiled[name] for name in names})
