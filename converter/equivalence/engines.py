@@ -22,12 +22,13 @@ ENGINES = ("numpy", "openvino", "openvino-default")
 
 @dataclass(frozen=True)
 class Engine:
-    """A model made ready to run: its ports, and a function from inputs by name to the outputs in order.
+    """``model`` made ready to run: its ports, and a function from inputs by name to the outputs in order.
 
     ``precision`` is the element type that it computes real numbers in, where that is not the model's own.
     """
 
     name: str
+    model: Model
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     run: Callable[[Mapping[str, Array]], list[Array]]
@@ -45,7 +46,7 @@ def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = No
         _check_results(model)
     if name == "numpy":
         compiled = compile_model(model)
-        return Engine("NumPy", compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
+        return Engine("NumPy", model, compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
     if name not in ENGINES:
         raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
     return _openvino(model, path, None if name == "openvino-default" else "f32")
@@ -102,9 +103,9 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
         import openvino
     except ImportError as error:
         raise VerificationError("the engine openvino is not installed: pip install openvino") from error
-    settings = {} if precision is None else {"INFERENCE_PRECISION_HINT": precision}
     inputs, outputs = ports_of(model)
     core = openvino.Core()
+    settings = {} if precision is None else _settings(core, precision)
     try:
         if path is not None:
             compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
@@ -131,7 +132,19 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
 
     computed = str(compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
     name = f"OpenVINO {openvino.__version__.partition('-')[0]} in {computed}"
-    return Engine(name, inputs, outputs, run, computed if computed in ("bf16", "f16") else "")
+    return Engine(name, model, inputs, outputs, run, computed if computed in ("bf16", "f16") else "")
+
+
+_DYNAMIC_QUANTIZATION = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
+
+
+def _settings(core: Any, precision: str) -> dict[str, str]:
+    """Those with which the plug-in computes in ``precision`` and nothing less."""
+    settings = {"INFERENCE_PRECISION_HINT": precision}
+    if _DYNAMIC_QUANTIZATION in core.get_property("CPU", "SUPPORTED_PROPERTIES"):
+        # Products with compressed weights round the data to 8 bits, whatever the hint is.
+        settings[_DYNAMIC_QUANTIZATION] = "0"
+    return settings
 
 
 def _stored(core: Any, model: Model, folder: Path) -> Any:

@@ -91,7 +91,9 @@ def encoder() -> onnx.ModelProto:
         return g.node("LayerNormalization", x, scale, bias, name=name, axis=-1, epsilon=1e-5)
 
     def split(x: str, order: Sequence[int]) -> str:
-        return g.node("Transpose", g.node("Reshape", x, g.constant([0, 0, heads, width // heads], np.int64)), perm=order)
+        return g.node(
+            "Transpose", g.node("Reshape", x, g.constant([0, 0, heads, width // heads], np.int64)), perm=order
+        )
 
     x = g.node("Gather", g.constant(g.random.standard_normal((40, width))), "input_ids")
     query, value = split(dense(x, width, width), [0, 2, 1, 3]), split(dense(x, width, width), [0, 2, 1, 3])
@@ -267,7 +269,9 @@ def inner_tensor(model: onnx.ModelProto) -> str:
         name
         for node in model.graph.node
         for name in node.output
-        if kinds.get(name) == FLOAT and name not in returned and any(source and source not in stored for source in node.input[:1])
+        if kinds.get(name) == FLOAT
+        and name not in returned
+        and any(source and source not in stored for source in node.input[:1])
     ]
     return known[len(known) // 2] if known else ""
 

@@ -22,6 +22,7 @@ from converter.equivalence import layers as layer_comparison
 from ir_runtime import CompiledModel
 from ir_runtime.graph import Model, Node
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewrite import infer_again
 from ir_runtime.tensor import Tensor
 from ir_runtime.xml_writer import write_model
 from tests.converter.option_models import (
@@ -221,6 +222,14 @@ class Case:
         assert text, messages
         return code, json.loads(text)
 
+    def report_of(self, xml: str, feeds: Mapping[str, np.ndarray], engine: str) -> dict[str, Any]:
+        """That of a comparison on these inputs, which passes."""
+        np.savez(self.folder / "inputs.npz", allow_pickle=False, **feeds)
+        given = ["--inputs", str(self.folder / "inputs.npz"), "--engine", engine, "--json"]
+        code, text, messages = onnx2ir("verify", self.onnx, xml, *self.told, *given)
+        assert code == 0, (engine, messages, failures(json.loads(text)) if text else "")
+        return json.loads(text)
+
     def check_page(self, name: str) -> None:
         page = self.folder / f"{name}.html"
         assert page.exists() == (self.row["report"] == "on")
@@ -240,7 +249,8 @@ def failures(report: Mapping[str, Any]) -> list[str]:
 
 def run_openvino(xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
     """OpenVINO's outputs, asked for by name."""
-    compiled = openvino.Core().compile_model(xml, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+    compiled = openvino.Core().compile_model(xml, "CPU", settings)
     request = compiled.create_infer_request()
     request.infer(dict(feeds))
     return {name: np.array(request.get_tensor(compiled.output(name)).data) for name in names}
@@ -292,7 +302,9 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
     before = Work(**vars(work))
     code, report = case.verify(case.xml)
     assert (code, report["passed"]) == (0, True), failures(report)
-    assert [bool(one["passed"]) for one in report["against"]] == [True] * len(report["outputs"]) * (row["against"] == "on")
+    assert [bool(one["passed"]) for one in report["against"]] == [True] * len(report["outputs"]) * (
+        row["against"] == "on"
+    )
     case.check_page("verified")
     assert not list(tmp_path.glob("verified_part/*"))
     done = {name: count - vars(before)[name] for name, count in vars(work).items()}
@@ -300,8 +312,107 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
     names = [*(output.name for output in case.model.graph.output), *case.inner]
     assert [one["name"] for one in report["outputs"]] == names
     feeds = feeds_for(case.model, SIZES)
-    fed = {name: value for name, value in feeds.items() if row["freeze"] == "none" or name not in small_inputs(case.model)}
+    fed = {
+        name: value for name, value in feeds.items() if row["freeze"] == "none" or name not in small_inputs(case.model)
+    }
     expected = expected_of(case.model, feeds, case.inner)
-    held_against(report, expected, run_openvino(case.xml, fed, names))
     compiled = ir_runtime.compile_model(ir_runtime.read_model(case.xml))(fed)
-    held_against(report, expected, {name: compiled[name] for name in names})
+    held_against(case.report_of(case.xml, fed, "numpy"), expected, {name: compiled[name] for name in names})
+    actual = run_openvino(case.xml, fed, names)
+    held_against(case.report_of(case.xml, fed, "openvino"), expected, actual)
+    check_fault(case, fed)
+
+
+def check_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> None:
+    """One fault in the same IR fails, and what is asked for is written of it."""
+    model, fault = with_fault(case, feeds)
+    faulty = str(case.folder / "faulty.xml")
+    write_model(model, faulty)
+    code, report = case.verify(faulty, name="fault")
+    assert (code, report["passed"]) == (1, False), fault
+    assert report["verdict"].startswith("failed: "), fault
+    case.check_page("fault")
+    part = sorted(path.name for path in case.folder.glob("fault_part/*"))
+    if case.row["minimise"] == "none" or report["first_fault"] is None:
+        assert not part
+        return
+    assert part == ["expected.npz", "inputs.npz", "model.bin", "model.onnx", "model.xml"], report["unwritten"]
+    path = case.folder / "fault_part"
+    code, text, messages = onnx2ir(
+        "verify", str(path / "model.onnx"), str(path / "model.xml"), "--inputs", str(path / "inputs.npz"), "--json"
+    )
+    shows = "does not show it" not in report["minimised"]
+    assert (code == 1) or not shows, (report["minimised"], text, messages)
+
+
+_ATTRIBUTES: Mapping[str, Mapping[Any, Any]] = {
+    "direction": {"forward": "reverse", "bidirectional": None},
+    "box_encoding": {"corner": "center"},
+    "mode": {"nearest": "linear_onnx", "half_to_even": "half_away_from_zero", "max": "min"},
+    "linear_before_reset": {True: False},
+    "levels": {256: 16},
+    "transpose_b": {False: True, True: False},
+    "axis": {-1: -2},
+    "eps": {1e-5: 1.0},
+    "epsilon": {1e-5: 1.0},
+}
+"""Attributes of layers and what each value becomes; None where there is no other."""
+
+
+def with_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> tuple[Model, str]:
+    """The IR with one attribute changed that an output shows, in every other row; else with one weight changed."""
+    right = ir_runtime.compile_model(ir_runtime.read_model(case.xml))(feeds)
+    names = [output.name for output in case.model.graph.output]
+    chosen = random.Random(row_name(case.row))
+    count = len(ir_runtime.read_model(case.xml).nodes())
+    for index in chosen.sample(range(count), count) if ROWS.index(case.row) % 2 else ():
+        model = ir_runtime.read_model(case.xml)
+        node = model.nodes()[index]
+        what = changed_attribute(node)
+        if not what:
+            continue
+        try:
+            infer_again(model)
+            wrong = ir_runtime.compile_model(model)(feeds)
+        except ir_runtime.ModelError:
+            continue
+        if any(is_apart(right[name], wrong[name]) for name in names):
+            return model, f"{node.name}: {what}"
+    model = ir_runtime.read_model(case.xml)
+    weights = [node for node in model.nodes() if is_weight(node)]
+    node = chosen.choice(weights)
+    return model, f"{node.name}: {change_weight(node)}"
+
+
+def changed_attribute(node: Node) -> str:
+    for name, becomes in _ATTRIBUTES.items():
+        value = getattr(node.op, name, None) if name in node.op.declared else None
+        if value is not None and becomes.get(value) is not None:
+            node.op = node.op.with_attributes(**{name: becomes[value]})
+            return f"{name} is {becomes[value]} instead of {value}"
+    return ""
+
+
+def is_apart(right: np.ndarray, wrong: np.ndarray) -> bool:
+    if right.shape != wrong.shape:
+        return True
+    apart = np.abs(right.astype(np.float64) - wrong.astype(np.float64)).max(initial=0.0)
+    return bool(apart > 0.6 * np.abs(right).max(initial=0.0))
+
+
+def is_weight(node: Node) -> bool:
+    tensor = node.op.data
+    return tensor is not None and tensor.size >= 128 and (tensor.element_type.is_real or tensor.element_type.bits <= 8)
+
+
+def change_weight(node: Node) -> str:
+    """The largest number of a weight becomes its opposite."""
+    assert node.op.data is not None
+    kind = node.op.data.element_type
+    array = node.op.data.array().copy()
+    flat = array.reshape(-1)
+    at = int(np.argmax(np.abs(flat.astype(np.float64))))
+    before = flat[at]
+    flat[at] = -before if kind.is_real or kind.name.startswith("i") else 0
+    node.op = Const1(value=Tensor.from_array(array, kind))
+    return f"element {at} is {flat[at]} instead of {before}"
