@@ -126,7 +126,7 @@ def detector() -> onnx.ModelProto:
     def whole(*shape: int) -> str:
         return g.constant(g.random.integers(-64, 65, shape) / 64)
 
-    fine = g.node("Relu", g.node("Conv", "image", g.weight(32, 3, 3, 3), pads=[1, 1, 1, 1], strides=[4, 4]))
+    fine = g.node("Relu", g.node("Conv", "image", g.weight(32, 3, 3, 3), pads=[1, 1, 1, 1], strides=[8, 8]))
     coarse = g.node("Relu", g.node("Conv", fine, g.weight(32, 32, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2]))
     size = g.node("Slice", g.node("Shape", fine), *(g.constant([at], np.int64) for at in (2, 4)))
     count = g.node("Slice", g.node("Shape", coarse), *(g.constant([at], np.int64) for at in (0, 2)))
@@ -136,10 +136,10 @@ def detector() -> onnx.ModelProto:
     )  # fmt: skip
     fine = g.node("Add", fine, larger)
     features = g.node("Reshape", fine, g.constant([0, 32, -1], np.int64))
-    small = g.node("AveragePool", "image", kernel_shape=[4, 4], strides=[4, 4], ceil_mode=0)
+    small = g.node("AveragePool", "image", kernel_shape=[8, 8], strides=[8, 8])
     boxes = g.node("Reshape", g.node("Conv", small, whole(4, 3, 1, 1), whole(4)), g.constant([0, 4, -1], np.int64))
     boxes = g.node("Transpose", boxes, perm=[0, 2, 1])
-    scores = g.node("Sigmoid", g.node("Conv", g.node("Mul", small, g.constant(4.0)), whole(3, 3, 1, 1)))
+    scores = g.node("Sigmoid", g.node("Conv", g.node("Mul", small, g.constant(8.0)), whole(3, 3, 1, 1)))
     scores = g.node("Reshape", scores, g.constant([0, 3, -1], np.int64))
     limits = g.constant([7], np.int64), g.constant([0.5])
     best = g.node("NonMaxSuppression", boxes, scores, *limits, "threshold")
