@@ -174,7 +174,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 _MOST_SESSIONS = 8
 _MOST_RUNS = 12
-_MOST_ROUNDED_RUNS = 36
+_MOST_ROUNDED_RUNS = 48
 """Where weights are rounded, each run is repeated up to 16 times with weights that are moved."""
 
 

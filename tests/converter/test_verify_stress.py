@@ -1,0 +1,110 @@
+"""verify with values that are not finite, with compressed weights in OpenVINO, and against an IR of another target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from converter.equivalence.engines import engine_for
+from tests.converter.option_models import encoder, feeds_for, quantized_operators, recurrent
+from tests.converter.test_verify_layers import overwrite
+
+
+def model_of(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], shape: list, output: str) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [onnx.ValueInfoProto(name=output)],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def product(*more: onnx.NodeProto, output: str = "p") -> onnx.ModelProto:
+    weights = {"w": np.random.default_rng(0).standard_normal((64, 48))}
+    return model_of([helper.make_node("MatMul", ["x", "w"], ["p"], "product"), *more], weights, [4, 64], output)
+
+
+def failed(report: converter.Report) -> list[str]:
+    return [sample.description for sample in report.samples if not sample.passed]
+
+
+def test_where_onnxruntime_loses_nan_onnxs_own_evaluator_decides() -> None:
+    """onnxruntime's LSTM makes finite numbers of NaN."""
+    report = converter.verify(recurrent(), converter.convert_model(recurrent()), stress=True)
+    assert report.passed
+    assert "NaN: the IR has what onnx's own evaluator computes, and onnxruntime has not" in report.notes
+    wrong = converter.convert_model(recurrent())
+    node = next(node for node in wrong.nodes() if node.op.data is not None and node.op.data.size == 128 * 40)
+    assert node.op.data is not None
+    overwrite(wrong, node.outputs[0].names[0], np.roll(node.op.data.array(), 1))
+    assert "stress: large numbers" in failed(converter.verify(recurrent(), wrong, stress=True))
+
+
+@pytest.mark.parametrize(
+    ("more", "operator", "left_out"),
+    [
+        ([("Cast", "p", {"to": TensorProto.INT32}), ("Cast", "a", {"to": TensorProto.FLOAT})], "Cast", ["infinities", "NaN"]),
+        ([("Cast", "p", {"to": TensorProto.FLOAT16})], "", []),
+    ],
+)  # fmt: skip
+def test_what_onnx_does_not_define_is_not_compared(more: list, operator: str, left_out: list[str]) -> None:
+    made = "abc"
+    nodes = [helper.make_node(op, [x], [made[i]], f"n{i}", **kept) for i, (op, x, kept) in enumerate(more)]
+    model = product(*nodes, output=made[len(more) - 1])
+    report = converter.verify(model, converter.convert_model(model), stress=True)
+    assert report.passed
+    notes = [note for note in report.notes if "were not compared" in note]
+    assert [note.split()[0] for note in notes] == left_out
+    assert all(f"({operator})" in note for note in notes)
+    ran = [sample.description for sample in report.samples if sample.description.startswith("stress")]
+    assert len(ran) == 6 - len(left_out)
+
+
+def test_infinities_are_left_out_where_weights_are_rounded(tmp_path: Path) -> None:
+    """A weight that is rounded to 0 makes NaN of what was infinite."""
+    converter.save_model(converter.convert_model(product()), tmp_path / "m.xml", compress="int4")
+    report = converter.verify(product(), tmp_path / "m.xml", stress=True)
+    assert report.passed
+    assert "infinities are left out: they become NaN where a weight was rounded to 0" in report.notes
+
+
+def test_openvino_computes_in_float32_with_compressed_weights(tmp_path: Path) -> None:
+    """Without more said its products with weights of 8 bits round the data to 8 bits, too: 0.03 apart."""
+    converter.save_model(converter.convert_model(encoder()), tmp_path / "m.xml", compress="int8")
+    from ir_runtime import read_model
+
+    feeds = feeds_for(encoder(), {"n": 2, "s": 6})
+    model = read_model(tmp_path / "m.xml")
+    ours = engine_for("numpy", model).run(feeds)
+    for value, other in zip(ours, engine_for("openvino", model, tmp_path / "m.xml").run(feeds)):
+        np.testing.assert_allclose(other, value, rtol=0, atol=2e-5)
+
+
+def test_what_openvino_alone_gets_wrong_is_not_called_rounding() -> None:
+    """OpenVINO's Relu of NaN is 0."""
+    model = product(helper.make_node("Relu", ["p"], ["y"], "relu"), output="y")
+    report = converter.verify(model, converter.convert_model(model), stress=True, engine="openvino")
+    assert failed(report) == ["stress: infinities", "stress: NaN"]
+    assert not report.only_adds_up
+    assert report.verdict == f"failed: outputs differ in {report.engine}, but no layer is wrong in NumPy"
+
+
+def test_another_ir_of_a_quantised_model_may_take_the_next_step_where_no_layer_is_wrong() -> None:
+    """In OpenVINO the IR for "cpu" runs in 8 bits, the one for "any" as onnxruntime does."""
+    model = quantized_operators()
+    plain = converter.convert_model(model, target="any")
+    report = converter.verify(model, plain, engine="openvino", against=converter.convert_model(model))
+    assert report.passed, report
+    assert any("the other IR differs by more than rounding, but no layer of it is wrong" in n for n in report.notes)
+    wrong = converter.convert_model(model, target="any")
+    node = next(node for node in wrong.nodes() if node.op.data is not None and node.op.data.size == 400 * 24)
+    assert node.op.data is not None
+    overwrite(wrong, node.outputs[0].names[0], np.roll(node.op.data.array(), 1))
+    assert not converter.verify(model, plain, engine="openvino", against=wrong).passed
