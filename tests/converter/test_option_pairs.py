@@ -81,9 +81,15 @@ def lacking(name: str) -> Mapping[str, str]:
 
 
 def fitted(row: Row) -> Row:
-    """The row with "none" for what the model has nothing for."""
+    """The row with "none" for what the model has nothing for.
+
+    A batch is the first dimension of every input, also of those of one number, which are then given a value.
+    """
     falls = lacking(row["model"])
-    return {option: falls.get(value, value) for option, value in row.items()}
+    made = {option: falls.get(value, value) for option, value in row.items()}
+    if made["shapes"] == "batch" and "value" not in falls:
+        made["freeze"] = "value"
+    return made
 
 
 def pairs_of(row: Row) -> set[Pair]:
@@ -402,7 +408,6 @@ _ATTRIBUTES: Mapping[str, Mapping[Any, Any]] = {
     "mode": {"nearest": "linear_onnx", "half_to_even": "half_away_from_zero", "max": "min"},
     "linear_before_reset": {True: False},
     "levels": {256: 16},
-    "transpose_b": {False: True, True: False},
     "axis": {-1: -2},
     "eps": {1e-5: 1.0},
     "epsilon": {1e-5: 1.0},
@@ -457,14 +462,14 @@ def is_weight(node: Node) -> bool:
 
 
 def change_weight(node: Node) -> str:
-    """The largest number of a weight becomes its opposite."""
+    """The largest number of a weight becomes its opposite, the largest code 0."""
     assert node.op.data is not None
     kind = node.op.data.element_type
     array = node.op.data.array().copy()
     flat = array.reshape(-1)
     at = int(np.argmax(np.abs(flat.astype(np.float64))))
     before = flat[at]
-    flat[at] = -before if kind.is_real or kind.name.startswith("i") else 0
+    flat[at] = -before if kind.is_real else 0
     node.op = Const1(value=Tensor.from_array(array, kind))
     return f"element {at} is {flat[at]} instead of {before}"
 
