@@ -35,8 +35,6 @@ _QUICK, _MOST = 12, 150
 _SECONDS = 180.0
 _NEAR = 15
 """How many lines behind what an import runs tests are looked for."""
-_NOT_FOUND = 4
-"""pytest's exit code where a test's name is unknown, or nothing can be imported."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +225,7 @@ def _verdict(copy: Path, tests: Sequence[str]) -> str:
         done = subprocess.run(command, cwd=copy, capture_output=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return "killed: slow"
-    if done.returncode == _NOT_FOUND and b"ERROR: not found" in done.stdout + done.stderr:
-        raise SystemExit(f"the recorded tests are not those of the checkout: {done.stdout.decode()[-500:]}")
+    # Where rows of a test are made by what was changed, one of them may be gone: that fails, too.
     return "killed" if done.returncode else "survived"
 
 

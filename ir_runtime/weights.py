@@ -65,6 +65,9 @@ class WeightsLayout:
             for chunk in tensor.chunks():
                 position += len(chunk)
                 file.write(chunk)
+        if self._by_identity and not position:
+            # A file of no bytes cannot be mapped, and some readers take constants in it for missing ones.
+            file.write(b"\0")
 
 
 def _digest(tensor: Tensor) -> bytes:

@@ -23,6 +23,7 @@ from ir_runtime import element_types
 from ir_runtime.element_types import ElementType, from_dtype, pack, unpack
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.shape_inference import make_node
+from ir_runtime.shapes import PartialShape
 from ir_runtime.tensor import Tensor
 from tests.engines import core, node_model
 
@@ -282,3 +283,18 @@ def test_the_umask_holds_and_is_never_changed(tmp_path: Path, monkeypatch: pytes
         assert {oct((tmp_path / name).stat().st_mode & 0o777) for name in ("m.xml", "m.bin")} == {"0o640"}
     finally:
         os.umask(before)
+
+
+def test_weights_that_are_all_empty_are_a_file_of_one_byte(tmp_path: Path) -> None:
+    empty = np.zeros((0, 3), np.float32)
+    ir_runtime.write_model(constant_model(empty), tmp_path / "m.xml")
+    assert (tmp_path / "m.bin").read_bytes() == b"\0"
+    assert core().compile_model(tmp_path / "m.xml", "CPU")()["t0"].shape == (0, 3)
+    assert ir_runtime.compile_model(ir_runtime.read_model(tmp_path / "m.xml"))()["t0"].shape == (0, 3)
+
+
+def test_a_model_without_constants_has_no_weights(tmp_path: Path) -> None:
+    node = make_node(Parameter1(shape=PartialShape([2]), element_type="f32"), (), "x")
+    result = make_node(Result1(), node.outputs, "y")
+    ir_runtime.write_model(ir_runtime.Model("m", [node], [result]), tmp_path / "m.xml")
+    assert (tmp_path / "m.bin").read_bytes() == b""
