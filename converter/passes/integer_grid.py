@@ -5,6 +5,7 @@ The grid reaches from the least to the greatest weight, zero among them, and bot
     asymmetric   codes 0 .. 15    scale = (greatest - least) / 15
     symmetric    codes -8 .. 7    scale = the farthest from zero / -8, or / 8 where it is negative
 
+Weights that are all whole numbers have steps of one and stay exact, because rules may rely on whole results.
 A symmetric grid that would end short of the other side by more than half a step is wider. Scales are float16,
 rounded away from zero *before* the codes are worked out, so that no weight is ever further than half a step
 from where it was; float32 where float16 would make the grid coarser by more than one part in 64.
@@ -53,12 +54,18 @@ def put_on_grid(
     grid, the reason.
     """
     kind = element_type_of_codes(bits, symmetric)
-    low, high = _ranges(source.array().reshape(shape), reduced)
+    low, high, whole = _ranges(source.array().reshape(shape), reduced)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return "are not finite"
     if max(-low.min(initial=0), high.max(initial=0)) > _LARGEST:
         return f"have values beyond {_LARGEST:.0f}"
-    scale = _stored(_symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1))
+    if whole:
+        scale = _unit_scale(low, high, kind)
+        if not scale.all():
+            return f"are whole numbers of more than {bits} bits"
+    else:
+        scale = _symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1)
+    scale = _stored(scale)
     zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*kind.limits)
     kin = blake2b(scale.tobytes(), digest_size=16)
     kin.update(b"" if zero is None else zero.tobytes())
@@ -84,16 +91,27 @@ def put_on_grid(
     )
 
 
-def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array]:
-    """The least and the greatest weight, or zero, of each grid."""
+def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:
+    """The least and the greatest weight, or zero, of each grid, and whether all weights are whole numbers."""
     shape = tuple(1 if axis in reduced else extent for axis, extent in enumerate(values.shape))
     low, high = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    whole = True
     for index in _blocks(values.shape):
         part = values[index].astype(np.float32, copy=False)
         shared = _shared(index, reduced)
         np.minimum(low[shared], part.min(axis=reduced, keepdims=True), out=low[shared])
         np.maximum(high[shared], part.max(axis=reduced, keepdims=True), out=high[shared])
-    return low, high
+        whole = whole and bool((np.rint(part) == part).all())
+    return low, high, whole
+
+
+def _unit_scale(low: Array, high: Array, kind: ElementType) -> Array:
+    """A scale of 1 or -1 with which codes of ``kind`` reach from ``low`` to ``high``; 0 where there is none."""
+    least, greatest = kind.limits
+    if not least:
+        return np.where(high - low <= greatest, np.float32(1), np.float32(0))
+    up, down = (low >= least) & (high <= greatest), (-high >= least) & (-low <= greatest)
+    return np.where(up, np.float32(1), np.where(down, np.float32(-1), np.float32(0)))
 
 
 def _symmetric_scale(low: Array, high: Array, bits: int) -> Array:

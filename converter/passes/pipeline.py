@@ -9,7 +9,7 @@ from __future__ import annotations
 import graphlib
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from converter.errors import ConversionError
@@ -63,8 +63,8 @@ class Pipeline:
         sorter = graphlib.TopologicalSorter({name: sorted(found[name].after) for name in sorted(found)})
         return [found[name] for name in sorter.static_order()]
 
-    def run(self, model: Model) -> dict[str, int]:
-        """Change ``model`` by every pass; how often each acted, of those that did.
+    def run(self, model: Model, order: Sequence[Pass] | None = None) -> dict[str, int]:
+        """Change ``model`` by every pass, in ``order`` or that of :meth:`all`; how often each acted, of those that did.
 
         Whatever a pass replaces, each Result keeps a tensor of its own with its names. After every pass the model is
         checked. Raises :class:`ir_runtime.InternalError`, which names the pass, where an invariant is broken.
@@ -73,7 +73,7 @@ class Pipeline:
         promised = promised_names(model)
         promise = Promise.of(model, thorough=Pipeline.is_thorough)
         with model.walked_once():
-            for one in self.all():
+            for one in self.all() if order is None else order:
                 count = one.run(model)
                 if count:
                     counts[one.name] = count

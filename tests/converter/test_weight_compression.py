@@ -18,7 +18,10 @@ import converter
 import ir_runtime
 from converter import WeightCompression
 from converter.conversion import compressed
+from converter.passes.integer_grid import put_on_grid
 from ir_runtime import Model
+from ir_runtime.tensor import Tensor
+from tests.converter import option_models
 from tests.engines import core, node_model, run_compiled, run_numpy, run_onnxruntime
 from tests.random_data import generator
 
@@ -531,3 +534,36 @@ def test_wrong_options() -> None:
         converter.save_model(model, "never.xml", compress="int5")
     with pytest.raises(converter.ConversionError, match="4 or 8 bits, but 5"):
         WeightCompression(5)
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize(
+    ("bits", "symmetric", "limits", "fit"),
+    [
+        (8, False, (-3, 3), True), (8, False, (0, 255), True), (8, False, (-200, 55), True), (8, False, (-1, 255), False),
+        (8, True, (-128, 127), True), (8, True, (-127, 128), True), (8, True, (-128, 128), False),
+        (4, False, (-7, 8), True), (4, False, (-8, 8), False), (4, True, (-7, 8), True), (4, True, (-8, 8), False),
+    ],
+)  # fmt: skip
+def test_whole_numbers_stay_exact(bits: int, symmetric: bool, limits: tuple[int, int], fit: bool) -> None:
+    """A rule may have left a Floor or a cast out because the results are whole."""
+    weights = np.random.default_rng(0).integers(limits[0], limits[1] + 1, (64, 32)).astype(np.float32)
+    weights[:, :2] = limits
+    grid = put_on_grid(Tensor.from_array(weights), weights.shape, (1,), bits, symmetric)
+    if not fit:
+        assert grid == f"are whole numbers of more than {bits} bits"
+        return
+    assert not isinstance(grid, str)
+    zero = 0 if grid.zero_point is None else grid.zero_point.array().astype(np.float32)
+    np.testing.assert_array_equal((grid.codes.array() - zero) * grid.scale.array().astype(np.float32), weights)
+
+
+def test_what_rules_left_out_of_whole_products_stays_right() -> None:
+    """A cast to whole numbers and back behind a product of such, which the cpu target does not keep."""
+    model = option_models.shared_outputs()
+    made = converter.convert_model(model)
+    x = 3 * generator(5).standard_normal((4, 32)).astype(np.float32)
+    (m, y, same) = run_onnxruntime(model, {"x": x})
+    found = ir_runtime.compile_model(compressed(made, WeightCompression.named("int8"), False).model)([x])
+    for name, expected in {"m": m, "y": y, "same": same}.items():
+        np.testing.assert_array_equal(found[name], expected)
