@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
     from converter.errors import (
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from converter.operators import onnx_op
-    from converter.passes.weight_compression import WeightCompression
     from converter.verification import verify
 
 __all__ = [
@@ -51,7 +51,7 @@ _MODULES = {
         *("UnsupportedModelError", "VerificationError"),
     ),
     "converter.operators": ("onnx_op",),
-    "converter.passes.weight_compression": ("WeightCompression",),
+    "converter.compression.weight_compression": ("WeightCompression",),
     "converter.verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -25,8 +25,8 @@ from ir_runtime.records import record
 from ir_runtime.rewrite import clone
 
 if TYPE_CHECKING:
-    from converter.passes.compression import Halved
-    from converter.passes.weight_compression import CompressedWeights, WeightCompression
+    from converter.compression.float16_constants import Halved
+    from converter.compression.weight_compression import CompressedWeights, WeightCompression
 
 _logger = logging.getLogger("converter")
 
@@ -180,7 +180,7 @@ def save_model(
     if compress is None:
         write_model(compressed(model, None, compress_to_fp16).model, path)
         return
-    from converter.passes.weight_compression import WeightCompression
+    from converter.compression.weight_compression import WeightCompression
 
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
     if not isinstance(chosen, WeightCompression):
@@ -201,8 +201,8 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     """A copy of ``model`` whose weights are whole numbers, the other constants float16, as far as asked for."""
     if weights is None and not to_fp16:
         return Compression(model, None, None)
-    from converter.passes.compression import halve
-    from converter.passes.weight_compression import compress_weights
+    from converter.compression.float16_constants import halve
+    from converter.compression.weight_compression import compress_weights
 
     made = clone(model)
     done = None if weights is None else compress_weights(made, weights)

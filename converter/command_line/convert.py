@@ -18,7 +18,7 @@ from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, St
 from converter.command_line.verify import exit_of, print_report
 
 if TYPE_CHECKING:
-    from converter.passes.weight_compression import WeightCompression
+    from converter.compression.weight_compression import WeightCompression
 
 
 @main.command()
@@ -221,13 +221,13 @@ def _target(given: str | None, model: Path) -> Path:
 
 
 def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
-    from converter.errors import ConversionError
-    from converter.passes.weight_compression import WeightCompression
-
     if compress is None:
         if group_size is not None or symmetric is not None:
             raise click.UsageError("--group-size, --symmetric and --asymmetric are of use with --compress only")
         return None
+    from converter.compression.weight_compression import WeightCompression
+    from converter.errors import ConversionError
+
     try:
         return WeightCompression.named(compress, group_size, symmetric)
     except ConversionError as error:

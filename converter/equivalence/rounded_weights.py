@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from converter.passes.compression import DECOMPRESSION
-from converter.passes.weight_compression import WEIGHT_COMPRESSION
+from converter.compression.float16_constants import DECOMPRESSION
+from converter.compression.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
 from ir_runtime.element_types import Array
 from ir_runtime.graph import Node, Output, RuntimeInfo

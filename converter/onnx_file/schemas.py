@@ -10,7 +10,7 @@ from converter.onnx_file.messages import ATTRIBUTE_TYPES, AttributeProto, NodePr
 from converter.onnx_file.schema_table import Schema, versions
 from converter.onnx_file.types import spelling
 from converter.translation.context import Context
-from converter.translation.registry import REQUIRED, Translator
+from converter.translation.registry import Translator
 from converter.translation.values import Value
 from ir_runtime import element_types
 from ir_runtime.element_types import ElementType
@@ -41,27 +41,26 @@ def checked_attributes(
     found: dict[str, Any] = {}
     remarks = []
     for attribute in node.attribute:
-        if attribute.name in found:
-            raise InvalidModelError(f"attribute '{attribute.name}' is given twice")
-        if attribute.name in translator.ignored:
-            value = attribute_value(attribute)
-            if translator.ignored[attribute.name] in (None, value):
-                remarks.append(f"has no attribute '{attribute.name}', which means nothing here")
-                continue
-        if attribute.name not in translator.attributes:
-            raise InvalidModelError(f"has no attribute '{attribute.name}'")
-        expected = schema.attribute_types.get(attribute.name) if schema is not None else None
-        given = ATTRIBUTE_TYPES.get(attribute.type, str(attribute.type))
+        name = attribute.name
+        if name in found:
+            raise InvalidModelError(f"attribute '{name}' is given twice")
         value = attribute_value(attribute)
+        if name in translator.ignored and translator.ignored[name] in (None, value):
+            remarks.append(f"has no attribute '{name}', which means nothing here")
+            continue
+        if name not in translator.attributes:
+            raise InvalidModelError(f"has no attribute '{name}'")
+        expected = schema.attribute_types.get(name) if schema is not None else None
+        given = ATTRIBUTE_TYPES.get(attribute.type) or str(attribute.type)
         if expected is not None and given != expected and not attribute.ref_attr_name:
-            remark = f"attribute '{attribute.name}' must be of type {expected}, but is {given}"
+            remark = f"attribute '{name}' must be of type {expected}, but is {given}"
             if (given, expected) not in _CONVERTED:
                 raise InvalidModelError(remark)
             value = _CONVERTED[given, expected](value)
             remarks.append(remark)
-        found[attribute.name] = value
-    for name, default in translator.attributes.items():
-        if default is REQUIRED and name not in found:
+        found[name] = value
+    for name in translator.required_attributes:
+        if name not in found:
             raise InvalidModelError(f"attribute '{name}' is required, but missing")
     return found, remarks
 

@@ -11,7 +11,7 @@ Both are remarked on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError
@@ -19,23 +19,34 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.messages import NodeProto
 from converter.onnx_file.schema_table import Schema
 from converter.onnx_file.schemas import check_counts, checked_attributes
-from ir_runtime.records import record
 
-from .registry import Translator, find_schema, find_translator, opset_of_operator
+from .registry import Translator, find_schema, find_translator, own_version
 
 
-@record
 class Reading:
-    """A version of a node's operator, with what translates it."""
+    """A version of a node's operator, with what translates it: one is made for every node.
 
-    opset: int
-    """The opset that the node is of: the model's, or that of the other version."""
-    schema: Schema | None
-    translator: Translator
-    version: int
-    attributes: Mapping[str, Any]
-    remarks: tuple[str, ...]
-    """What of the node breaks the model's opset, or the schema."""
+    ``opset`` is the one that the node is of, the model's or that of the other version; ``remarks`` tell what of the
+    node breaks the model's opset, or the schema.
+    """
+
+    __slots__ = ("attributes", "opset", "remarks", "schema", "translator", "version")
+
+    def __init__(
+        self,
+        opset: int,
+        schema: Schema | None,
+        translator: Translator,
+        version: int,
+        attributes: Mapping[str, Any],
+        remarks: Sequence[str],
+    ) -> None:
+        self.opset = opset
+        self.schema = schema
+        self.translator = translator
+        self.version = version
+        self.attributes = attributes
+        self.remarks = remarks
 
 
 def read_node(node: NodeProto, domain: str, opset: int) -> Reading | str:
@@ -43,13 +54,12 @@ def read_node(node: NodeProto, domain: str, opset: int) -> Reading | str:
 
     Raises :class:`InvalidModelError` where it is of no version.
     """
-    known = opset_of_operator(node.op_type, domain, opset)
-    remarks = [] if known == opset else [early(known)]
-    found = find_translator(node.op_type, domain, known)
+    known, schema, found = own_version(node.op_type, domain, opset)
     if isinstance(found, str):
         return found
+    remarks = [] if known == opset else [early(known)]
     try:
-        return _as(node, find_schema(node.op_type, domain, known), found, known, remarks)
+        return _as(node, schema, found, known, remarks)
     except InvalidModelError as error:
         for schema, other in _other_versions(node.op_type, domain, known):
             remark = f"{error}; it is read as in opset {schema.since_version}"
@@ -71,7 +81,7 @@ def _as(
     translator, version = found
     check_counts(node, schema, translator)
     attributes, broken = checked_attributes(node, schema, translator)
-    return Reading(opset, schema, translator, version, attributes, (*remarks, *broken))
+    return Reading(opset, schema, translator, version, attributes, [*remarks, *broken])
 
 
 def _other_versions(op_type: str, domain: str, opset: int) -> Iterator[tuple[Schema, tuple[Translator, int]]]:

@@ -73,6 +73,10 @@ class Translator:
         """Attribute name -> default, :data:`REQUIRED` where there is none."""
         return {p.name: p.default for p in self.parameters if p.kind is p.KEYWORD_ONLY}
 
+    @cached_property
+    def required_attributes(self) -> tuple[str, ...]:
+        return tuple(name for name, default in self.attributes.items() if default is REQUIRED)
+
 
 _TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
 
@@ -161,6 +165,7 @@ def _forget_found() -> None:
     find_schema.cache_clear()
     domain_of_operator.cache_clear()
     opset_of_operator.cache_clear()
+    own_version.cache_clear()
 
 
 def normalize_domain(domain: str) -> str:
@@ -217,6 +222,13 @@ def opset_of_operator(op_type: str, domain: str, opset: int) -> int:
         later = schema_table.versions(op_type, domain)
         return later[0].since_version if later else opset
     return opset
+
+
+@functools.cache
+def own_version(op_type: str, domain: str, opset: int) -> tuple[int, Schema | None, tuple[Translator, int] | str]:
+    """The opset that a model of ``opset`` means by an operator, its schema, its translator or the reason for none."""
+    known = opset_of_operator(op_type, domain, opset)
+    return known, find_schema(op_type, domain, known), find_translator(op_type, domain, known)
 
 
 def _of_your_own(domain: str) -> str:

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from converter.passes.compression import halve
+from converter.compression.float16_constants import halve
 from converter.passes.pipeline import passes
 from ir_runtime import Model
 from ir_runtime.element_types import f16, f32

@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from converter import WeightCompression
+from converter.compression.integer_grid import put_on_grid
 from converter.conversion import compressed
-from converter.passes.integer_grid import put_on_grid
 from ir_runtime import Model
 from ir_runtime.tensor import Tensor
 from tests.converter import option_models

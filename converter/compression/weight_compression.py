@@ -49,7 +49,7 @@ from ir_runtime.rewrite import UniqueNames, Uses, replace_all_uses, uses_of
 from ir_runtime.shape_inference import make_node
 from ir_runtime.tensor import Tensor
 
-from .compression import DECOMPRESSION
+from .float16_constants import DECOMPRESSION
 from .integer_grid import OnGrid, element_type_of_codes, put_on_grid
 
 WEIGHT_COMPRESSION = "weight_compression"
