@@ -236,6 +236,15 @@ def test_crop_and_resize(mode: str, roi: list[float]) -> None:
     check_node(model, {"x": x}, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_crop_to_one_element(mode: str) -> None:
+    """One element lies in the middle of the region."""
+    x = image(1, 2, 6, 7)
+    roi = [0, 0, 0.2, 0.1, 1, 1, 0.9, 0.7]
+    model = resize(x, sizes=[1, 2, 1, 5], roi=roi, mode=mode, coordinate_transformation_mode="tf_crop_and_resize")
+    check_node(model, {"x": x}, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
 @pytest.mark.parametrize("sizes", [[9, 8], [4, 9], [3, 2]])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -252,11 +261,16 @@ def test_axes(axes: list[int]) -> None:
     check_node(model, {"x": x})
 
 
-def test_half_pixel_symmetric() -> None:
+@pytest.mark.parametrize(
+    ("scales", "is_one_layer"), [([1, 1, 2, 3], True), ([1, 1, 0.6, 1.7], False), ([1.5, 1.5, 0.6, 1.7], False)]
+)
+def test_half_pixel_symmetric(scales: list[float], is_one_layer: bool) -> None:
+    """Where scales leave no fraction of an element it is half_pixel, which Interpolate has."""
     x = image(1, 2, 6, 7)
-    for scales in ([1, 1, 2, 3], [1, 1, 0.6, 1.7]):
-        model = resize(x, opset=19, scales=scales, mode="linear", coordinate_transformation_mode="half_pixel_symmetric")
-        check_node(model, {"x": x}, reference(model, {"x": x}), rtol=1e-3, atol=1e-3)
+    model = resize(x, opset=19, scales=scales, mode="linear", coordinate_transformation_mode="half_pixel_symmetric")
+    check_node(model, {"x": x}, reference(model, {"x": x}), rtol=1e-3, atol=1e-3)
+    layers = [layer.op.type for layer in converter.convert_model(model).nodes()]
+    assert ("Interpolate" in layers) == is_one_layer
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

@@ -84,6 +84,7 @@ def test_only_root_causes_are_listed() -> None:
     ("build", "message"),
     [
         (lambda: graph_model([node("Add", ["x", "b"], ["a"], "p"), node("Relu", ["a"], ["b"], "q")], outputs=["a"]), "is part of a cycle"),
+        (lambda: graph_model([node("Relu", ["b"], ["c"], "behind"), node("Relu", ["b"], ["b"], "around")], outputs=["c"]), "node 'around' (Relu) is part of a cycle"),
         (lambda: graph_model([node("Relu", ["nowhere"], ["y"])]), "node 'n' (Relu, opset 17): its input 'nowhere' is computed by no node"),
         (lambda: graph_model([node("Relu", ["x"], ["z"])]), "output 'y' is computed by no node"),
         (lambda: graph_model([node("Relu", ["x"], ["y"], "p"), node("Relu", ["x"], ["y"], "q")]), "node 'q' (Relu) writes the tensor 'y', which already has a value"),
@@ -97,7 +98,7 @@ def test_only_root_causes_are_listed() -> None:
         (lambda: graph_model([node("Relu", ["x"], ["y"], beta=1.0)]), "has no attribute 'beta'"),
         (lambda: graph_model([node("Transpose", ["x"], ["y"], perm=[0, 0])]), "node 'n' (Transpose, opset 17)"),
         (lambda: graph_model([node("Softmax", ["x"], ["y"], axis=5)]), "node 'n' (Softmax, opset 17)"),
-        (lambda: graph_model([node("Concat", ["x", "x"], ["y"])]), "attribute 'axis' is required, but missing"),
+        (lambda: graph_model([node("Cast", ["x"], ["y"])]), "attribute 'to' is required, but missing"),
         (lambda: graph_model([node("Relu", ["x"], ["y"])], opset=0), "opset 0 is out of range"),
         (lambda: graph_model([node("Relu", ["x"], ["y"])], opset=99), "opset 99 is out of range"),
         (lambda: graph_model([node("Relu", ["x"], ["y"], domain="acme")]), "does not import the domain 'acme'"),
@@ -105,6 +106,12 @@ def test_only_root_causes_are_listed() -> None:
 )  # fmt: skip
 def test_invalid_graphs_are_named(build: Callable[[], onnx.ModelProto], message: str) -> None:
     assert message in str(refusal(build()))
+
+
+def test_an_input_without_an_element_type() -> None:
+    model = graph_model([node("Relu", ["x"], ["y"])])
+    model.graph.input[0].type.tensor_type.ClearField("elem_type")
+    assert "input 'x': the IR has no element type for ONNX's UNDEFINED" in str(refusal(model))
 
 
 def test_two_inputs_or_initializers_of_one_name() -> None:

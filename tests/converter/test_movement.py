@@ -384,7 +384,6 @@ def test_part_of_a_shape(part: dict[str, int], shapes: Any) -> None:
         ("Transpose", 13, {"attributes": {"perm": [0, 0, 1]}}, "is not an order"),
         ("Squeeze", 11, {"attributes": {"axes": [1]}}, "is not 1"),
         ("Unsqueeze", 11, {"attributes": {"axes": [0, 0]}}, "twice"),
-        ("Concat", 13, {}, "'axis' is required"),
         ("Split", 13, {"constants": {"s": ints(1, 2)}, "attributes": {"axis": 1}}, "2 lengths are given for 1"),
         ("Split", 13, {"constants": {"s": ints(2)}, "attributes": {"axis": 1}}, "do not add up"),
         ("Tile", 13, {"constants": {"r": ints(2)}}, "repeats are given for"),

@@ -59,6 +59,8 @@ def scalar(value: int) -> TensorType:
         ("Reshape", 1, {"special_zero": False}, [data("2..5,3,4"), known(-1, 6)], "4..10,6"),
         ("Reshape", 1, {"special_zero": True}, [data("7,12"), numbers((0, 3), (-1, -1))], "..7,12..84"),
         ("Reshape", 1, {"special_zero": False}, [data("?,12"), numbers((-1, 5), (6, 6))], "?,6"),
+        # With [0, -1] it is [0, 12], with [2, -1] it is [2, 0].
+        ("Reshape", 1, {"special_zero": True}, [data("0,12"), numbers((-1, 3), (-1, -1))], "?,?"),
         ("Broadcast", 3, {"mode": "numpy"}, [data("1,3"), numbers((0, ENDLESS), (3, 3))], "?,3"),
         ("Broadcast", 3, {"mode": "bidirectional"}, [data("2..4,1"), numbers((1, 1), (1, 6))], "2..4,1..6"),
         ("Tile", 1, {}, [data("3,2..4"), numbers((0, 2), (2, ENDLESS))], "..6,4.."),
@@ -66,6 +68,13 @@ def scalar(value: int) -> TensorType:
         ("Slice", 8, {}, [data("?,6"), numbers((-3, -2)), known(ENDLESS), known(1), known(0)], "..3,6"),
         ("Slice", 8, {}, [data("?,6"), known(0), numbers((1, 4)), known(1), known(1)], "?,1..4"),
         ("Slice", 8, {}, [data("8,6"), known(0), numbers((-2, ENDLESS)), known(1), known(0)], "..8,6"),
+        (
+            "StridedSlice",
+            1,
+            {"begin_mask": [], "end_mask": []},
+            [data("3,4,5"), known(0, 0), known(2, 2), numbers(UNKNOWN, UNKNOWN)],
+            "..3,..4,5",
+        ),
         ("Pad", 12, {}, [data("?,6"), numbers((0, 2), (-1, 1)), numbers((1, 1), (0, ENDLESS))], "1..,5.."),
     ],
 )

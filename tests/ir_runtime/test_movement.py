@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 from openvino import opset16 as ov
 
+from ir_runtime.element_types import f32
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import TensorType, find_operation
+from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(2 * 8 * 4 * 6, dtype=np.float32).reshape(2, 8, 4, 6)
@@ -33,6 +37,16 @@ def test_depth_and_space_of_three_dimensions(mode: str) -> None:
     x = ov.parameter([1, 8, 4, 2, 2], np.float32)
     values = np.arange(128, dtype=np.float32).reshape(1, 8, 4, 2, 2)
     check_peers([ov.depth_to_space(x, mode, 2), ov.space_to_depth(x, mode, 2)], [x], [values])
+
+
+@pytest.mark.parametrize(("name", "method"), [("DepthToSpace", ov.depth_to_space), ("SpaceToDepth", ov.space_to_depth)])
+@pytest.mark.parametrize("shape", [[4], [4, 4]], ids=str)
+def test_depth_and_space_need_space(name: str, method: Any, shape: list[int]) -> None:
+    """OpenVINO refuses these data, too."""
+    with pytest.raises(RuntimeError, match="lower than 3"):
+        method(ov.parameter(shape, np.float32), "blocks_first", 2)
+    with pytest.raises(InferenceError, match="needs a batch, channels and space"):
+        find_operation(name, 1)(block_size=2).infer([TensorType(f32, PartialShape(shape))])
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

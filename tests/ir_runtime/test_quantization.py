@@ -53,3 +53,7 @@ def test_errors() -> None:
         find_operation("FakeQuantize", 1)(levels=1).infer(types)
     with pytest.raises(InferenceError, match="destination_type must be"):
         find_operation("FakeConvert", 13)(destination_type="f16").infer(types[:2])
+    larger = TensorType(f32, PartialShape([3, 2]))
+    for given in ([types[0], larger], [types[0], types[0], larger]):
+        with pytest.raises(InferenceError, match="must not be larger than the data"):
+            find_operation("FakeConvert", 13)().infer(given)
