@@ -177,7 +177,8 @@ class IndexedMaxPool(MaxPool):
             better = on_data & ((view > best) | (where < 0))
             best = np.where(better, view, best)
             where = np.where(better, place, where)
-        where = where + self._offsets(data.shape)
+        # A window that lies in the padding alone has no maximum: OpenVINO counts its first element.
+        where = np.maximum(where, 0) + self._offsets(data.shape)
         return best, where.astype(self.index_element_type.dtype)
 
     def _offsets(self, shape: tuple[int, ...]) -> Array:

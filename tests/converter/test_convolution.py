@@ -193,6 +193,7 @@ def test_deform_conv(attributes: dict[str, Any], masked: bool) -> None:
         ((1, 4, 8, 8), (5, 2, 3, 3), {"group": 2}, "cannot be split into 2 groups"),
         ((1, 3, 2, 2), (4, 3, 3, 3), {}, "does not fit into 2"),
         ((1, 3, 8, 8), (4, 3, 3, 3), {"strides": [0, 1]}, "strides must be 2 numbers"),
+        ((1, 3, 8, 8), (4, 3, 3, 3), {"dilations": [1, 0]}, "dilations must be 2 numbers from 1 on"),
     ],
 )
 def test_conv_errors(x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], message: str) -> None:

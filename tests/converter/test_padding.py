@@ -109,6 +109,15 @@ def test_reflection_back_and_forth(pads: list[int]) -> None:
     check_node(model, {"x": X}, [padded(X, pads, "reflect")])
 
 
+def test_reflection_of_a_single_element() -> None:
+    x = X[..., :1]
+    model = node_model(
+        "Pad", {"x": x}, constants={"pads": ints(0, 0, 2, 0, 0, 3)}, attributes={"mode": "reflect"}, opset=13
+    )
+    with np.errstate(all="raise"):
+        check_node(model, {"x": x}, [np.repeat(x, 6, 2)])
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", schema_types("Pad", 21), ids=str)
 def test_types_of_pad(dtype: np.dtype[Any], mode: str) -> None:

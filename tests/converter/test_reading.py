@@ -81,6 +81,7 @@ FORMS: list[tuple[str, int, dict[str, Any], dict[str, Any], dict[str, Any], Any,
     ("Pad", 11, {"x": X[0]}, {}, {"pads": [0, 1, 0, 0]}, np.pad(X[0], ((0, 0), (1, 0))), 2),
     ("Slice", 11, {"x": X}, {}, {"starts": [1], "ends": [3], "axes": [1]}, X[:, 1:3], 1),
     ("Split", 13, {"x": X[0]}, {}, {"split": [3], "axis": 0}, X[0], 11),
+    ("Concat", 13, {"x": X, "z": X}, {}, {}, np.concatenate([X, X], 1), 1),
 ]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import converter.command_line
 
 
 def _loaded(code: str, names: list[str]) -> list[str]:
@@ -70,6 +73,12 @@ open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
 def test_help_answers_without_the_converter(arguments: list[str]) -> None:
     heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.operators"]
     assert _loaded(COMMAND.format(arguments=arguments), ["click", *heavy]) == ["click"]
+
+
+def test_commands_load_nothing_before_they_are_called() -> None:
+    names = [module.name for module in pkgutil.iter_modules(converter.command_line.__path__, "converter.command_line.")]
+    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.operators"]
+    assert _loaded(f"import {', '.join(names)}", heavy) == []
 
 
 def test_the_package_gives_its_names_when_asked() -> None:

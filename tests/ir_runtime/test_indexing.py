@@ -9,6 +9,10 @@ import pytest
 from openvino import opset1, opset3, opset4, opset5, opset7
 from openvino import opset16 as ov
 
+from ir_runtime.element_types import f32
+from ir_runtime.errors import InferenceError
+from ir_runtime.operation import TensorType, find_operation
+from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
@@ -144,6 +148,22 @@ def test_searches(right: bool) -> None:
     for kind in ("i32", "i64"):
         b = data(2, 3)
         check_peers([ov.bucketize(b, bounds, kind, right)], [b], [values])
+
+
+def test_boundaries_that_are_no_list() -> None:
+    values, boundaries = (TensorType(f32, PartialShape(shape)) for shape in ([2, 3], [1, 4]))
+    with pytest.raises(InferenceError, match=r"must be a list, but have the shape \[1,4\]"):
+        find_operation("Bucketize", 3)().infer([values, boundaries])
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_unique_integers_that_float32_does_not_tell_apart(axis: int | None) -> None:
+    x = np.array([2**24 + 1, 2**24, 2**24 + 1, 2**24 - 1])
+    x = x if axis is None else np.stack([np.zeros(4, np.int64), x], 1)
+    given = [] if axis is None else [np.array(axis)]
+    values, first, inverse, counts = find_operation("Unique", 10)(sorted=True).evaluate(x, *given)
+    np.testing.assert_array_equal(values, x[[3, 1, 0]])
+    assert [first.tolist(), inverse.tolist(), counts.tolist()] == [[3, 1, 0], [2, 1, 2, 0], [1, 1, 2]]
 
 
 @pytest.mark.parametrize("sort", ["value", "index"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import Model, ModelError, compile_model, executor
+from ir_runtime import ExecutionError, Model, ModelError, compile_model, executor
 from ir_runtime.builder import Builder
 from ir_runtime.element_types import from_dtype
 from ir_runtime.executor import CompiledModel
@@ -19,7 +19,7 @@ from ir_runtime.operation import Operation, find_operation
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.shape_inference import make_node
 from ir_runtime.shapes import PartialShape
-from ir_runtime.specialized import plan
+from ir_runtime.specialized import plan, product_calls
 from tests.random_data import generator
 
 RNG = generator(11)
@@ -386,6 +386,18 @@ def test_values_under_two_names_are_not_written_over() -> None:
     same(model_of(make, [x]), [x], kernels=None)
 
 
+@pytest.mark.parametrize("value", [[1, 2, 3], [1.0, 2.0, 3.0], (1, 2.0, 3), np.array([1, 2, 3], np.float32)], ids=repr)
+def test_lists_are_converted(value: Any) -> None:
+    model = model_of(lambda b, v: b.emit(op("Abs"), v), [normal(3)])
+    assert compile_model(model)([value])[0].tolist() == [1, 2, 3]
+
+
+def test_arrays_are_not_converted() -> None:
+    model = model_of(lambda b, v: b.emit(op("Abs"), v), [normal(3)])
+    with pytest.raises(ExecutionError, match="must have dtype float32"):
+        compile_model(model)([np.ones(3)])
+
+
 def test_results_belong_to_the_caller() -> None:
     x = normal(3, 4)
     compiled = compile_model(model_of(lambda b, v: [b.emit(op("Tanh"), v)] * 2, [x]))
@@ -498,6 +510,22 @@ def test_product_with_a_large_constant(rows: int, turned: bool) -> None:
     x, weights = normal(2, rows, 700), normal(*((900, 700) if turned else (700, 900)))
     made = op("MatMul", transpose_b=turned)
     same(model_of(lambda b, v: b.emit(made, v, b.constant(weights, "f32")), [x]), [x])
+
+
+@pytest.mark.parametrize(
+    ("rows", "effort", "counts"),
+    [
+        (0, 1 << 13, [0]),
+        (64, 1 << 13, [64]),  # 2**19 multiplications wake no thread
+        (200, 1 << 13, [50, 50, 50, 50]),  # 3.1 times as many
+        (1025, 1 << 13, [1025]),  # more than 2**23 are worth a thread
+        (64, 1 << 14, [64]),  # 48 rows would be too many multiplications
+    ],
+)
+def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[int]) -> None:
+    cuts = product_calls._cuts(rows, effort)
+    assert [cut.stop - cut.start for cut in cuts] == counts
+    assert [cut.start for cut in cuts] == [0, *[cut.stop for cut in cuts[:-1]]]
 
 
 def test_convolution_with_a_kernel_as_large_as_the_image() -> None:

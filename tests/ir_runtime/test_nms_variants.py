@@ -103,6 +103,12 @@ def test_nothing_taken(name: str, revision: int) -> None:
         assert counts.tolist() == [0, 0]
 
 
+def test_no_boxes_of_a_class() -> None:
+    """The limit 0 is one, and only -1 is none: OpenVINO's MulticlassNms of few boxes takes nothing, either."""
+    rows, indices, counts = find_operation("MulticlassNms", 8)(nms_top_k=0).evaluate(BOXES, SCORES)
+    assert [rows.shape, indices.shape, counts.tolist()] == [(0, 6), (0, 1), [0, 0, 0]]
+
+
 CLASSES: list[dict[str, int]] = [{}, {"nms_top_k": 5}, {"keep_top_k": 7}, {"nms_top_k": 5, "keep_top_k": 40}]
 
 

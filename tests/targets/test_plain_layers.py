@@ -43,6 +43,15 @@ def test_the_rules_make_the_plug_in_right(row: Row) -> None:
     check_node(model, feeds, expected(row, (model, feeds)))
 
 
+def test_tables_of_two_bits_stay_stored() -> None:
+    """Four bits an element, and not the integers that carry what comes at run time."""
+    row = next(row for row in ALL if row.name == "gathered_tables")
+    model, _ = row.build()
+    layers = converter.convert_model(model).nodes()
+    tables = [node.inputs[0] for node in layers if node.op.type == "Gather"]
+    assert [str(table.element_type) for table in tables] == ["u4", "f32"]
+
+
 def run_plain(row: Row) -> None:
     """The plain layers in the real plug-in, held against what they mean."""
     model, feeds = row.build()

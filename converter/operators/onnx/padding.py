@@ -163,8 +163,8 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
             raise ctx.invalid(f"nothing is left of dimension {axis} to be reflected")
         period = max(1, 2 * (len(kept) - 1))
         places = np.arange(-max(0, first[axis]), len(kept) + max(0, last[axis])) % period
-        mirrored = np.minimum(places, period - places) if len(kept) > 1 else np.zeros_like(places)
-        data = layers.gather(ctx, data, ctx.constant(kept[mirrored]), ctx.constant(axis))
+        mirrored = kept[np.minimum(places, period - places)]
+        data = layers.gather(ctx, data, ctx.constant(mirrored), ctx.constant(axis))
     rest = [[0 if axis in far else pad for axis, pad in enumerate(side)] for side in (first, last)]
     if not any(rest[0] + rest[1]):
         return data
