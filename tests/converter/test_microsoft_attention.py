@@ -266,6 +266,7 @@ def test_heads_may_be_normalised_first() -> None:
     ("op_type", "inputs", "attributes", "message"),
     [
         ("Attention", {"x": X, "w": W, "b": B}, {"num_heads": 3}, "cannot be split into 3 heads"),
+        ("Attention", {"x": X, "w": W, "b": B, "m": np.ones((2, 1, 3, 3), np.int32)}, TWO, "masks of the shape"),
         ("Attention", {"x": X, "w": W, "b": B, "m": i(1, 2, 3)}, TWO, "a mask of 3 lengths does not fit 2 batches"),
         ("Attention", {"x": X, "w": W, "b": B}, {"num_heads": 2, "do_rotary": 1}, "'do_rotary' is not supported"),
         ("MultiHeadAttention", {"q": Q}, TWO, "input 'key' is required"),

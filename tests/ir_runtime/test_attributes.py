@@ -79,6 +79,11 @@ def test_wrong_attributes(given: dict[str, object], message: str) -> None:
         _Base(**given)
 
 
+def test_a_wrong_attribute_has_the_name_of_the_file() -> None:
+    with pytest.raises(AttributeValueError, match="attribute 'the_sizes' must be of kind integers"):
+        _Derived(sizes=[1.5])
+
+
 def test_a_wrong_default_fails_where_the_class_is_made() -> None:
     # Python before 3.12 wraps what __set_name__ raises.
     with pytest.raises((AttributeValueError, RuntimeError)) as failure:

@@ -80,6 +80,15 @@ def test_deformable(mask: bool, fading: bool) -> None:
     check_peers([y], p, given)
 
 
+def test_channels_of_a_binary_convolution() -> None:
+    from ir_runtime.element_types import f32, u1
+
+    op = find_operation("BinaryConvolution", 1)(strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1])
+    data, weights = TensorType(f32, PartialShape([3, 2, 5, 5])), TensorType(u1, PartialShape([4, 3, 3, 3]))
+    with pytest.raises(InferenceError, match="have 2"):
+        op.infer([data, weights])
+
+
 def test_shapes_of_unknown_extents() -> None:
     from ir_runtime.element_types import f32
 
