@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import converter
-from tests.engines import check_node, node_model
+import ir_runtime
+from tests.engines import assert_close, check_node, node_model, run_numpy, run_onnxruntime, run_openvino
 from tests.random_data import generator
 
 RNG = generator(13)
@@ -273,32 +274,60 @@ def test_half_pixel_symmetric(scales: list[float], is_one_layer: bool) -> None:
     assert ("Interpolate" in layers) == is_one_layer
 
 
+BEYOND_INTERPOLATE: list[dict[str, Any]] = [
+    {"scales": [1, 1, 0.6, 1.7], "antialias": 1},
+    {"sizes": [1, 2, 3, 9], "antialias": 1},
+    {"sizes": [1, 2, 3, 9], "antialias": 1, "exclude_outside": 1},
+    {"scales": [1, 1, 1.5, 0.6], "exclude_outside": 1},
+    {"sizes": [9, 8], "axes": [2, 3], "keep_aspect_ratio_policy": "not_larger"},
+    {"sizes": [4, 9], "axes": [3, 2], "keep_aspect_ratio_policy": "not_smaller"},
+    {"scales": [1, 1, 0.7, 1.3], "coordinate_transformation_mode": "half_pixel_symmetric"},
+    {
+        "sizes": [1, 2, 4, 5],
+        "roi": [0, 0, 0.4, -0.2, 1, 1, 0.9, 0.7],
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 9.0,
+    },
+]
+
+
+def without_idle_options(mode: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Without the options that mean nothing for the nearest element."""
+    idle = ("antialias", "exclude_outside") if mode == "nearest" else ()
+    return {name: value for name, value in options.items() if name not in idle}
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"scales": [1, 1, 0.6, 1.7], "antialias": 1},
-        {"sizes": [1, 2, 3, 9], "antialias": 1},
-        {"sizes": [1, 2, 3, 9], "antialias": 1, "exclude_outside": 1},
-        {"scales": [1, 1, 1.5, 0.6], "exclude_outside": 1},
-        {"sizes": [9, 8], "axes": [2, 3], "keep_aspect_ratio_policy": "not_larger"},
-        {"sizes": [4, 9], "axes": [3, 2], "keep_aspect_ratio_policy": "not_smaller"},
-        {"scales": [1, 1, 0.7, 1.3], "coordinate_transformation_mode": "half_pixel_symmetric"},
-        {
-            "sizes": [1, 2, 4, 5],
-            "roi": [0, 0, 0.4, -0.2, 1, 1, 0.9, 0.7],
-            "coordinate_transformation_mode": "tf_crop_and_resize",
-            "extrapolation_value": 9.0,
-        },
-    ],
-)
+@pytest.mark.parametrize("options", BEYOND_INTERPOLATE)
 def test_what_interpolate_cannot_say_with_unknown_extents(mode: str, options: dict[str, Any]) -> None:
     x = image(1, 2, 6, 7)
-    if mode == "nearest":
-        # These say nothing about the nearest element.
-        options = {name: value for name, value in options.items() if name not in ("antialias", "exclude_outside")}
-    model = resize(x, opset=19, mode=mode, dynamic=True, **options)
+    model = resize(x, opset=19, mode=mode, dynamic=True, **without_idle_options(mode, options))
     check_node(model, {"x": x}, reference(model, {"x": x}), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("options", BEYOND_INTERPOLATE)
+def test_static_dimensions_are_resized_one_at_a_time(mode: str, options: dict[str, Any]) -> None:
+    x = image(1, 2, 6, 7)
+    model = resize(x, opset=19, mode=mode, **without_idle_options(mode, options))
+    check_static(model, x, reference(model, {"x": x}))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_static_crop_to_one_element(mode: str) -> None:
+    x = image(1, 2, 6, 7)
+    roi = [0, 0, 0.2, 0.1, 1, 1, 0.9, 0.7]
+    model = resize(x, sizes=[1, 2, 1, 5], roi=roi, mode=mode, coordinate_transformation_mode="tf_crop_and_resize")
+    check_static(model, x, run_onnxruntime(model, {"x": x}))
+
+
+def check_static(model: onnx.ModelProto, x: np.ndarray, expected: list[Any]) -> None:
+    """Both engines run the model converted for the declared shapes, whose places are known while converting."""
+    made = converter.convert_model(model, static=True)
+    assert "ShapeOf" not in [layer.op.type for layer in made.nodes()]
+    ir = ir_runtime.model_to_bytes(made)
+    for run in (run_numpy, run_openvino):
+        assert_close(run(ir, {"x": x})[0], expected[0], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,12 @@ X = np.ones((1, 4, 6), np.float32)
         ({"x": X}, {"i": np.array([3, 4]), "b": np.array([2])}, {}, "does not fit an image of 2"),
         ({"x": X}, {"i": np.array([3, 4]), "b": np.array([2, 2])}, {"strides": [0, 1]}, "strides must be 2 numbers"),
         ({"x": X}, {"i": np.array([3, 4]), "b": np.array([2, 2])}, {"pads": [0, 1]}, "pads must be 4 numbers"),
-        ({"x": np.ones((2, 3, 8), np.float32)}, {"i": np.array([1, 3, 4]), "b": np.array([1, 2, 1])}, {}, r"are no blocks of \[1, 2, 1\]"),
+        (
+            {"x": np.ones((2, 3, 8), np.float32)},
+            {"i": np.array([1, 3, 4]), "b": np.array([1, 2, 1])},
+            {},
+            r"are no blocks of \[1, 2, 1\]",
+        ),
         ({"x": X, "i": np.array([1, 2, 3])}, {"b": np.array([1, 2, 2])}, {}, "more than two dimensions"),
         ({"x": X > 0}, {"i": np.array([3, 4]), "b": np.array([2, 2])}, {}, "sums of elements of type boolean"),
     ],
