@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
+from converter.command_line.verify import print_report
 from ir_runtime.graph import Model, Node
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.tensor import Tensor
@@ -73,6 +74,11 @@ def test_the_first_wrong_layer_is_told_from_those_that_inherit_it(deep: Path) ->
     assert wrong[:3] == ["p5", "t5", "p6"]
     assert [one.comparison.name for one in report.layers if not one.local.passed] == ["p5"]
     assert report.suspects == ("layer 'product5': transpose_b is true, there false",)
+
+
+def test_notes_are_printed(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(converter.verify(deep, converter.convert_model(deep)))
+    assert "note: output 'y' is 0 everywhere" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_output_that_is_zero_everywhere_says_so_and_its_layers_count(deep: Path) -> None:

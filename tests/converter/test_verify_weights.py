@@ -89,6 +89,25 @@ def test_every_tensor_is_accounted_for(lookup: Path) -> None:
     assert forms["W"] == "in another order"  # the IR has its gates in another order
 
 
+def test_five_transposed_dimensions(tmp_path: Path) -> None:
+    weights = np.arange(72, dtype=np.float32).reshape(2, 3, 2, 3, 2)
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[4, 2, 0, 3, 1]),
+        helper.make_node("Mul", ["x", "t"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2, 2, 3, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    (check,) = converter.verify(path, converter.convert_model(path)).weights
+    assert (check.name, check.state, check.form) == ("w", "identical", "transposed")
+
+
 @pytest.mark.parametrize("bit", [0, 12, 31])
 @pytest.mark.parametrize("name", ["table", "k", "b", "W", "R", "g"])
 def test_one_bit_is_found_wherever_it_is(lookup: Path, name: str, bit: int) -> None:
