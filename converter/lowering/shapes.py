@@ -48,6 +48,19 @@ def given_list(ctx: Context, value: Output | None, what: str) -> Output | None:
     return as_list(ctx, value)
 
 
+def each_axis_once(ctx: Context, axes: Output, data: Output) -> Output:
+    """Constant axes of ``data`` without those that name a dimension again: that adds nothing, as in onnxruntime."""
+    known = axes.type.constant
+    if known is None or not data.shape.has_rank:
+        return axes
+    rank = data.shape.rank
+    once = {axis % rank if rank and -rank <= axis < rank else axis: axis for axis in reversed(known.tolist())}
+    if len(once) == known.size:
+        return axes
+    ctx.tolerate(f"the axes {known.tolist()} name a dimension twice")
+    return ctx.constant(np.array([*once.values()][::-1], known.dtype))
+
+
 def of_stated_length(ctx: Context, values: Output) -> Output:
     """A list, of the length that the file states: another length is refused.
 

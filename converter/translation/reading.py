@@ -4,9 +4,10 @@ That is the version of the model's opset, unless the node cannot be of it and le
 
 - the operator is younger than the opset: its first version;
 - inputs or attributes are those of another version alone, such as axes that are an attribute where the opset has an
-  input for them: the nearest version that they are right for, older ones first.
+  input for them: the nearest version that they are right for, older ones first;
+- inputs or attributes are those of a form that no version has, but that its translator knows.
 
-Both are remarked on.
+All three are remarked on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from converter.onnx_file.messages import NodeProto
 from converter.onnx_file.schema_table import Schema
 from converter.onnx_file.schemas import check_counts, checked_attributes
 
-from .registry import Translator, find_schema, find_translator, own_version
+from .registry import Translator, find_form, find_schema, find_translator, own_version
 
 
 class Reading:
@@ -67,7 +68,13 @@ def read_node(node: NodeProto, domain: str, opset: int) -> Reading | str:
                 return _as(node, schema, other, schema.since_version, [*remarks, remark])
             except InvalidModelError:
                 continue
-        raise
+        form = find_form(node.op_type, domain, found[1])
+        if form is None:
+            raise
+        try:
+            return _as(node, None, (form, found[1]), known, [*remarks, str(error)])
+        except InvalidModelError:
+            raise error from None
 
 
 def early(opset: int) -> str:

@@ -153,6 +153,29 @@ def modules_of_operators() -> dict[tuple[str, str], set[str]]:
     return _MODULES
 
 
+_FORMS: dict[tuple[str, str], dict[int, Translator]] = {}
+
+
+def onnx_form(op_type: str, *, versions: Sequence[int]) -> Callable[[Translate], Translate]:
+    """Decorator: the function translates a form of ``op_type`` that no schema has, but whose meaning leaves no doubt.
+
+    Its signature is the form: other inputs or attributes than the schema's. It is tried where no version of the
+    operator takes the node, with a warning, and raises what ``ctx.invalid`` returns where there is doubt.
+    """
+
+    def register(function: Translate) -> Translate:
+        form = Translator(op_type, "", tuple(versions), function)
+        _FORMS.setdefault(("", op_type), {}).update(dict.fromkeys(versions, form))
+        return function
+
+    return register
+
+
+def find_form(op_type: str, domain: str, version: int) -> Translator | None:
+    """The form outside the schema of that version of an operator."""
+    return _FORMS.get((domain, op_type), {}).get(version)
+
+
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
     """Say why ``op_type`` cannot be translated in any version; the reason ends the error's sentence."""
     _REFUSED[domain, op_type] = reason

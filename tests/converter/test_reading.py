@@ -218,6 +218,69 @@ def test_softmax_of_a_scalar(op_type: str, expected: float, caplog: pytest.LogCa
     )
 
 
+# Operator, opset, data, constants, attributes.
+REPEATED_AXES: list[tuple[str, int, Any, dict[str, Any], dict[str, Any]]] = [
+    ("Squeeze", 1, X[:1, :, :1], {}, {"axes": [2, 0, 2]}),
+    ("Squeeze", 11, X[:1, :, :1], {}, {"axes": [0, 2, -1]}),
+    ("Squeeze", 13, X[:1, :, :1], {"a": ints(2, 0, -3, 2)}, {}),
+    ("ReduceSum", 11, X, {}, {"axes": [1, 1], "keepdims": 0}),
+    ("ReduceSum", 13, X, {"a": ints(1, 0, -2)}, {"keepdims": 0}),
+    ("ReduceMean", 18, X, {"a": ints(2, 2)}, {}),
+    ("ReduceL2", 13, X, {}, {"axes": [-1, 2, 0]}),
+]
+
+
+@pytest.mark.parametrize("row", REPEATED_AXES, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_axes_that_name_a_dimension_twice(row: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """ONNX forbids them for Unsqueeze alone, and onnxruntime counts each once."""
+    op_type, opset, data, constants, attributes = row
+    model = node_model(op_type, {"x": data}, constants=constants, attributes=attributes, opset=opset)
+    (expected,) = run_onnxruntime(model, {"x": data})
+    check_with_one_warning(caplog, model, {"x": data}, expected, "name a dimension twice")
+
+
+def test_axes_of_unsqueeze_that_name_a_dimension_twice_are_refused() -> None:
+    with pytest.raises(converter.InvalidModelError, match="twice"):
+        converter.convert_model(node_model("Unsqueeze", {"x": X}, attributes={"axes": [1, 1]}, opset=11))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [({}, [1, 3, 6]), ({"exclusive": 1}, [0, 1, 3]), ({"reverse": 1}, [6, 5, 3]), ({"exclusive": 1, "reverse": 1}, [5, 3, 0])],
+)  # fmt: skip
+def test_running_sums_of_a_list_without_an_axis(
+    attributes: dict[str, int], expected: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The specification's own example, of a list, which has one axis only."""
+    feeds = {"x": np.array([1, 2, 3], np.float32)}
+    model = node_model("CumSum", feeds, attributes=attributes, opset=14)
+    check_with_one_warning(caplog, model, feeds, np.array(expected, np.float32), "takes 2 inputs, but got 1")
+
+
+def test_running_sums_of_more_dimensions_need_an_axis() -> None:
+    with pytest.raises(converter.InvalidModelError, match="takes 2 inputs, but got 1: the axis is missing"):
+        converter.convert_model(node_model("CumSum", {"x": X}, opset=11))
+
+
+@pytest.mark.parametrize("opset", [1, 13, 21])
+def test_transpose_by_an_input_that_reverses(opset: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Read or ignored, it means the same."""
+    order = {"order": ints(2, 1, 0, dtype=np.int32)}
+    model = node_model("Transpose", {"x": X}, constants=order, opset=opset)
+    check_with_one_warning(caplog, model, {"x": X}, X.transpose(2, 1, 0), "takes 1 inputs, but got 2")
+
+
+@pytest.mark.parametrize("case", ["another order", "computed", "with perm"])
+def test_transpose_by_an_input_that_leaves_doubt(case: str) -> None:
+    order = ints(0, 2, 1) if case == "another order" else ints(2, 1, 0)
+    inputs = {"order": order} if case == "computed" else {}
+    constants = {} if case == "computed" else {"order": order}
+    attributes = {"perm": [2, 1, 0]} if case == "with perm" else {}
+    model = node_model("Transpose", {"x": X, **inputs}, constants=constants, attributes=attributes, opset=13)
+    with pytest.raises(converter.InvalidModelError, match="takes 1 inputs, but got 2"):
+        converter.convert_model(model)
+
+
 # --- what the schema fixes need not be declared ---
 
 

@@ -13,7 +13,7 @@ from converter.lowering.layers import in_type
 from converter.lowering.shapes import arange, as_i64, as_scalar, dim_of, shape_of
 from converter.onnx_file.types import element_type_of
 from converter.translation.context import Context
-from converter.translation.registry import onnx_op
+from converter.translation.registry import onnx_form, onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.operations import (
@@ -71,6 +71,14 @@ def cum_sum(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, revers
     """Running sums along ``axis``."""
     along = as_scalar(ctx, axis, "the axis")
     return ctx.emit(generation.CumSum3(exclusive=bool(exclusive), reverse=bool(reverse)), x, along)
+
+
+@onnx_form("CumSum", versions=(11, 14))
+def cum_sum_of_list(ctx: Context, x: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
+    """Without its axis, which can only be 0 where the data are a list."""
+    if not x.shape.has_rank or x.shape.rank != 1:
+        raise ctx.invalid(f"takes 2 inputs, but got 1: the axis is missing, and the data have the shape {x.shape}")
+    return cum_sum(ctx, x, ctx.constant(0), exclusive=exclusive, reverse=reverse)
 
 
 @onnx_op("CumProd", versions=(26,))

@@ -13,6 +13,7 @@ from converter.lowering.shapes import (
     as_scalar,
     concat_lists,
     drop_dimensions,
+    each_axis_once,
     extent_list,
     given_list,
     insert_dimensions,
@@ -22,7 +23,7 @@ from converter.lowering.shapes import (
     shape_of,
 )
 from converter.translation.context import Context
-from converter.translation.registry import onnx_op
+from converter.translation.registry import onnx_form, onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import blocks, movement, reduction, slicing
 from ir_runtime.shapes import Dimension, normalize_axis
@@ -109,6 +110,15 @@ def transpose(ctx: Context, data: Output, *, perm: Sequence[int] | None = None) 
     return layers.transpose(ctx, data, ctx.constant(np.asarray(perm, np.int64)))
 
 
+@onnx_form("Transpose", versions=(1, 13, *_LATEST))
+def transpose_with_order(ctx: Context, data: Output, order: Output) -> Output:
+    """An input that reverses the dimensions, which means the same whether it is read or not."""
+    known = order.type.constant
+    if known is None or not data.shape.has_rank or known.tolist() != list(range(data.shape.rank))[::-1]:
+        raise ctx.invalid("takes 1 inputs, but got 2: the order of the dimensions is an attribute")
+    return transpose(ctx, data)
+
+
 @onnx_op("Squeeze", versions=(1, 11))
 def squeeze_1(ctx: Context, data: Output, *, axes: Sequence[int] | None = None) -> Output:
     """Drops the dimensions of extent 1 that ``axes`` names, or all of them."""
@@ -120,7 +130,7 @@ def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output
     """As before, with the axes from an input. An empty list is all of them, to onnxruntime and the IR."""
     if axes is None or axes.shape.element_count().high == 0:
         return _squeeze_all(ctx, data)
-    axes = given_list(ctx, axes, "axes")
+    axes = each_axis_once(ctx, given_list(ctx, axes, "axes"), data)
     if axes.type.constant is not None:
         return layers.squeeze(ctx, data, axes)
     if ctx.stated(axes).shape.element_count().high == 0:

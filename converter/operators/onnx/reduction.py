@@ -18,6 +18,7 @@ from converter.lowering.shapes import (
     axes_mask,
     dim_of,
     drop_dimensions,
+    each_axis_once,
     element_count,
     given_list,
     of_length,
@@ -176,7 +177,7 @@ class _Member:
             if noop:
                 return self.unreduced(ctx, data)
             axes = _all_axes(ctx, data)
-        axes = given_list(ctx, axes, "axes")
+        axes = each_axis_once(ctx, given_list(ctx, axes, "axes"), data)
         known = axes.type.constant
         if known is None and data.shape.has_rank:
             if ctx.stated(axes).shape.element_count().high == 0:
