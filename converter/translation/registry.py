@@ -160,7 +160,8 @@ def onnx_form(op_type: str, *, versions: Sequence[int]) -> Callable[[Translate],
     """Decorator: the function translates a form of ``op_type`` that no schema has, but whose meaning leaves no doubt.
 
     Its signature is the form: other inputs or attributes than the schema's. It is tried where no version of the
-    operator takes the node, with a warning, and raises what ``ctx.invalid`` returns where there is doubt.
+    operator takes the node, with a warning, and raises what ``ctx.invalid`` returns where there is doubt. Of an
+    operator that ONNX does not have there is version 1, unless somebody registers that operator; it warns itself.
     """
 
     def register(function: Translate) -> Translate:
@@ -213,6 +214,9 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
     schema = find_schema(op_type, domain, opset)
     if not claimed:
         if domain == "" and not schema_table.versions(op_type, domain):
+            form = find_form(op_type, domain, 1)
+            if form is not None:
+                return form, 1
             return f"ONNX has no operator of that name{_of_your_own(domain)}"
         return _REFUSED.get((domain, op_type), f"the operator is not supported{_of_your_own(domain)}")
     candidates = [version for version in claimed if version <= opset]

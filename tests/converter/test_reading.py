@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import converter
+from converter.translation import registry
 from converter.translation.registry import onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Abs1
@@ -255,6 +256,27 @@ def test_running_sums_of_a_list_without_an_axis(
     feeds = {"x": np.array([1, 2, 3], np.float32)}
     model = node_model("CumSum", feeds, attributes=attributes, opset=14)
     check_with_one_warning(caplog, model, feeds, np.array(expected, np.float32), "takes 2 inputs, but got 1")
+
+
+def test_is_finite(caplog: pytest.LogCaptureFixture) -> None:
+    """ONNX has IsInf and IsNaN alone."""
+    values = np.array([[0, -1.5, np.inf], [-np.inf, np.nan, 3e38]], np.float32)
+    expected = np.array([[True, True, False], [False, False, True]])
+    check_with_one_warning(
+        caplog, node_model("IsFinite", {"x": values}, opset=16), {"x": values}, expected, "neither infinite nor NaN"
+    )
+    with pytest.raises(converter.InvalidModelError, match="floating-point data, but got i64"):
+        converter.convert_model(node_model("IsFinite", {"x": ints(1)}, opset=16))
+
+
+def test_an_operator_of_the_users_own_comes_before_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_TRANSLATORS", dict(registry._TRANSLATORS))
+    onnx_op("IsFinite", versions=(1,))(lambda ctx, x: ctx.emit(Abs1(), x))
+    try:
+        check_node(node_model("IsFinite", {"x": X}, opset=16), {"x": X}, [np.abs(X)])
+    finally:
+        monkeypatch.undo()
+        registry._forget_found()
 
 
 def test_running_sums_of_more_dimensions_need_an_axis() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from converter.lowering import layers
 from converter.lowering.layers import in_type
 from converter.translation.context import Context
-from converter.translation.registry import onnx_op
+from converter.translation.registry import onnx_form, onnx_op
 from ir_runtime import element_types
 from ir_runtime.graph import Output
 from ir_runtime.operation import Operation
@@ -238,6 +238,18 @@ def is_inf(ctx: Context, x: Output, *, detect_negative: int = 1, detect_positive
     """Where x is infinite, of the signs asked for."""
     wide = in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x
     return ctx.emit(ir.IsInf10(detect_negative=bool(detect_negative), detect_positive=bool(detect_positive)), wide)
+
+
+@onnx_form("IsFinite", versions=(1,))
+def is_finite(ctx: Context, x: Output) -> Output:
+    """Where x is neither infinite nor NaN. ONNX has no such operator; OpenVINO's importer takes it besides IsInf."""
+    if not x.element_type.is_real:
+        raise ctx.invalid(
+            f"ONNX has no operator of that name; it is read for floating-point data, but got {x.element_type}"
+        )
+    ctx.tolerate("ONNX has no operator of that name; it is read as: neither infinite nor NaN")
+    wide = in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x
+    return ctx.emit(ir.IsFinite10(), wide)
 
 
 # --- bits ---
