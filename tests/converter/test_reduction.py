@@ -194,7 +194,6 @@ def test_the_plain_case_is_one_layer() -> None:
     ("attributes", "constants", "message"),
     [
         ({}, {"axes": np.array([3])}, "axis 3 lies outside the range"),
-        ({}, {"axes": np.array([0, -3])}, "name a dimension twice"),
         ({"keepdim": 1}, {}, "has no attribute 'keepdim'"),
         ({"keepdims": 1.0}, {}, "attribute 'keepdims' must be of type INT, but is FLOAT"),
         ({}, {"axes": np.array([0.0], np.float32)}, "input 'axes' must be one of int64, but is f32"),
