@@ -18,17 +18,25 @@ from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Convert1
 
 
-def check_counts(node: NodeProto, schema: Schema | None, translator: Translator) -> None:
-    """How many inputs and outputs there are; raises :class:`InvalidModelError`."""
+def check_counts(node: NodeProto, schema: Schema | None, translator: Translator) -> list[str]:
+    """How many inputs and outputs there are; raises :class:`InvalidModelError`.
+
+    A remark on inputs too many that are the empty name, which stands for no input.
+    """
     count = len(node.input)
     low = schema.least_inputs if schema else translator.least_inputs
     high = schema.most_inputs if schema else translator.most_inputs
+    wanted = f"{low}" if low == high else f"{low} to {high}"
+    remarks = []
+    if high is not None and count > high and not any(node.input[high:]):
+        remarks.append(f"takes {wanted} inputs, but got {count}, the last of them empty")
+        count = high
     if count < low or (high is not None and count > high):
-        wanted = f"{low}" if low == high else f"{low} to {high}"
         raise InvalidModelError(f"takes {wanted} inputs, but got {count}")
     if schema is not None and not schema.least_outputs <= len(node.output) <= schema.most_outputs:
         most = f"{schema.least_outputs} to {schema.most_outputs}"
         raise InvalidModelError(f"has {most} outputs, but {len(node.output)} are named")
+    return remarks
 
 
 def checked_attributes(

@@ -86,9 +86,9 @@ def _as(
     node: NodeProto, schema: Schema | None, found: tuple[Translator, int], opset: int, remarks: list[str]
 ) -> Reading:
     translator, version = found
-    check_counts(node, schema, translator)
+    empty = check_counts(node, schema, translator)
     attributes, broken = checked_attributes(node, schema, translator)
-    return Reading(opset, schema, translator, version, attributes, [*remarks, *broken])
+    return Reading(opset, schema, translator, version, attributes, [*remarks, *empty, *broken])
 
 
 def _other_versions(op_type: str, domain: str, opset: int) -> Iterator[tuple[Schema, tuple[Translator, int]]]:

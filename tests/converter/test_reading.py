@@ -258,6 +258,18 @@ def test_running_sums_of_a_list_without_an_axis(
     check_with_one_warning(caplog, model, feeds, np.array(expected, np.float32), "takes 2 inputs, but got 1")
 
 
+@pytest.mark.parametrize(("op_type", "empty"), [("Relu", 1), ("NonMaxSuppression", 4), ("NonMaxSuppression", 5)])
+def test_inputs_too_many_that_are_empty(op_type: str, empty: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The empty name stands for no input."""
+    boxes = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], np.float32)
+    feeds = {"x": X} if op_type == "Relu" else {"boxes": boxes, "scores": np.array([[[0.9, 0.8, 0.7]]], np.float32)}
+    constants = {} if op_type == "Relu" else {"most": ints(3)}
+    straight = node_model(op_type, feeds, constants=constants, opset=11)
+    (expected,) = run_onnxruntime(straight, feeds)
+    straight.graph.node[0].input.extend([""] * empty)
+    check_with_one_warning(caplog, straight, feeds, expected, "the last of them empty")
+
+
 def test_is_finite(caplog: pytest.LogCaptureFixture) -> None:
     """ONNX has IsInf and IsNaN alone."""
     values = np.array([[0, -1.5, np.inf], [-np.inf, np.nan, 3e38]], np.float32)
