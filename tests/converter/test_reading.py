@@ -30,7 +30,6 @@ EARLY: list[tuple[str, int, dict[str, Any], dict[str, Any], dict[str, Any], int]
     ("BitwiseNot", 16, {"x": X.astype(np.int32)}, {}, {}, 18),
     ("DequantizeLinear", 4, {"x": np.arange(5, dtype=np.uint8)}, {"s": np.float32(0.5), "z": np.uint8(2)}, {}, 10),
     ("DFT", 13, {"x": X[..., None]}, {}, {"axis": 1}, 17),
-    ("LayerNormalization", 11, {"x": X, "g": np.ones(4, np.float32)}, {}, {}, 17),
     ("Gelu", 17, {"x": X}, {}, {}, 20),
 ]
 

@@ -114,6 +114,15 @@ ROWS: list[Plain] = [
     ),
     Plain(
         "integer_reductions",
+        "ReduceMean",
+        18,
+        "ReduceMean",
+        given(x=np.array([[250, 251, 255], [1, 3, 5]], np.uint8)),
+        lambda x, axes: np.array([[252], [3]], np.uint8),
+        AXES,
+    ),
+    Plain(
+        "integer_reductions",
         "ReduceMax",
         18,
         "ReduceMax",

@@ -9,6 +9,10 @@ added as integers, which is exact.
     ReduceMean(x)    becomes   long division of these sums by the count, from the highest group of bits on
     ReduceMax(x)     becomes   ReduceMax(x >> 16) << 16 + ReduceMax(lower bits of those that have it)
 
+A mean of 8-bit integers it makes from a sum that it holds at the ends of the type:
+
+    ReduceMean(x)    becomes   ReduceMean(x as i32) as the type of x
+
 Where the numbers, or sums of them, are known to stay below 2^24 the layer stays.
 """
 
@@ -47,12 +51,17 @@ _COUNT_IF_UNKNOWN = (1 << 15) - 1
 @openvino_cpu.register("integer_reductions", after=["integer_arithmetic", "unsigned_shifts"])
 def integer_reductions(model: Model) -> int:
     """Reduce integers exactly."""
-    return legalise(model, (ReduceSum1, ReduceL1_4, ReduceMean1, ReduceMax1, ReduceMin1), _said)
+    return legalise(model, (ReduceSum1, ReduceL1_4, ReduceMean1, ReduceMax1, ReduceMin1), _exact)
 
 
-def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
+def _exact(builder: Builder, node: Node, uses: Uses) -> Output | None:
     data = node.inputs[0]
-    if not data.element_type.is_integral or data.element_type.bits < 32:
+    if not data.element_type.is_integral:
+        return None
+    if data.element_type.bits <= 8 and isinstance(node.op, ReduceMean1):
+        wide = layers.in_type(builder, data, element_types.i32)
+        return layers.in_type(builder, builder.emit(node.op, wide, node.inputs[1]), data.element_type)
+    if data.element_type.bits < 32:
         return None
     largest = max(map(abs, interval_of(data)))
     if isinstance(node.op, (ReduceMax1, ReduceMin1)):
