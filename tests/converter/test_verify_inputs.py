@@ -262,3 +262,13 @@ def test_without_onnxruntime_the_message_says_what_to_install(tmp_path: Path) ->
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "pip install 'onnx2ir[verify]'" in out
+
+
+def test_parts_of_old_models_are_of_an_ir_version_whose_weights_need_not_be_inputs() -> None:
+    """Before version 4 of ONNX's IR every initializer had to be listed among the inputs, too."""
+    proto = embedding()
+    proto.ir_version = 3
+    graph = OnnxGraph(proto)
+    assert graph.whole({}).ir_version == 4
+    proto.ir_version = 9
+    assert OnnxGraph(proto).whole({}).ir_version == 9
