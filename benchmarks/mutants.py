@@ -68,7 +68,15 @@ def record(data: Path) -> None:
     settings.write_text(
         f"[run]\nparallel = True\nsource_pkgs =\n    converter\n    ir_runtime\ndata_file = {data}/lines\n"
     )
-    options = ["--full", "--cov", "--cov-context=test", f"--cov-config={settings}", "--cov-report=", "--durations=0", "-vv"]
+    options = [
+        "--full",
+        "--cov",
+        "--cov-context=test",
+        f"--cov-config={settings}",
+        "--cov-report=",
+        "--durations=0",
+        "-vv",
+    ]
     with (data / "tests.log").open("w") as log:
         subprocess.run([sys.executable, "-m", "pytest", "-n", "auto", *options], cwd=ROOT, stdout=log, check=False)
 

@@ -231,3 +231,13 @@ def test_quantised_weights(tmp_path: Path, target: str) -> None:
     array[5, 5] += 1
     node.op = Const1(value=Tensor.from_array(array, node.op.data.element_type))
     assert [check.name for check in converter.verify(path, model).weights if not check.passed] == ["wq"]
+
+
+def test_what_a_node_makes_of_weights_is_no_damage(tmp_path: Path) -> None:
+    """Relu changes a quarter of them, and the conversion folds it."""
+    weights = np.where(np.arange(64) % 4, 1, -1).astype(np.float32) * np.linspace(0.5, 2, 64, dtype=np.float32)
+    nodes = [helper.make_node("Relu", ["w"], ["positive"]), helper.make_node("Add", ["x", "positive"], ["y"])]
+    model = saved(nodes, {"w": weights}, {"x": (TensorProto.FLOAT, [2, 64])}, tmp_path)
+    report = converter.verify(model, converter.convert_model(model))
+    assert report.passed
+    assert [(check.name, check.state) for check in report.weights] == [("w", "folded")]
