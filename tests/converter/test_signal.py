@@ -148,7 +148,7 @@ def test_types_of_stft(dtype: np.dtype[Any], onesided: int) -> None:
         ("DFT", REAL, {}, {"axis": 5}, "axis 5 lies outside"),
         ("DFT", COMPLEX, {}, {"onesided": 1}, "wants real data"),
         ("DFT", REAL, {}, {"onesided": 1, "inverse": 1}, "wants complex data"),
-        ("DFT", np.ones((2, 3, 3), np.float32), {}, {}, "must be 1 .real. or 2"),
+        ("DFT", np.ones((2, 3, 3), np.float32), {}, {"axis": -2}, "must be 1 .real. or 2"),
         ("DFT", REAL.astype(np.float64), {}, {}, "f32 at most"),
         ("STFT", SPIRAL, {"step": np.array(3), "window": WINDOW}, {}, "wants real signals"),
         ("STFT", SIGNAL[None], {"step": np.array(3), "window": WINDOW}, {}, "must have 2 or 3 dimensions"),
