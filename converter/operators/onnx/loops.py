@@ -115,7 +115,7 @@ def _loop(
 def _never_runs(ctx: Context, trip_count: Output | None, cond: Output | None) -> bool:
     """Whether constants, or the shapes that the file declares, let the body run not even once.
 
-    OpenVINO's CPU plug-in ends the process, refuses such a loop, or gives it outputs of another shape.
+    What it returns is then known: its states as they were, and nothing joined. Engines differ in the shapes of that.
     """
 
     def never(types: Sequence[TensorType | None]) -> bool:
