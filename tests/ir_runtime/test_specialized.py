@@ -291,6 +291,14 @@ def test_pooling(name: str, rounding: str, extents: tuple[int, ...]) -> None:
     alike(model, [x], fallbacks=["MaxPool"] if name == "MaxPool" else [])
 
 
+def test_indices_that_nobody_reads_are_left_out() -> None:
+    x = image(1, 2, 6, 7, 8)
+    made = op(
+        "MaxPool", 14, kernel=[2, 2, 2], strides=[1, 1, 1], dilations=[2, 2, 2], pads_begin=[0] * 3, pads_end=[0] * 3
+    )
+    alike(model_of(lambda b, v: b.emit_all(made, v)[0], [x]), [x])
+
+
 # --- numbers and shapes ---
 
 
