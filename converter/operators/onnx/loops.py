@@ -250,6 +250,7 @@ def scan_8(
         return [inner.emit(movement.Unsqueeze1(), end, first) for end in ends]
 
     if all(ctx.stated(value).shape[0] == Dimension(1, 1) for value in values):
+        ctx.graphs.keep_extents()
         return of_one(ctx, values)
     return for_each_slice(ctx, values, of_one)
 
