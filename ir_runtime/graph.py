@@ -82,6 +82,11 @@ class Node:
         """What the layer was made from, as messages say it; not part of the file."""
 
     @property
+    def end_names(self) -> list[str]:
+        """On a parameter or a result: the tensor names by which callers know the model's input or output."""
+        return list(self.output_names or (self.inputs or self.outputs)[0].names)
+
+    @property
     def where(self) -> str:
         """The layer as messages call it."""
         made_from = f", made from {self.origin}" if self.origin else ""

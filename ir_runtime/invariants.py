@@ -41,8 +41,7 @@ class Promise:
 
 
 def _names(node: Node) -> tuple[str, ...]:
-    """The tensor names by which callers know an input or an output."""
-    return tuple(node.output_names or (node.inputs or node.outputs)[0].names)
+    return tuple(node.end_names)
 
 
 def _sink(node: Node) -> str:

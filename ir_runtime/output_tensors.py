@@ -21,9 +21,7 @@ Promised = Mapping[Node, list[str]]
 
 def promised_names(model: Model) -> Promised:
     """The tensor names by which callers know each Parameter and Result."""
-    names = {node: list(node.outputs[0].names) for node in model.parameters}
-    names.update({node: list(node.output_names or node.inputs[0].names) for node in model.results})
-    return names
+    return {node: node.end_names for node in [*model.parameters, *model.results]}
 
 
 def copied(source: Output, name: str) -> Output:
