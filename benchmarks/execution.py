@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each model is measured")
-    parser.add_argument("--extent", type=int, default=160, help="what open extents of images are")
+    parser.add_argument("--dimension", type=int, default=160, help="what dynamic dimensions of images are")
     parser.add_argument("--profile", action="store_true", help="time by type of operation")
     parser.add_argument("--plain", action="store_true", help="without kernels: layer by layer")
     parser.add_argument("--memory", action="store_true", help="peak memory of both, above that of the imports")
@@ -90,7 +90,7 @@ def _session(path: Path, given: argparse.Namespace) -> Any:
 
 
 def _feeds(path: Path, given: argparse.Namespace, compiled: Any = None) -> dict[str, Any]:
-    """Random inputs: one item, images of ``--extent`` where the model leaves that open."""
+    """Random inputs: one item, images of ``--dimension`` where that dimension is dynamic."""
     import numpy as np
 
     if compiled is None:
@@ -101,9 +101,9 @@ def _feeds(path: Path, given: argparse.Namespace, compiled: Any = None) -> dict[
         dims = port.partial_shape.dims if port.partial_shape.has_rank else ()
         image = len(dims) == 4
         shape = []
-        for index, extent in enumerate(dims):
-            wanted = 1 if index == 0 and len(dims) > 1 else given.extent if image and index > 1 else 64
-            shape.append(max(extent.low, min(extent.high, wanted)))
+        for index, dimension in enumerate(dims):
+            wanted = 1 if index == 0 and len(dims) > 1 else given.dimension if image and index > 1 else 64
+            shape.append(max(dimension.low, min(dimension.high, wanted)))
         if port.element_type.is_real:
             feeds[port.name] = generator.random(shape).astype(port.dtype)
         elif port.element_type.kind == "boolean":
@@ -163,8 +163,8 @@ def _peak(path: Path, given: argparse.Namespace) -> float:
     import onnxruntime
 
     import ir_runtime
-    import ir_runtime.executor
-    import ir_runtime.xml_reader
+    import ir_runtime.execution.executor
+    import ir_runtime.files.xml_reader
 
     assert onnxruntime
     # Made by the process that asks: what making them takes, and gives back, would not be counted again.
@@ -205,7 +205,7 @@ def _measured_peak(path: Path, side: str, feeds: Mapping[str, Any], given: argpa
 
 def _peak_of_process(path: Path, side: str, feeds: Path, given: argparse.Namespace) -> float:
     command = [sys.executable, __file__, str(path), "--peak", side, "--threads", str(given.threads)]
-    command += ["--extent", str(given.extent), "--feeds", str(feeds), *["--plain"] * given.plain]
+    command += ["--dimension", str(given.dimension), "--feeds", str(feeds), *["--plain"] * given.plain]
     out = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
     return float(out.split()[-1])
 

@@ -2,8 +2,8 @@
 
 Each model is converted, one thing in the result is made wrong, and `verify` is asked with layers and weights. Kinds
 take turns, the layer is drawn at random; a fault must leave a graph whose shapes still fit, whether it shows or not.
-`outputs` says whether the outputs alone would have shown it; `exactly` that the layer named is the one that was
-changed, `part` that it is one of a few between two tensors that both sides have.
+`outputs show it`: the outputs alone are wrong; `exactly`: the layer named is the one that was changed;
+`part of n`: it is one of n layers between two tensors that both sides have.
 
     python benchmarks/injected_faults.py MODEL.onnx ... [--each 12] [--seed 0] [--input TEXT]
 """
@@ -11,7 +11,6 @@ changed, `part` that it is one of a few between two tensors that both sides have
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ import numpy as np
 
 import converter
 from ir_runtime import Model, ModelError
-from ir_runtime.graph import Node, Output
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.reshaping import infer_again
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Result1
-from ir_runtime.rewrite import clone, infer_again, replace_all_uses, uses_of
-from ir_runtime.tensor import Tensor
+from ir_runtime.rewriting.uses import replace_all_uses, uses_of
 
 Rng = np.random.Generator
 Inject = Callable[[Model, Node, Rng], bool]
@@ -253,7 +253,7 @@ def _constant(array: np.ndarray, like: Output) -> Output:
 
 @dataclass
 class Case:
-    """One fault: where it was put, and what was said."""
+    """One fault: where it was put, and what found it."""
 
     model: str
     kind: str
@@ -262,7 +262,7 @@ class Case:
     found: bool = False
     exact: bool = False
     part: int = 0
-    said: str = ""
+    found_by: str = ""
 
 
 def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str, set[str]]]:
@@ -273,7 +273,7 @@ def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str
     misses = 0
     while sum(done.values()) < count and misses < 40 * len(kinds):
         kind = min(kinds, key=lambda k: (done[k], sum(t[0] == k for t in tried)))
-        made = clone(model)
+        made = model.clone()
         nodes = made.nodes()
         order = [int(i) for i in rng.permutation(len(nodes)) if (kind, int(i)) not in tried]
         for index in order:
@@ -284,13 +284,13 @@ def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str
                 if not KINDS[kind](made, node, rng):
                     continue
                 before = [output.shape for output in made.outputs]
-                infer_again(made)
+                infer_again(made.nodes())
             except (ModelError, ValueError, IndexError, AssertionError):
-                made = clone(model)
+                made = model.clone()
                 nodes = made.nodes()
                 continue
             if [output.shape for output in made.outputs] != before or not _is_read(made, node, kind):
-                made = clone(model)
+                made = model.clone()
                 nodes = made.nodes()
                 continue
             if kind == "a row that no input reaches":
@@ -298,8 +298,8 @@ def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str
             if node.op.data is not None:
                 names |= {user.name for user in uses_of(made)[node.outputs[0]]}
             names |= {source.node.name for source in node.inputs if source.tensor is not None}
-            if kind == "layer missing":  # what is left of its ONNX node is named
-                names |= set(re.findall(r"node '([^']*)'", node.origin))
+            if kind == "layer missing" and node.origin is not None:  # what is left of its ONNX node is named
+                names.add(node.origin.node)
             done[kind] += 1
             yield kind, made, node.name, names
             break
@@ -333,7 +333,7 @@ def main() -> None:
             named = "exactly" if case.exact else f"part of {case.part}" if case.part else "no"
             shown = "yes" if case.outputs else "no"
             found = "yes" if case.found else "**no**"
-            print(f"| {case.model} | {kind} | {layer} | {shown} | {found} | {named} | {case.said} |", flush=True)
+            print(f"| {case.model} | {kind} | {layer} | {shown} | {found} | {named} | {case.found_by} |", flush=True)
     total = len(cases)
     print(
         f"\n{total} faults: found {sum(c.found for c in cases)}, by the outputs alone {sum(c.outputs for c in cases)}; "
@@ -345,7 +345,7 @@ def _judged(path: Path, faulty: Model, case: Case, names: set[str], text: str) -
     try:
         report = converter.verify(path, faulty, layers=True, input=text)
     except converter.ConversionError as error:
-        case.found, case.said = True, f"refused: {str(error)[:60]}"
+        case.found, case.found_by = True, f"refused: {str(error)[:60]}"
         case.exact = any(f"'{name}'" in str(error) for name in names)
         return case
     case.outputs = any(not output.passed for output in report.outputs)
@@ -353,13 +353,13 @@ def _judged(path: Path, faulty: Model, case: Case, names: set[str], text: str) -
     changed = [check for check in report.weights if not check.passed]
     fault = report.first_fault
     if any(names & {check.name, *check.layers} for check in changed):
-        case.exact, case.said = True, "weights"
+        case.exact, case.found_by = True, "weights"
     elif fault is not None:
-        case.said = "layers"
+        case.found_by = "layers"
         if names & {fault.layer, fault.node, fault.comparison.name}:
             case.exact = True
         elif any(f"layer '{name}'" in suspect for name in names for suspect in report.suspects):
-            case.exact, case.said = True, "layers, then what a conversion makes"
+            case.exact, case.found_by = True, "layers, then what a conversion makes"
         elif names & set(fault.part):
             case.part = len(fault.part)
     return case

@@ -1,7 +1,7 @@
 """Our IR and that of OpenVINO's own importer in OpenVINO's CPU plug-in: time, layers, precisions, file sizes.
 
-Both are compiled in one process and called in turn, so that a busy machine slows both alike. The executed graph
-says how many layers ran in 8 bits.
+Both are compiled in one process and called in turn, so that a busy machine slows both alike. How many layers
+ran in 8 bits is counted in the executed graph.
 
     python benchmarks/openvino_speed.py MODEL.onnx ... [--target cpu] [--seconds 2] [--threads 2] [--static]
 """

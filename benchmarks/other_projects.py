@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import converter
 import ir_runtime
 from converter.equivalence.compare import tolerance_for
-from ir_runtime.element_types import element_type
+from ir_runtime.graph.element_types import element_type
 
 Case = dict[str, Any]
 Row = dict[str, Any]

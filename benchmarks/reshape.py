@@ -1,4 +1,4 @@
-"""Static models of ONNX's node suite, converted, then given other extents: how many are right.
+"""Static models of ONNX's node suite, converted, then given other dimensions: how many are right.
 
 A case is what onnxruntime runs on the file with its shapes opened. The figures stand apart for the cases that
 ONNX's own shape inference and reference evaluator confirm, and for those that onnxruntime alone runs; and apart
@@ -55,13 +55,13 @@ def _report(group: str, cases: list[Case]) -> None:
         counter: Counter[str] = Counter()
         for case in cases:
             if (case["case"], engine) in known_failures():
-                counter["not right as stated, either"] += 1
+                counter["not right as declared, either"] += 1
                 continue
             verdict = case["verdicts"][engine]
             counter[verdict.partition(":")[0]] += 1
             if verdict != "right" and engine != "importer":
                 print(f"    {engine:9} {case['case']} {case['shapes']}: {verdict[:300]}")
-        total = counter.total() - counter["not right as stated, either"]
+        total = counter.total() - counter["not right as declared, either"]
         print(f"  {engine:9} {counter['right'] / max(total, 1):.2%} right: {dict(counter)}")
     if "importer" in engines:
         worse = [c for c in cases if c["verdicts"]["importer"] == "right" and c["verdicts"]["openvino"] != "right"]

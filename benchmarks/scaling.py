@@ -27,7 +27,7 @@ _TINY = 10
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took; ``failed`` says why it has nothing to show."""
+    """What a process took; ``failed`` is the reason why there are no figures."""
 
     seconds: float
     mebibytes: float

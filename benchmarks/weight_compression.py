@@ -2,7 +2,7 @@
 
 The errors are those that `verify` measures against onnxruntime, the worst output of each: the largest difference
 as a share of the largest value, and 1 - cosine, each the mean over the seeds. Sizes are those of .xml and .bin
-together, in kB. Where a group does not fit, nncf is told to adjust it, which it refuses to do by itself.
+together, in kB. Where a group does not fit, nncf runs with its option to adjust it; without that it refuses.
 
     pip install -e ".[test]"
     python benchmarks/weight_compression.py MODEL.onnx ... [--seeds 3]

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
         UnsupportedModelError,
         VerificationError,
     )
-    from converter.operators import onnx_op
+    from converter.from_onnx.translation.context import Context
+    from converter.from_onnx.translation.registry import onnx_op
     from converter.verification import verify
 
 __all__ = [
     "__version__",
     "Comparison",
+    "Context",
     "LayerDifference",
     "Report",
     "Sample",
@@ -50,7 +52,8 @@ _MODULES = {
         *("ConversionError", "InternalError", "InvalidModelError"),
         *("UnsupportedModelError", "VerificationError"),
     ),
-    "converter.operators": ("onnx_op",),
+    "converter.from_onnx.translation.context": ("Context",),
+    "converter.from_onnx.translation.registry": ("onnx_op",),
     "converter.compression.weight_compression": ("WeightCompression",),
     "converter.verification": ("verify",),
 }

@@ -1,4 +1,4 @@
-"""convert_model and save_model: the two calls that most users need."""
+"""``convert_model`` and ``save_model``, the two calls that most users need."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import ConversionError, InternalError
-from converter.input_forms import InputShapes, OptionError, shown
+from converter.from_onnx.input_forms import InputShapes, OptionError, shown
+from converter.from_onnx.options import Options, extension_paths, make_options
+from converter.from_onnx.translation.dynamic_dimensions import IsDynamic, Translation, translate_dynamic
+from converter.from_onnx.translation.extensions import load_extension
+from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
-from converter.options import Options, extension_paths, make_options
-from converter.passes.pipeline import passes
+from converter.passes.registry import passes
 from converter.targets.registry import DEFAULT, Target
-from converter.translation.extensions import load_extension
-from converter.translation.open_extents import translate_open
-from converter.translation.translator import translate_model
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Model
+from ir_runtime.graph.model import Model
 from ir_runtime.records import record
-from ir_runtime.rewrite import clone
+from ir_runtime.rewriting.trace import Trace
 
 if TYPE_CHECKING:
     from converter.compression.float16_constants import Halved
@@ -46,6 +46,7 @@ def convert_model(
     batch: int | None = None,
     extensions: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     static: bool = False,
+    fuse: bool = True,
     target: str = DEFAULT,
     input_model: ModelSource | None = None,
 ) -> Model:
@@ -57,18 +58,21 @@ def convert_model(
 
     ``input`` sets shapes and types: ``{"a": [1, 3, 224, 224]}``, ``[("a", [1, 3], "f16")]``, ``"a[1,3],b{i32}"``, or,
     for inputs in order, shapes alone: ``[1, 3]``, ``[[1, 3], [2]]``; with ``-1``, None, ``"1..8"`` or dimensions for
-    extents that stay open. Shapes, dimensions and types may be NumPy's or OpenVINO's own. A type takes the place of
-    the one that the file states. ``freeze`` gives inputs a constant value. ``output`` names the tensors to return
+    dynamic dimensions. Shapes, dimensions and types may be NumPy's or OpenVINO's own. A type takes the place of
+    the one that the file declares. ``freeze`` gives inputs a constant value. ``output`` names the tensors to return
     instead of the model's outputs, also inner ones; what they do not need is left out. ``batch`` sets the first
     dimension of every input. ``extension`` and ``extensions`` are Python files that register operators of the
     user's own.
 
-    What follows from the shapes of the inputs stays computed, so that the model can be given other shapes
-    later. With ``static`` all of it is decided now: the smallest file, for the shapes of today alone.
+    Values that depend on the shapes of the inputs are computed by layers, so that the model can be reshaped later.
+    With ``static`` they become constants: the smallest file, for the declared shapes alone.
 
-    ``target`` is the runtime that the IR is for: ``"cpu"``, OpenVINO's CPU plug-in, for which layers that it
-    gets wrong or runs slowly are said differently, ``"cpu@2024.6"`` and the like, which have no later operations,
-    or ``"any"``, the plain IR.
+    What an exporter spelled out (layer normalisation, GELU, Swish ...) becomes the one layer that the IR has for it.
+    Without ``fuse`` each ONNX node keeps the layers of its own.
+
+    ``target`` is the runtime that the IR is for. ``"cpu"`` is OpenVINO's CPU plug-in: layers that it gets wrong or
+    runs slowly are replaced by others. ``"cpu@2024.6"`` is that of a release, whose IR has no later operations.
+    ``"any"`` is the plain IR, without such replacements.
 
     The order of the first arguments, ``example_input`` (which an ONNX model has no use for), ``verbose`` (which logs
     what was done, at INFO, as ``converter``) and ``dynamo`` (which must be False) are those of OpenVINO's
@@ -88,6 +92,7 @@ def convert_model(
         batch=batch,
         extensions=(*extension_paths(extension), *extension_paths(extensions)),
         static=static,
+        fuse=fuse,
         target=target,
         share_weights=share_weights,
     )
@@ -99,10 +104,13 @@ def convert_model(
 
 @record
 class Conversion:
-    """A converted model, and how often which rules of the target acted on it."""
+    """A converted model, and what passes and rules did to it."""
 
     model: Model
     rules: Mapping[str, int]
+    """How often each rule of the target applied, of those that did."""
+    trace: Trace
+    """Which layers passes and rules looked at, which they replaced, and why not the others."""
 
 
 def convert(
@@ -114,16 +122,17 @@ def convert(
     batch: int | None,
     extensions: Sequence[str | os.PathLike[str]],
     static: bool,
+    fuse: bool = True,
     target: str,
     share_weights: bool = True,
 ) -> Conversion:
-    """As :func:`convert_model`, with what there is to say of it."""
+    """As :func:`convert_model`, with the counts of the target's rules."""
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
     try:
-        return _converted(open_model(model, share_weights), options, bool(static), runtime)
+        converted = _converted(open_model(model, share_weights), options, bool(static), bool(fuse), runtime)
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
             raise InternalError(str(error)) from error
@@ -134,20 +143,25 @@ def convert(
         raise InternalError(
             f"the converter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
         ) from error
+    if _logger.isEnabledFor(logging.INFO):
+        for line in converted.trace.lines():
+            _logger.info("%s", line)
+    return converted
 
 
-def _converted(file: OnnxFile, options: Options, static: bool, runtime: Target) -> Conversion:
-    said: set[str] = set()
-    rules: dict[str, int] = {}
+def _converted(file: OnnxFile, options: Options, static: bool, fuse: bool, runtime: Target) -> Conversion:
+    warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
-    def finish(translated: Model) -> None:
-        # A graph may be finished more than once, until its extents are open; the last time counts.
-        passes.run(translated)
-        rules.clear()
-        rules.update(runtime.apply(translated))
+    def finish(translated: Model) -> tuple[Mapping[str, int], Trace]:
+        trace = Trace()
+        passes.run(translated, fuse=fuse, trace=trace)
+        return runtime.apply(translated, trace), trace
 
-    made = translate_open(lambda opens: translate_model(file, options, opens, said), finish, static=static)
-    return Conversion(made, rules)
+    def translate(is_dynamic: IsDynamic) -> Translation:
+        return translate_model(file, options, is_dynamic, warnings)
+
+    made, (rules, trace) = translate_dynamic(translate, finish, static=static)
+    return Conversion(made, rules, trace)
 
 
 @expected_errors(OptionError, (ConversionError,))
@@ -162,17 +176,17 @@ def save_model(
 
     With ``compress_to_fp16`` float32 and float64 weights are stored as float16, each followed by a
     conversion back; nothing is rounded unless asked for. With ``compress`` the weights of products, look-ups and
-    convolutions are stored in whole numbers: ``"int8"``, ``"int4"`` (not embeddings, convolutions and last layers,
-    which take 8 bits), or a :class:`WeightCompression` that says group size and symmetry; with both, that of the
-    other constants is float16. Both files appear complete or not at all. The path must end in ``.xml``, and the weights
-    may not replace a file that the model was made from.
+    convolutions are stored in whole numbers: ``"int8"``, ``"int4"`` (but embeddings, convolutions and last layers
+    take 8 bits), or a :class:`WeightCompression` with a group size and symmetry of your own. With both, the other
+    constants are stored as float16. Both files appear complete or not at all. The path must end in ``.xml``, and the
+    weights may not replace a file that the model was made from.
 
     Raises :class:`converter.ConversionError` for an unknown kind of compression, :class:`ir_runtime.ModelError`
     for what the format cannot hold, :class:`ir_runtime.FileError`, which is an :class:`OSError`, too, where the disk
     refuses.
     """
     # Converting alone needs no XML, and few ask for compression.
-    from ir_runtime.xml_writer import check_destination, write_model
+    from ir_runtime.files.xml_writer import check_destination, write_model
 
     if not isinstance(model, Model):
         raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
@@ -190,7 +204,7 @@ def save_model(
 
 @record
 class Compression:
-    """A model as it is to be stored, and what became of its constants."""
+    """A model ready to be stored, and what was compressed: None for what was not asked for."""
 
     model: Model
     weights: CompressedWeights | None
@@ -198,13 +212,16 @@ class Compression:
 
 
 def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -> Compression:
-    """A copy of ``model`` whose weights are whole numbers, the other constants float16, as far as asked for."""
+    """A copy of ``model`` with weights in whole numbers (``weights``) and other constants in float16 (``to_fp16``).
+
+    The model itself where neither is asked for.
+    """
     if weights is None and not to_fp16:
         return Compression(model, None, None)
     from converter.compression.float16_constants import halve
     from converter.compression.weight_compression import compress_weights
 
-    made = clone(model)
-    done = None if weights is None else compress_weights(made, weights)
-    half = halve(made, exact=done.constants if done else frozenset()) if to_fp16 else None
-    return Compression(made, done, half)
+    copy = model.clone()
+    stored = None if weights is None else compress_weights(copy, weights)
+    half = halve(copy, exact=stored.constants if stored else frozenset()) if to_fp16 else None
+    return Compression(copy, stored, half)

@@ -24,11 +24,11 @@ class InvalidModelError(ConversionError):
 
 
 class UnsupportedModelError(ConversionError):
-    """The ONNX model is valid, but says what the IR or this package cannot."""
+    """The ONNX model is valid, but means what neither the IR nor this package can express."""
 
 
 class InternalError(ConversionError):
-    """A fault of this package, which its ``__cause__`` shows; nothing is said about the model."""
+    """A fault of this package, which its ``__cause__`` shows. The model may be right."""
 
 
 class VerificationError(ConversionError):

@@ -17,10 +17,8 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter.translation.context import Context
-from ir_runtime.element_types import Array
-from ir_runtime.graph import Output
-from ir_runtime.operation import real
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import real
 from ir_runtime.operations.elementwise import Unary
 
 # --- the extension ---
@@ -38,7 +36,7 @@ class SoftShrink1(Unary):
 
 
 @converter.onnx_op("SoftShrink", domain="acme", versions=(1,))
-def soft_shrink(ctx: Context, x: Output, *, threshold: float = 0.5) -> Output:
+def soft_shrink(ctx: converter.Context, x: ir_runtime.Output, *, threshold: float = 0.5) -> ir_runtime.Output:
     """The signature is the operator's schema: inputs first, then attributes with their defaults."""
     if threshold < 0:
         raise ctx.invalid(f"threshold must not be negative, but is {threshold}")

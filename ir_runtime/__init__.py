@@ -15,15 +15,16 @@ from .errors import (
     ModelError,
     UnsupportedError,
 )
-from .graph import Model, Node, Output
-from .operation import Operation, TensorType, operation
-from .shapes import Dimension, PartialShape
-from .tensor import Tensor
+from .graph.model import Model, Node, Output
+from .graph.operation import Operation, TensorType, operation
+from .graph.shapes import Dimension, PartialShape
+from .graph.tensor import Tensor
 
 if TYPE_CHECKING:
-    from .executor import CompiledModel, InferenceResult, Port, compile_model
-    from .xml_reader import read_model
-    from .xml_writer import model_to_bytes, write_model
+    from .execution.executor import CompiledModel, compile_model
+    from .execution.ports import InferenceResult, Port
+    from .files.xml_reader import read_model
+    from .files.xml_writer import model_to_bytes, write_model
 
 __all__ = [
     "AttributeValueError",
@@ -52,12 +53,13 @@ __all__ = [
     "write_model",
 ]
 
-# lxml and what it takes to write files come with the first file, kernels with the first model that is run.
+# lxml and the writer are imported with the first file, kernels with the first model that is run.
 _MODULE_OF = {
-    **dict.fromkeys(("CompiledModel", "InferenceResult", "Port", "compile_model"), "executor"),
-    "read_model": "xml_reader",
-    "model_to_bytes": "xml_writer",
-    "write_model": "xml_writer",
+    **dict.fromkeys(("CompiledModel", "compile_model"), "execution.executor"),
+    **dict.fromkeys(("InferenceResult", "Port"), "execution.ports"),
+    "read_model": "files.xml_reader",
+    "model_to_bytes": "files.xml_writer",
+    "write_model": "files.xml_writer",
 }
 
 

@@ -1,4 +1,4 @@
-"""What callers may expect: whatever a function is given, it returns or raises one of the errors that are promised."""
+"""The errors that callers may expect: a public function returns, or raises an error that it documents."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .errors import FileError, InternalError, ModelError
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
-_LONGEST = 1000
-"""Characters of another error's text that are passed on."""
+_MAX_MESSAGE_LENGTH = 1000
+"""Characters of another error's text that a message repeats."""
 
 
 def shortened(text: str) -> str:
-    """``text`` as a message can hold it."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    """``text``, cut where it is too long for a message."""
+    return text if len(text) <= _MAX_MESSAGE_LENGTH else f"{text[:_MAX_MESSAGE_LENGTH]}..."
 
 
 def expected_errors(
     error: type[Exception] = ModelError, passed: tuple[type[Exception], ...] = ()
 ) -> Callable[[Call], Call]:
-    """Decorator: what a function raises is an ``error``, one of ``passed``, or a :class:`ModelError`.
+    """Decorator: the function raises only ``error``, one of ``passed``, or :class:`ModelError`.
 
-    What the system says of a file becomes a :class:`FileError`; anything else, such as what an object of the
-    caller's own raises when it is asked for its elements, an ``error`` with that as its cause.
+    An :class:`OSError` becomes a :class:`FileError`. Any other exception, such as one that an object of the caller
+    raises when its elements are read, becomes an ``error`` with that exception as its cause.
     """
 
     expected: tuple[type[Exception], ...] = (ModelError, *passed)
@@ -52,7 +52,7 @@ def expected_errors(
 
 @contextmanager
 def own_work(work: str) -> Iterator[None]:
-    """A context in which this package works on what it has checked: what fails in it is an :class:`InternalError`."""
+    """A context for work on checked inputs: an unexpected exception in it becomes an :class:`InternalError`."""
     try:
         yield
     except (ModelError, MemoryError, OSError):
@@ -65,12 +65,12 @@ def own_work(work: str) -> Iterator[None]:
 
 def described(error: BaseException) -> str:
     """An error's type and text."""
-    return f"{type(error).__name__}: {said(error)}"
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
-def said(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """An error's text, whatever its own ``__str__`` does."""
     try:
-        return shortened(str(error)) or "no more is said"
+        return shortened(str(error)) or "without a message"
     except Exception:
-        return "no more is said"
+        return "without a message"

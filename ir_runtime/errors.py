@@ -16,7 +16,7 @@ class FileError(ModelError, OSError):
 
     @classmethod
     def of(cls, cause: OSError, path: object = None, done: str = "used") -> FileError:
-        """What ``cause`` says, of the file at ``path`` (by default the one that it names)."""
+        """The error for ``cause``, about the file at ``path`` (by default the file that ``cause`` names)."""
         if isinstance(cause, FileError):
             return cause
         named = cause.filename if path is None else path

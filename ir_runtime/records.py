@@ -1,8 +1,8 @@
 """Frozen data classes without generated code.
 
 The standard library writes and compiles four functions for each data class, which takes a millisecond: for some forty
-classes a fifth of the time in which a small model is converted. These share theirs; whoever is made by the thousand
-has a constructor of its own.
+classes a fifth of the time in which a small model is converted. Records share these functions; a class of which
+thousands of instances are made has a constructor of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """typing's own exists from Python 3.11 on, and says something to type checkers alone."""
+        """``typing.dataclass_transform`` exists from Python 3.11 on; only type checkers use it."""
         return lambda decorator: decorator
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-from converter.passes.pipeline import Pipeline
+from ir_runtime.rewriting.pipeline import Pipeline
 from tests import random_data
 
 ROWS = 4

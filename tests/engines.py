@@ -22,9 +22,14 @@ import converter
 import ir_runtime
 from converter.equivalence import ort_values
 from converter.onnx_file.types import element_type_of
-from ir_runtime import element_types
-from ir_runtime.element_types import element_type, from_dtype, pack, unpack
-from ir_runtime.executor import ports_of
+from ir_runtime.execution.ports import ports_of
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import (
+    element_type,
+    from_dtype,
+    pack,
+    unpack,
+)
 
 ENGINES = ("numpy", "openvino")
 
@@ -44,7 +49,7 @@ def node_model(
     """A model of one node called ``node``, whose outputs are called ``y0``, ``y1`` ...
 
     ``inputs`` are arrays that become graph inputs (``shapes`` overrides their declared shapes, with
-    names or None for unknown extents), ``constants`` become initializers. ``order`` lists the node's
+    names or None for dynamic dimensions), ``constants`` become initializers. ``order`` lists the node's
     inputs by name, "" for one left out; by default inputs come first, then constants.
     """
     constants = constants or {}
@@ -73,13 +78,13 @@ def node_model(
 
 
 def opened(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every extent of its inputs open."""
+    """The model with every dimension of its inputs open."""
     other = onnx.ModelProto()
     other.CopyFrom(model)
     for value in other.graph.input:
-        for axis, extent in enumerate(value.type.tensor_type.shape.dim):
-            extent.Clear()
-            extent.dim_param = f"{value.name}_{axis}"
+        for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
+            dimension.Clear()
+            dimension.dim_param = f"{value.name}_{axis}"
     return other
 
 
@@ -141,7 +146,9 @@ def run_compiled(
 ) -> list[np.ndarray]:
     """Execute a model that OpenVINO has compiled: the outputs called ``names``, or all of them."""
     request = compiled.create_infer_request()
-    request.infer({name: openvino_tensor(array) for name, array in feeds.items()})
+    # The request does not keep their memory, and an output may lie in that of an input.
+    tensors = {name: openvino_tensor(array) for name, array in feeds.items()}
+    request.infer(tensors)
     if names is None:
         return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
     return [array_of(request.get_tensor(compiled.output(name))) for name in names]
@@ -225,7 +232,7 @@ def check_node(
     names = output_names(model)[: len(wanted)]
     ir = converted(model)
     runs = [(engine, engine, ir) for engine in engines]
-    logging.disable()  # warnings have been said
+    logging.disable()  # the warnings were shown before
     try:
         plain = converted(model, "any") if "numpy" in engines else ir
     finally:

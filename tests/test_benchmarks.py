@@ -20,6 +20,7 @@ IN_SHORT = {
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
     "layer_counts": (["MODEL"], r"1 models that the importer takes"),
+    "loading": (["MODEL", "--rounds", "1"], r"1 models: geometric mean \d\.\d\d"),
     "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
     "mutants": (["--help"], r"A sample of mutants"),  # run by hand: it needs hours, and tools that no test has
     "node_suite": (["--step", "400"], r"node suite, openvino: [1-5] of 5"),

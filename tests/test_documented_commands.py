@@ -1,4 +1,4 @@
-"""Every command that the documentation and ``--help`` show is run, and what the pages say of options is held."""
+"""Every command that the documentation and ``--help`` show is run, and options are what the pages say."""
 
 from __future__ import annotations
 

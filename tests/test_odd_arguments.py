@@ -46,7 +46,7 @@ class BytesPath:
 
 
 class Liar:
-    """Says that it is a type, a dimension and a shape."""
+    """Pretends to be a type, a dimension and a shape."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: object()

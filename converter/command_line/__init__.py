@@ -3,7 +3,7 @@
 Results go to stdout, messages to stderr. Exit codes: 0 done, 1 the check failed or the model cannot
 be converted, 2 wrong usage.
 
-A command is a module. None of them imports the converter, NumPy or rich before it is called, so that ``--help``
+Each command is a module. None of them imports the converter, NumPy or rich before it is called, so that ``--help``
 and ``--version`` answer at once.
 """
 
@@ -13,7 +13,7 @@ from converter.command_line.state import State
 
 
 def start() -> None:
-    """What a shell starts: one command, and the end of the process."""
+    """The entry point of a shell: one command, and the process ends with it."""
     State.owns_process = True
     main()
 

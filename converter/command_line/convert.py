@@ -64,7 +64,12 @@ if TYPE_CHECKING:
 @click.option(
     "--static",
     is_flag=True,
-    help="Decide now what follows from the inputs' shapes: smallest, but for these shapes alone.",
+    help="Compute now what depends on the inputs' shapes: a smaller IR, for these shapes alone.",
+)
+@click.option(
+    "--fuse/--no-fuse",
+    default=True,
+    help="Put one layer in the place of those that an exporter spelled it out with (GELU ...).  [default: fuse]",
 )
 @click.option(
     "--target",
@@ -72,7 +77,7 @@ if TYPE_CHECKING:
     default="cpu",
     show_default=True,
     metavar="NAME",
-    help='What the IR is for: "cpu" (OpenVINO\'s CPU plug-in), "cpu@2024.6" (a release), "any" (plain layers).',
+    help='The runtime: "cpu" (OpenVINO\'s CPU plug-in), "cpu@2024.6" (a release), "any" (no replaced layers).',
 )
 @click.option(
     "--extension", "extensions", multiple=True, metavar="FILES", help="Python files with operators; can be repeated."
@@ -85,7 +90,7 @@ if TYPE_CHECKING:
     "page",
     type=OUTPUT_FILE,
     metavar="FILE",
-    help="Write an HTML page to look at: the graph, what each node became; with --verify what was compared.",
+    help="Write an HTML page with the graph and what each node became; with --verify also what was compared.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @guarded
@@ -101,6 +106,7 @@ def convert(
     outputs: tuple[str, ...],
     batch: int | None,
     static: bool,
+    fuse: bool,
     runtime: str,
     extensions: tuple[str, ...],
     check: bool,
@@ -119,22 +125,22 @@ def convert(
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
     """
-    # What a conversion makes lives until its end: looking for cycles in it, and again in all of it when the process
-    # ends, takes a fifth of the time.
+    # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
+    # takes a fifth of the time.
     if State.owns_process:
         gc.disable()
         atexit.register(gc.freeze)
 
     from converter import conversion
     from converter.errors import ConversionError
-    from converter.input_forms import parse_inputs
-    from converter.options import extension_paths
-    from ir_runtime.file_kinds import IR, kind_of_path
-    from ir_runtime.whole_files import check_folder, check_target, check_writable
-    from ir_runtime.xml_writer import check_destination
+    from converter.from_onnx.input_forms import parse_inputs
+    from converter.from_onnx.options import extension_paths
+    from ir_runtime.files.file_kinds import IR, kind_of_path
+    from ir_runtime.files.whole_files import check_folder, check_target, check_writable
+    from ir_runtime.files.xml_writer import check_destination
 
     if not check and inputs is not None:
-        raise click.UsageError("--inputs is of use with --verify only")
+        raise click.UsageError("--inputs needs --verify")
     packing = _packing(compress, group_size, symmetric)
     target = _target(output_model, model)
     if target.suffix.lower() == ".bin":
@@ -147,10 +153,10 @@ def convert(
         check_target(path)
     if page is not None and target.parent.resolve().is_relative_to(page.parent.resolve()):
         check_target(page)
-        check_folder(page.parent)  # it is made with the one of the IR
+        check_folder(page.parent)  # which is created with that of the IR
     elif page is not None:
         check_writable(page)
-    state.say(f"Converting {model}")
+    state.inform(f"Converting {model}")
     specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
     with state.working(f"Converting {model.name}"):
@@ -162,6 +168,7 @@ def convert(
             batch=batch,
             extensions=[path for text in extensions for path in extension_paths(text)],
             static=static,
+            fuse=fuse,
             target=runtime,
         )
     with state.working(f"Writing {target.name}"):
@@ -188,15 +195,15 @@ def convert(
         click.echo(json_text(result))
     else:
         count = len(stored.model.nodes())
-        state.say(f"Wrote {target} ({count} layers) and {weights} ({size_text(weights.stat().st_size)})")
+        state.inform(f"Wrote {target} ({count} layers) and {weights} ({size_text(weights.stat().st_size)})")
         if stored.weights is not None:
             ways = ", ".join(f"{times} {way}" for way, times in stored.weights.count.items())
-            state.say(f"Compressed weights: {ways or 'none'}" + _but_not(stored.weights.kept))
+            state.inform(f"Compressed weights: {ways or 'none'}" + _exceptions(stored.weights.kept))
         if stored.half is not None:
-            state.say(f"{stored.half.count} constants are float16" + _but_not(stored.half.kept))
+            state.inform(f"{stored.half.count} constants are float16" + _exceptions(stored.half.kept))
         if converted.rules:
-            acted = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
-            state.say(f"Rules for {runtime}: {acted}")
+            counts = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
+            state.inform(f"Rules for {runtime}: {counts}")
         if report is not None:
             print_report(report)
     if page is not None and report is None:
@@ -207,7 +214,7 @@ def convert(
 
 
 def _target(given: str | None, model: Path) -> Path:
-    """The .xml to write: named as ``ovc`` does, except that it lies beside the model where nothing is said."""
+    """The .xml to write, named as ``ovc`` does; without ``--output-model`` it lies beside the model."""
     if given is None:
         return model.parent / f"{model.stem}.xml"
     path = Path(given)
@@ -223,7 +230,7 @@ def _target(given: str | None, model: Path) -> Path:
 def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
     if compress is None:
         if group_size is not None or symmetric is not None:
-            raise click.UsageError("--group-size, --symmetric and --asymmetric are of use with --compress only")
+            raise click.UsageError("--group-size, --symmetric and --asymmetric need --compress")
         return None
     from converter.compression.weight_compression import WeightCompression
     from converter.errors import ConversionError
@@ -234,6 +241,6 @@ def _packing(compress: str | None, group_size: int | None, symmetric: bool | Non
         raise click.UsageError(str(error)) from error
 
 
-def _but_not(kept: Mapping[str, int]) -> str:
+def _exceptions(kept: Mapping[str, int]) -> str:
     stayed = ", ".join(f"{times} that {reason}" for reason, times in kept.items())
     return f", but not {stayed}" if stayed else ""

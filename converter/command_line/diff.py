@@ -1,4 +1,4 @@
-"""``onnx2ir diff``: what two IRs differ in."""
+"""``onnx2ir diff``: the differences of two IRs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _SHOWN = 40
 @click.argument("first", type=INPUT_FILE)
 @click.argument("second", type=INPUT_FILE)
 @click.option("--all", "everything", is_flag=True, help=f"Show every difference, not the first {_SHOWN} of a kind.")
-@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with everything, to look at.")
+@click.option(
+    "--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with all differences and the graph."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
 def diff(state: State, first: Path, second: Path, everything: bool, report: Path | None, as_json: bool) -> None:
-    """Say what the IRs FIRST and SECOND (.xml) differ in: layers, attributes, shapes, weights.
+    """List the differences of the IRs FIRST and SECOND (.xml): layers, attributes, shapes, weights.
 
     Ids and the order in the file do not count. Exit code 1 where they differ.
 
@@ -34,8 +36,8 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
     from rich.markup import escape
 
     from ir_runtime import read_model
-    from ir_runtime.model_difference import compare_models, types_of
-    from ir_runtime.whole_files import check_writable
+    from ir_runtime.files.whole_files import check_writable
+    from ir_runtime.graph.model_difference import compare_models, types_of
 
     if report is not None:
         check_writable(report)
@@ -68,6 +70,6 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
         from converter.report.differences import write_difference
 
         write_difference(found, model, first, second, report)
-        state.say(f"Wrote {report}")
+        state.inform(f"Wrote {report}")
     if not found.same:
         click.get_current_context().exit(1)

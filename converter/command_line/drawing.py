@@ -1,4 +1,4 @@
-"""Results on stdout: tables, JSON, and sizes in words. rich is imported once something is drawn."""
+"""Results on stdout: tables, JSON, and sizes such as ``1.5 MiB``. rich is imported when a table is printed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_LEAST = 16
-"""Characters to which the longest column may be folded."""
+_MIN_WIDTH_OF_LONGEST = 16
+"""The longest column may be folded to so many characters."""
 
 
 def out() -> Console:
+    """The console on stdout, which does not wrap lines in files and pipes."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def new_table(*columns: str) -> Table:
-    """A table whose columns keep their words whole; where the terminal is too narrow for it, a list of its rows."""
+    """A table that folds its longest column alone; a list of its rows where the terminal is too narrow for that."""
     from rich.console import ConsoleOptions, RenderResult
     from rich.table import Table
     from rich.text import Text
@@ -33,7 +34,7 @@ def new_table(*columns: str) -> Table:
             widths = [max(Text.from_markup(cell).cell_len for cell in cells) for cells in self._texts()]
             longest = max(widths)
             needed = sum(widths) + 2 * (len(widths) - 1)
-            if needed > options.max_width and needed - longest + _LEAST > options.max_width:
+            if needed > options.max_width and needed - longest + _MIN_WIDTH_OF_LONGEST > options.max_width:
                 yield from self._as_list(options.max_width)
                 return
             for column, width in zip(self.columns, widths):
@@ -44,7 +45,7 @@ def new_table(*columns: str) -> Table:
             return [[str(column.header), *map(str, column.cells)] for column in self.columns]
 
         def _as_list(self, width: int) -> RenderResult:
-            """Each row as its first cell and lines of what the others say, as many to a line as fit."""
+            """Each row as its first cell, and lines of the other cells with their headings."""
             texts = self._texts()
             for row in range(1, len(texts[0])):
                 yield Text.from_markup(f"[bold]{texts[0][row]}[/]", overflow="fold")
@@ -64,7 +65,7 @@ def new_table(*columns: str) -> Table:
 
 
 def json_text(value: Any) -> str:
-    # NaN and infinity are no JSON: they become texts.
+    # JSON has no NaN and infinity: they become texts.
     return json.dumps(_plain(value), indent=2, ensure_ascii=False)
 
 

@@ -1,6 +1,6 @@
 """Options that ``ovc`` and ``mo`` have and this command does not, and what to do instead.
 
-``docs/from_ovc.md`` says the same at greater length.
+``docs/from_ovc.md`` explains them at greater length.
 """
 
 from __future__ import annotations

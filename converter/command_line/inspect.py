@@ -1,4 +1,4 @@
-"""``onnx2ir inspect``: what is in a file."""
+"""``onnx2ir inspect``: what an ONNX model or an IR holds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inspect(state: State, file: Path, as_json: bool) -> None:
       onnx2ir inspect model.xml
       onnx2ir inspect model.onnx --json
     """
-    from ir_runtime.file_kinds import IR, kind_of_path
+    from ir_runtime.files.file_kinds import IR, kind_of_path
 
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     summary = summary_of(file) if is_ir else _summary_of_onnx(file)
@@ -54,7 +54,7 @@ def _summary_of_onnx(file: Path) -> dict[str, Any]:
 
 def _print_onnx(summary: dict[str, Any]) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in summary["opsets"].items())
-    lines = [f"ONNX, IR version {summary['ir_version']}, opset {opsets or 'not stated'}"]
+    lines = [f"ONNX, IR version {summary['ir_version']}, opset {opsets or 'not declared'}"]
     if summary["producer"]:
         lines.append(f"made by {summary['producer']}")
     console = out()
@@ -63,7 +63,7 @@ def _print_onnx(summary: dict[str, Any]) -> None:
     _print_ports(summary)
     _print_counts("operator", summary["operators"])
     open_ones = summary["macs_unknown"]
-    beside = f", besides {open_ones} nodes with open extents" if open_ones else ""
+    beside = f", besides {open_ones} nodes with dynamic dimensions" if open_ones else ""
     lines = [
         f"parameters: {summary['parameters']:,} ({size_text(summary['weight_bytes'])})",
         f"multiplications: {summary['macs']:,}{beside}",
@@ -103,7 +103,7 @@ def summary_of(ir: Path) -> dict[str, Any]:
     from collections import Counter
 
     from ir_runtime import read_model
-    from ir_runtime.executor import ports_of
+    from ir_runtime.execution.ports import ports_of
 
     model = read_model(ir)
     inputs, outputs = ports_of(model)

@@ -1,4 +1,4 @@
-"""``onnx2ir ops``: the operators there are, and those that a model needs."""
+"""``onnx2ir ops``: the operators that can be converted, and those that a model needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
 
     With a MODEL (.onnx), list those that it needs.
 
-    The exit code is 1 where that is one that cannot be converted.
+    The exit code is 1 where the model needs one that cannot be converted.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
 
     from rich.markup import escape
 
-    from converter.support import (
+    from converter.from_onnx.support import (
         SUPPORT_HEADINGS,
         needed_operators,
         support_columns,

@@ -1,4 +1,4 @@
-"""The ``onnx2ir`` command itself, which the commands join."""
+"""The ``onnx2ir`` command itself; each command is a module that registers with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Group(click.Group):
         self.params += loudness()
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        # What --quiet and --verbose write to must be there before they are read.
+        # --quiet and --verbose are stored in the State while the options are parsed.
         # https://no-color.org: click itself asks for a terminal alone.
         color = False if os.environ.get("NO_COLOR") else None
         return super().make_context(*args, obj=State(), color=color, **kwargs)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ir_runtime import Port
-    from ir_runtime.profile import Profile
+    from ir_runtime.execution.profile import Profile
 
 
 @main.command()
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("-o", "--output", type=OUTPUT_FILE, help="Save the outputs as .npz.")
 @click.option(
-    "--repeat", type=click.IntRange(min=1), help="Execute as often, after one call to warm up, and say how long."
+    "--repeat",
+    type=click.IntRange(min=1),
+    help="Execute so many times, after one call to warm up, and print the mean time.",
 )
 @click.option("--profile", is_flag=True, help="Show where the time goes, by type of layer and by layer.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outputs' figures (and times) as JSON.")
@@ -51,7 +53,7 @@ def run(
 
     from converter.equivalence.inputs import given_inputs, random_inputs
     from ir_runtime import compile_model, read_model
-    from ir_runtime.whole_files import check_target, write_whole
+    from ir_runtime.files.whole_files import check_target, write_whole
 
     if output is not None:
         check_target(output)
@@ -65,7 +67,7 @@ def run(
 
         arrays: dict[str, Any] = {port.name: value for port, value in zip(compiled.outputs, result.to_list())}
         write_whole(output, lambda file: np.savez(file, **arrays))
-        state.say(f"Wrote {output}")
+        state.inform(f"Wrote {output}")
     rows = [_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())]
     times = None
     if profile or repeat is not None:

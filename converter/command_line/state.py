@@ -1,4 +1,4 @@
-"""What every command shares: what the options of the whole command say, and what becomes of its errors."""
+"""What all commands share: ``--quiet`` and ``--verbose``, progress on a terminal, and how errors end a command."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PATIENCE = 2.0
-"""Seconds after which a terminal is told that work goes on."""
+"""Seconds after which a terminal shows progress."""
 
 INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 MODEL_FILE = click.Path(exists=True, path_type=Path)
-"""Folders are called by their name where they are read."""
+"""Folders are refused where they are read, with an error that names them."""
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 _SWITCHES = ("--compress-to-fp16",)
-"""Options that ``ovc`` gives a value: ``--compress_to_fp16=False``."""
+"""Switches to which ``ovc`` gives a value: ``--compress_to_fp16=False``."""
 _ON = ("true", "1", "yes", "on")
 _OFF = ("false", "0", "no", "off")
 
 
 class State:
-    """What the options of the whole command say; they may stand before and after a command."""
+    """``--quiet`` and ``--verbose``, which may stand before and after a command."""
 
     owns_process = False
-    """Whether the process is there for one command alone, and ends with it."""
+    """Whether the process runs one command alone, and ends with it."""
 
     def __init__(self) -> None:
         self.quiet = False
         self.verbose = False
 
     def choose(self, quiet: bool, verbose: bool) -> None:
-        """Note what was said in one of the places. Raises :class:`click.UsageError` for a contradiction."""
+        """Add the switches of one place. Raises :class:`click.UsageError` where both are set."""
         self.quiet |= quiet
         self.verbose |= verbose
         if self.quiet and self.verbose:
@@ -53,13 +53,14 @@ class State:
         handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
         logging.basicConfig(level=level, handlers=[handler], force=True)
 
-    def say(self, message: str) -> None:
+    def inform(self, message: str) -> None:
+        """Print a message to stderr, unless ``--quiet`` is set."""
         if not self.quiet:
             click.echo(message, err=True)
 
     @contextlib.contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """On a terminal, show that work goes on, and for how long, once it takes longer than a moment."""
+    def working(self, task: str) -> Iterator[None]:
+        """Show ``task`` and the time it takes on a terminal, where it takes more than :data:`PATIENCE`."""
         if self.quiet or not sys.stderr.isatty():
             yield
             return
@@ -71,7 +72,7 @@ class State:
 
             columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
             progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            progress.add_task(what, total=None)
+            progress.add_task(task, total=None)
             progress.start()
             shown.append(progress)
 
@@ -82,16 +83,16 @@ class State:
             yield
         finally:
             timer.cancel()
-            timer.join()  # it may be about to draw
+            timer.join()  # it may be starting to draw
             for progress in shown:
                 progress.stop()
 
 
 class _Handler(logging.Handler):
-    """Messages to where stderr is now: lines that are drawn meanwhile stay below them."""
+    """Messages to the present ``sys.stderr``, so that they appear above a progress line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        # click.echo would write past what draws, to the stream below it.
+        # rich replaces sys.stderr while it draws; click.echo would write to the stream behind it.
         sys.stderr.write(f"{self.format(record)}\n")
 
 

@@ -1,4 +1,4 @@
-"""``onnx2ir verify``: an ONNX file against an IR, and how a report is shown."""
+"""``onnx2ir verify``: an ONNX model or IR compared with an IR, and how a report is printed."""
 
 from __future__ import annotations
 
@@ -42,21 +42,27 @@ _MINIMISE = "Write the smallest part of both models that shows the first wrong l
     metavar="NAME=KIND",
     help="What to fill an input with: 0..1, zeros, ones, normal, mask; can be repeated.",
 )
-@click.option("--stress", is_flag=True, help="Also zeros, large, small and denormal numbers, infinities and NaN.")
+@click.option(
+    "--stress", is_flag=True, help="Also run on zeros, large, small and denormal numbers, infinities and NaN."
+)
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance instead of each type's own.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance instead of each type's own.")
 @click.option("--layers/--no-layers", default=None, help="Compare inner tensors; by default where an output fails.")
-@click.option("--weights/--no-weights", default=True, help="Account for every weight, bit by bit; by default.")
+@click.option(
+    "--weights/--no-weights", default=True, help="Look for every weight of the file in the IR, bit by bit; by default."
+)
 @click.option(
     "--engine",
     type=click.Choice(["numpy", "openvino", "openvino-default"]),
     default="numpy",
     show_default=True,
-    help="What runs the IR; openvino computes in float32, openvino-default as it likes.",
+    help="What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
 )
-@click.option("--against", type=INPUT_FILE, help="Another IR (.xml), which is to have the same outputs.")
+@click.option("--against", type=INPUT_FILE, help="Another IR (.xml) that must have the same outputs.")
 @click.option("--minimise", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help=_MINIMISE)
-@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with everything, to look at.")
+@click.option(
+    "--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with the graph and all differences."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @guarded
 def verify_command(
@@ -94,7 +100,7 @@ def verify_command(
     """
     from converter.verification import verify
 
-    state.say(f"Verifying {ir} against {model}")
+    state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
         found = verify(
             model,
@@ -121,7 +127,7 @@ def verify_command(
     else:
         print_report(found)
     if report is not None and not found.unwritten:
-        state.say(f"Wrote {report}")
+        state.inform(f"Wrote {report}")
     exit_of(found)
 
 
@@ -133,7 +139,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def print_report(report: Report) -> None:
-    """The report as a person reads it: outputs, weights, what is wrong first, the verdict."""
+    """Print a report to stdout: outputs, weights, the first wrong layer, the verdict."""
     from rich.markup import escape
 
     console = out()
@@ -177,13 +183,13 @@ def _print_layers(report: Report) -> None:
         part = f", one of {', '.join(fault.part)}" if len(fault.part) > 1 else ""
         where = f"layer '{fault.layer}' ({fault.type}{part}), tensor '{fault.comparison.name}' of node '{fault.node}'"
         console.print(f"[red]first layer that is wrong although its inputs are right[/]: {escape(where)}")
-        console.print(f"  {escape(fault.local.reason)}, at most {fault.local.max_absolute:.3g} apart")
+        console.print(f"  {escape(fault.local.reason)}, the largest difference is {fault.local.max_absolute:.3g}")
     elif first is not None:
         where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
         console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
         console.print("  no layer is wrong from right inputs: rounding adds up from layer to layer")
     for suspect in report.suspects:
-        console.print(f"  not as a conversion now makes it: {escape(suspect)}")
+        console.print(f"  differs from a conversion now: {escape(suspect)}")
     if report.layers_problem:
         console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
 

@@ -1,4 +1,4 @@
-"""FP16 compression: float32 and float64 weights stored as float16, each with a conversion back.
+"""FP16 compression: float32 and float64 weights stored as float16, each with a Convert back.
 
 The pattern is OpenVINO's: a Const called ``<name>_compressed`` in f16, and a Convert that takes over
 the constant's name and carries the ``decompression`` mark, so that plug-ins keep the weights small.
@@ -10,30 +10,36 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Model, Node, Output, RuntimeInfo
-from ir_runtime.operation import TensorType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import (
+    Model,
+    Node,
+    Output,
+    RuntimeInfo,
+)
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shape_inference import infer_types, make_node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewrite import UniqueNames, replace_all_uses
-from ir_runtime.shape_inference import infer_types, make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses
 
 from .half_precision import LARGEST, misfits, to_half
 
 DECOMPRESSION = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
-"""The mark of a conversion back to the type that a constant had before it was compressed."""
+"""The mark of the Convert back to the type that a constant had before it was compressed."""
 _ELEMENTWISE = (Binary, Unary, Convert1, Clamp1)
 _TINY_SHARE = 0.75
-"""Of so many values that float16 holds badly or not at all a tensor stays as it is: OpenVINO's own limit."""
+"""A tensor of which so many values are below float16's normal numbers stays as it is: OpenVINO's own limit."""
 
 
 @dataclass
 class Halved:
-    """What became of a model's float constants."""
+    """How many float constants of a model were stored as float16, and why others were not."""
 
     count: int = 0
     """How many are stored as float16."""
@@ -45,13 +51,13 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     """Store the float weights of ``model`` and its bodies as float16, in place.
 
     What stays: scalars, which gain nothing; tensors of which a value would become infinite, or three quarters
-    lie below the normal float16 numbers; the few numbers that shapes and indices are worked out from; and the
+    lie below the normal float16 numbers; constants that shapes and indices are computed from; and the
     constants ``exact``.
     """
     result = Halved()
     for part in model.all_models():
         unique = UniqueNames(part)
-        shaping = _shaping(part)
+        of_shapes = _constants_of_shapes(part)
         replaced: dict[Output, Output] = {}
         for node in part.nodes():
             tensor = node.op.data
@@ -59,7 +65,7 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
                 continue
             if node in exact:
                 continue
-            reason = "decide shapes or indices" if node in shaping else _unfit(tensor)
+            reason = "decide shapes or indices" if node in of_shapes else _unfit(tensor)
             if reason:
                 result.kept[reason] += 1
             else:
@@ -69,8 +75,8 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     return result
 
 
-def _shaping(model: Model) -> set[Node]:
-    """Constants that a shape or an integer is worked out from, through layers that work element by element."""
+def _constants_of_shapes(model: Model) -> set[Node]:
+    """Constants that a shape or an integer is computed from, through elementwise layers."""
     pending: list[Node] = []
     for node in model.nodes():
         if any(output.element_type.is_integral for output in node.outputs) and isinstance(node.op, _ELEMENTWISE):
@@ -88,18 +94,18 @@ def _shaping(model: Model) -> set[Node]:
 
 
 def _decides_the_shape(node: Node, index: int) -> bool:
-    """Whether the outputs have other shapes to inference that does not see the values of an input."""
+    """Whether inference finds other output shapes without the values of the input ``index``."""
     types = [source.type for source in node.inputs]
     types[index] = TensorType(types[index].element_type, types[index].shape)
     try:
-        blind = infer_types(node.op, types)
+        without_values = infer_types(node.op, types)
     except ModelError:
         return True
-    return any(new.shape != old.shape for new, old in zip(blind, [output.type for output in node.outputs]))
+    return any(new.shape != old.shape for new, old in zip(without_values, [output.type for output in node.outputs]))
 
 
 def _compressed(node: Node, unique: UniqueNames) -> Node:
-    """The conversion back, which takes over the constant's name."""
+    """The Convert back, which takes over the constant's name."""
     tensor = node.op.data
     assert tensor is not None
 
@@ -107,7 +113,7 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
         for part in source.parts():
             yield to_half(part)
 
-    # Equal halves are found by what they were made from.
+    # The float32 sample identifies equal tensors, so that these are stored once.
     stored = Tensor.computed_in_parts(element_types.f16, tensor.shape, halves, tensor.sample())
     small = make_node(Const1(value=stored), (), unique(f"{node.name}_compressed"))
     back = make_node(Convert1(destination_type=tensor.element_type), small.outputs, node.name)

@@ -1,14 +1,14 @@
-"""Real weights on a grid of whole numbers: ``(code - zero_point) * scale``, for each channel or group.
+"""Real weights as whole numbers on a grid: ``(code - zero_point) * scale``, for each channel or group.
 
-The grid reaches from the least to the greatest weight, zero among them, and both lie on it:
+The grid reaches from the least to the greatest weight (or zero):
 
     asymmetric   codes 0 .. 15    scale = (greatest - least) / 15
     symmetric    codes -8 .. 7    scale = the farthest from zero / -8, or / 8 where it is negative
 
 Weights that are all whole numbers have steps of one and stay exact, because rules may rely on whole results.
-A symmetric grid that would end short of the other side by more than half a step is wider. Scales are float16,
-rounded away from zero *before* the codes are worked out, so that no weight is ever further than half a step
-from where it was; float32 where float16 would make the grid coarser by more than one part in 64.
+A symmetric grid has larger steps where its shorter side would miss a weight by more than half a step. Scales are
+float16, rounded away from zero *before* the codes are computed, so that no weight moves by more than half a step;
+float32 where float16 would make the steps larger by more than one part in 64.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.digests import blake2b
-from ir_runtime.element_types import Array, ElementType
-from ir_runtime.tensor import Tensor
+from ir_runtime.files.digests import blake2b
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.tensor import Tensor
 
 _BLOCK = 1 << 18
-"""Weights that are worked on at a time: few enough for a processor's cache."""
-_COARSER = 1 + 1 / 64
+"""Weights that are converted at a time: few enough for a processor's cache."""
+_MOST_STEP_GROWTH = 1 + 1 / 64
 _LARGEST = 65504.0
-"""What is larger is no weight but a mask, whose lowest value must not become infinite."""
+"""A larger value belongs to a mask, not to weights: its lowest value must not become infinite."""
 
 Index = tuple[slice, ...]
 
 
 @dataclass(frozen=True)
 class OnGrid:
-    """Weights as codes of 4 or 8 bits; the scales and zero points have an extent of 1 where they are shared."""
+    """Weights as codes of 4 or 8 bits; the scales and zero points have a dimension of 1 where they are shared."""
 
     codes: Tensor
     scale: Tensor
@@ -42,16 +42,17 @@ class OnGrid:
 
 
 def element_type_of_codes(bits: int, symmetric: bool) -> ElementType:
+    """The type of codes: signed where there is no zero point."""
     return element_types.element_type(f"{'i' if symmetric else 'u'}{bits}")
 
 
 def put_on_grid(
     source: Tensor, shape: tuple[int, ...], reduced: tuple[int, ...], bits: int, symmetric: bool
 ) -> OnGrid | str:
-    """The weights of ``source``, seen as ``shape``, on grids that are shared along the axes ``reduced``.
+    """The weights of ``source`` in ``shape``, on grids that are shared along the axes ``reduced``.
 
-    Reads the weights once, for their ranges; the codes are computed when they are written. Where there is no such
-    grid, the reason.
+    Reads the weights once, for their ranges; the codes are computed when they are written. Returns the reason where
+    there is no such grid.
     """
     kind = element_type_of_codes(bits, symmetric)
     low, high, whole = _ranges(source.array().reshape(shape), reduced)
@@ -67,8 +68,8 @@ def put_on_grid(
         scale = _symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1)
     scale = _stored(scale)
     zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*kind.limits)
-    kin = blake2b(scale.tobytes(), digest_size=16)
-    kin.update(b"" if zero is None else zero.tobytes())
+    identity = blake2b(scale.tobytes(), digest_size=16)
+    identity.update(b"" if zero is None else zero.tobytes())
 
     def codes() -> Iterator[Array]:
         steps, least, greatest = scale.astype(np.float32), *(np.float32(limit) for limit in kind.limits)
@@ -76,7 +77,7 @@ def put_on_grid(
         narrow = np.int8 if symmetric else np.uint8
         for index in _blocks(shape):
             shared = _shared(index, reduced)
-            with np.errstate(over="ignore"):  # what float16's largest numbers come to is clipped
+            with np.errstate(over="ignore"):  # codes beyond the limits are clipped below
                 part = np.divide(values[index], steps[shared], dtype=np.float32)
             np.rint(part, out=part)
             if zero is not None:
@@ -85,7 +86,7 @@ def put_on_grid(
             yield part.astype(narrow)
 
     return OnGrid(
-        Tensor.computed_in_parts(kind, shape, codes, kin.digest()),
+        Tensor.computed_in_parts(kind, shape, codes, identity.digest()),
         Tensor.from_array(scale),
         None if zero is None else Tensor.from_array(zero.astype(np.uint8).astype(kind.dtype), kind),
     )
@@ -93,7 +94,7 @@ def put_on_grid(
 
 def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:
     """The least and the greatest weight, or zero, of each grid, and whether all weights are whole numbers."""
-    shape = tuple(1 if axis in reduced else extent for axis, extent in enumerate(values.shape))
+    shape = tuple(1 if axis in reduced else dimension for axis, dimension in enumerate(values.shape))
     low, high = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     whole = True
     for index in _blocks(values.shape):
@@ -121,12 +122,12 @@ def _symmetric_scale(low: Array, high: Array, bits: int) -> Array:
 
 
 def _stored(scale: Array) -> Array:
-    """As float16, rounded away from zero, or in float32 where that is too coarse; next to nothing for zeros alone."""
+    """The scale as float16, rounded away from zero; as float32 where the steps would grow too much; tiny for zeros."""
     scale = np.where(scale == 0, np.finfo(np.float32).eps, scale)
     with np.errstate(over="ignore"):
         half = scale.astype(np.float16)
         half = np.where(np.abs(half) < np.abs(scale), np.nextafter(half, np.copysign(np.float16(np.inf), half)), half)
-    grown = np.abs(half.astype(np.float32)) <= np.abs(scale) * np.float32(_COARSER)
+    grown = np.abs(half.astype(np.float32)) <= np.abs(scale) * np.float32(_MOST_STEP_GROWTH)
     return half if grown.all() else scale
 
 

@@ -8,8 +8,8 @@ Before and after, in the layers that OpenVINO's plug-ins keep small and multiply
 
 without the Subtract where the codes are symmetric, and with groups as ``[n, k / 128, 128]``, followed by a Reshape.
 The constant keeps its name, and the last layer has its tensor names. The conversion of the scales carries the
-``decompression`` mark; that of the codes must not, because the plug-in would unfold the weights. That weights were
-rounded, unlike those that a model has in whole numbers, stands in the model's ``rt_info``.
+``decompression`` mark; that of the codes must not, because the plug-in would expand the weights. The model's
+``rt_info`` records that its weights were rounded, unlike whole numbers of its own.
 
 Which weights, and how, follows nncf's ``compress_weights``:
 
@@ -30,9 +30,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from converter.errors import ConversionError
-from ir_runtime import element_types
-from ir_runtime.graph import Model, Node, Output, RuntimeInfo
-from ir_runtime.operation import Operation
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import (
+    Model,
+    Node,
+    Output,
+    RuntimeInfo,
+)
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,
@@ -45,21 +52,20 @@ from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
-from ir_runtime.rewrite import UniqueNames, Uses, replace_all_uses, uses_of
-from ir_runtime.shape_inference import make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses, replace_all_uses, uses_of
 
 from .float16_constants import DECOMPRESSION
 from .integer_grid import OnGrid, element_type_of_codes, put_on_grid
 
 WEIGHT_COMPRESSION = "weight_compression"
-"""The tag in a model's ``rt_info`` that says that its weights were compressed; nncf's is called so, too."""
-_LEAST_SAVED = 1024
-"""Bytes below which the layers that it takes are not worth it."""
-_LEAST_GROUP = 32
-_LARGEST = 60000.0
-"""Of larger weights float16, where it is the weights' own type, may not hold the ends of a grid."""
-_GROUP = 128
+"""The tag in a model's ``rt_info`` that marks compressed weights; nncf writes one of the same name."""
+_MIN_BYTES_SAVED = 1024
+"""Weights that save fewer bytes stay: the layers that compression adds are not worth it."""
+_MIN_GROUP = 32
+_LARGEST_IN_FLOAT16 = 60000.0
+"""The ends of a grid must stay below it in float16, where that is the weights' own type."""
+_DEFAULT_GROUP = 128
 _REAL = (element_types.f32, element_types.f16)
 
 # The axes of weights that make an output channel.
@@ -75,9 +81,9 @@ _CHANNELS: dict[type[Operation], tuple[int, ...]] = {
 class WeightCompression:
     """How weights are compressed: ``bits`` a weight, with a scale for each ``group_size`` weights of a channel.
 
-    A ``group_size`` of -1 is one scale a channel. None is the custom of the field: one scale a channel and a zero
+    A ``group_size`` of -1 is one scale a channel. None is nncf's default: one scale a channel and a zero
     point with 8 bits, groups of 128 weights and no zero point with 4. Raises :class:`ConversionError` for
-    what there is not.
+    other bits and groups.
     """
 
     bits: int = 8
@@ -95,7 +101,7 @@ class WeightCompression:
 
     @classmethod
     def named(cls, name: str, group_size: int | None = None, symmetric: bool | None = None) -> WeightCompression:
-        """That of an element type as the command line calls it: ``int8`` or ``int4``."""
+        """The compression that the command line calls ``int8`` or ``int4``."""
         if name not in COMPRESSIONS:
             raise ConversionError(f"weights are compressed to {' or '.join(COMPRESSIONS)}, but not to {name!r}")
         return cls(int(name.removeprefix("int")), group_size, symmetric)
@@ -103,7 +109,7 @@ class WeightCompression:
     @property
     def group(self) -> int:
         """The weights that share a scale; -1 for a whole channel."""
-        return (_GROUP if self.bits == 4 else -1) if self.group_size is None else self.group_size
+        return (_DEFAULT_GROUP if self.bits == 4 else -1) if self.group_size is None else self.group_size
 
     @property
     def is_symmetric(self) -> bool:
@@ -115,19 +121,19 @@ COMPRESSIONS = ("int8", "int4")
 
 @dataclass
 class CompressedWeights:
-    """What became of a model's weights."""
+    """How many weights of a model were compressed, and why others were not."""
 
     count: Counter[str] = field(default_factory=Counter)
     """How many are stored in which way: ``u8 by channel``, ``i4 in groups of 128``."""
     kept: Counter[str] = field(default_factory=Counter)
     """How many stayed as they were, by the reason."""
     constants: set[Node] = field(default_factory=set)
-    """What the weights are stored in, of the types that it needs."""
+    """The constants that hold codes, scales and zero points, which must keep their types."""
 
 
 @dataclass(frozen=True)
 class _Use:
-    """A layer that takes a constant for its weights; ``reduced`` are the axes of the constant within a channel."""
+    """A layer that has a constant as its weights; ``reduced`` are the axes of the constant within a channel."""
 
     node: Node
     reduced: tuple[int, ...]
@@ -135,7 +141,7 @@ class _Use:
 
 @dataclass(frozen=True)
 class _Weights:
-    """A constant, the value that stands for it (itself, or a conversion of it), and who reads that."""
+    """A constant, the value that layers read (the constant, or a Convert of it), and these layers."""
 
     constant: Node
     value: Output
@@ -163,8 +169,7 @@ class _Way:
 def compress_weights(model: Model, options: WeightCompression) -> CompressedWeights:
     """Store the weights of ``model`` and its bodies in 8 or 4 bits, in place; the codes are computed when written.
 
-    What stays: constants that other layers read as well, that are too small to gain from it, that are not finite or
-    beyond float16.
+    What stays: constants that other layers read as well, that are too small, that are not finite or beyond float16.
     """
     result = CompressedWeights()
     for part in model.all_models():
@@ -175,31 +180,31 @@ def compress_weights(model: Model, options: WeightCompression) -> CompressedWeig
         replaced: dict[Output, Output] = {}
         for weights in found:
             way = _way(weights, options, last)
-            made = _compressed(weights, way, uses, unique)
-            if isinstance(made, str):
-                result.kept[made] += 1
+            new_layers = _compressed(weights, way, uses, unique)
+            if isinstance(new_layers, str):
+                result.kept[new_layers] += 1
                 continue
-            replaced[weights.value] = made[-1].outputs[0]
+            replaced[weights.value] = new_layers[-1].outputs[0]
             result.count[str(way)] += 1
-            result.constants.update(layer for layer in made if layer.op.data is not None)
+            result.constants.update(layer for layer in new_layers if layer.op.data is not None)
         replace_all_uses(part, replaced)
     if result.count:
         before = (info for info in model.runtime_info if info.tag != WEIGHT_COMPRESSION)
-        model.runtime_info = (*before, _said(options))
+        model.runtime_info = (*before, _record_of(options))
     return result
 
 
-def _said(options: WeightCompression) -> RuntimeInfo:
-    """What was asked for, in the words of nncf."""
-    said = {
+def _record_of(options: WeightCompression) -> RuntimeInfo:
+    """The options, with the names that nncf gives them."""
+    record = {
         "group_size": options.group,
         "mode": f"int{options.bits}_{'sym' if options.is_symmetric else 'asym'}",
     }
-    return RuntimeInfo(WEIGHT_COMPRESSION, (), tuple(RuntimeInfo(k, (("value", str(v)),)) for k, v in said.items()))
+    return RuntimeInfo(WEIGHT_COMPRESSION, (), tuple(RuntimeInfo(k, (("value", str(v)),)) for k, v in record.items()))
 
 
 def _weights(node: Node, uses: Uses) -> _Weights | None:
-    """A real constant of two or more dimensions that some layer has for its weights."""
+    """A real constant of two or more dimensions that some layer has as its weights; None for other nodes."""
     tensor = node.op.data
     if tensor is None or tensor.element_type not in _REAL or len(tensor.shape) < 2:
         return None
@@ -269,13 +274,13 @@ def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way
         group = 1 << (group.bit_length() - 1)
         while depth % group:
             group //= 2
-        if group < _LEAST_GROUP:
+        if group < _MIN_GROUP:
             return backup
     return _Way(options.bits, options.is_symmetric, group)
 
 
 def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -> list[Node] | str:
-    """The layers that stand for the weights from now on, or why they stay."""
+    """The layers that replace the weights, or the reason why these stay."""
     tensor = weights.tensor
     if not _read_as_weights(weights, uses):
         return "are read by other layers as well"
@@ -285,21 +290,24 @@ def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -
         axis = reduced[0]
         shape = (*shape[:axis], shape[axis] // way.group, way.group, *shape[axis + 1 :])
         reduced = (axis + 1,)
-    scales = int(np.prod([extent for axis, extent in enumerate(shape) if axis not in reduced], dtype=np.int64))
-    if tensor.byte_size - tensor.size * way.bits // 8 - 3 * scales < _LEAST_SAVED:
+    scales = int(np.prod([dimension for axis, dimension in enumerate(shape) if axis not in reduced], dtype=np.int64))
+    if tensor.byte_size - tensor.size * way.bits // 8 - 3 * scales < _MIN_BYTES_SAVED:
         return "are too small"
     grid = put_on_grid(tensor, shape, reduced, way.bits, way.symmetric)
     if isinstance(grid, str):
         return grid
     if weights.value.element_type is element_types.f16:
         scale = grid.scale.array()
-        if grid.scale.element_type is not element_types.f16 or np.abs(scale).max() * (1 << way.bits) > _LARGEST:
+        if (
+            grid.scale.element_type is not element_types.f16
+            or np.abs(scale).max() * (1 << way.bits) > _LARGEST_IN_FLOAT16
+        ):
             return "have steps that float16 does not hold"
     return _layers(weights, grid, unique)
 
 
 def _read_as_weights(weights: _Weights, uses: Uses) -> bool:
-    """Whether nothing reads the constant but layers that have it for weights; its shape may be read."""
+    """Whether only layers that have the constant as weights read it; others may read its shape."""
     allowed = {use.node for use in weights.uses}
     pending = [weights.value]
     while pending:
@@ -317,12 +325,12 @@ def _read_as_weights(weights: _Weights, uses: Uses) -> bool:
 def _layers(weights: _Weights, grid: OnGrid, unique: UniqueNames) -> list[Node]:
     """The layers from codes to weights; the last one has the names of the weights."""
     node, value = weights.constant, weights.value
-    made: list[Node] = []
+    new_layers: list[Node] = []
 
     def emit(op: Operation, inputs: Iterable[Output], name: str) -> Output:
         layer = make_node(op, list(inputs), name)
         layer.origin = node.origin
-        made.append(layer)
+        new_layers.append(layer)
         return layer.outputs[0]
 
     def wide(tensor: Tensor, name: str) -> Output:
@@ -332,7 +340,7 @@ def _layers(weights: _Weights, grid: OnGrid, unique: UniqueNames) -> list[Node]:
             return constant
         converted = emit(Convert1(destination_type=value.element_type), [constant], unique(f"{name}/convert"))
         if tensor.element_type.is_real:
-            made[-1].runtime_info = (DECOMPRESSION,)
+            new_layers[-1].runtime_info = (DECOMPRESSION,)
         return converted
 
     result = wide(grid.codes, node.name)
@@ -347,8 +355,8 @@ def _layers(weights: _Weights, grid: OnGrid, unique: UniqueNames) -> list[Node]:
         )
         result = emit(Reshape1(special_zero=False), [result, shape], unique(f"{node.name}/reshape"))
     if value is not node.outputs[0]:
-        made[-1].name = value.node.name
-    made[0].runtime_info = node.runtime_info
+        new_layers[-1].name = value.node.name
+    new_layers[0].runtime_info = node.runtime_info
     result.names = list(value.names)
     result.runtime_info = value.runtime_info
-    return made
+    return new_layers

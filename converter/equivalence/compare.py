@@ -1,4 +1,4 @@
-"""How far two arrays are apart, and whether that is near enough."""
+"""The difference of two arrays, and whether it is within a tolerance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 
 
 @dataclass(frozen=True, order=True)
@@ -14,8 +14,8 @@ class Tolerance:
     """Values agree where ``|actual - expected| <= absolute + rounding + relative * scale``.
 
     ``scale`` is the expected value's magnitude, but at least the share ``of_largest`` of the largest one in
-    the tensor: what cancellation leaves near zero carries the rounding of the large values around it.
-    ``rounding`` is what the rounding of compressed weights costs this very tensor.
+    the tensor: small results of cancellation have the rounding errors of the large values that cancelled.
+    ``rounding`` is what the rounding of compressed weights adds in this tensor.
     """
 
     relative: float
@@ -32,8 +32,8 @@ _BY_TYPE = {
 }
 _EXACT = Tolerance(0.0, 0.0)
 STEPS = Tolerance(2e-2, 1e-3, 1.0)
-"""Where values are put on the steps of 8 bits: one that lies in the middle may take either neighbour, and what
-follows adds up; onnxruntime's own optimised and plain runs differ by as much."""
+"""Where values are rounded to steps of 8 bits: one in the middle may go to either neighbour, and such differences add
+up; onnxruntime's own optimised and plain runs differ by as much."""
 
 
 def tolerance_for(dtype: np.dtype[np.generic]) -> Tolerance:
@@ -49,8 +49,8 @@ class Comparison:
 
     ``max_absolute`` and ``max_relative`` are the largest differences (the relative one against the
     expected value), ``max_ulps`` the largest number of representable values in between (None for
-    integers), ``cosine`` that of the angle between both as vectors (None where it means nothing).
-    ``reason`` says what failed; it is empty where ``passed``.
+    integers), ``cosine`` that of the angle between both as vectors (None where it is not defined).
+    ``reason`` tells what failed; it is empty where ``passed``.
     """
 
     name: str
@@ -123,7 +123,7 @@ def _integers(expected: Array, actual: Array) -> tuple[str, _Figures]:
 
 
 _BLOCK = 1 << 16
-"""Elements at a time: what is made of them in between stays in the cache."""
+"""Elements that are compared at a time, so that intermediate arrays stay in the cache."""
 
 
 def _floats(expected: Array, actual: Array, allowed: Tolerance) -> tuple[str, _Figures]:
@@ -151,7 +151,7 @@ def _largest(expected: Array, actual: Array) -> float:
 
 
 class _Sums:
-    """What is gathered block by block."""
+    """Figures of two tensors, added up block by block."""
 
     def __init__(self) -> None:
         self.unlike = 0
@@ -163,7 +163,7 @@ class _Sums:
         self._products = [0.0, 0.0, 0.0]
 
     def add(self, expected: Array, actual: Array, allowed: Tolerance, largest: float) -> None:
-        """Take a block of both sides into account."""
+        """Add a block of both sides."""
         x, y = expected.astype(np.float64), actual.astype(np.float64)
         finite = np.isfinite(x) & np.isfinite(y)
         if not finite.all():
@@ -189,7 +189,7 @@ class _Sums:
         self._ulps = max(self._ulps, _ulps(expected, actual))
 
     def figures(self) -> _Figures:
-        """What there is to say of all blocks."""
+        """The figures of all blocks."""
         if not self._finite:
             return _Figures(nan_agree=not self.unlike)
         xx, yy, xy = self._products
@@ -208,7 +208,7 @@ def _ulps(a: Array, b: Array) -> float:
 
 
 def _ordered(x: Array) -> Array:
-    """Numbers in the order of the floats, one apart for neighbours; those of float64 are exact below 2^53."""
+    """Numbers in the order of the floats; those of neighbours differ by one (float64: exact below 2^53)."""
     bits = np.ascontiguousarray(x).view(_BITS[x.dtype.itemsize]).astype(np.int64)
     lowest = -(1 << (8 * x.dtype.itemsize - 1))
     ordered = np.where(bits < 0, lowest - bits, bits)

@@ -1,4 +1,4 @@
-"""What runs the IR side of a comparison: NumPy, or OpenVINO where it is installed."""
+"""Engines that run the IR side of a comparison: NumPy, or OpenVINO where it is installed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 
 from converter.errors import VerificationError
 from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model
-from ir_runtime.element_types import Array
-from ir_runtime.executor import ports_of
-from ir_runtime.graph import Output
+from ir_runtime.execution.ports import ports_of
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Output
 
 ENGINES = ("numpy", "openvino", "openvino-default")
 
 
 @dataclass(frozen=True)
 class Engine:
-    """``model`` made ready to run: its ports, and a function from inputs by name to the outputs in order.
+    """``model`` ready to run: its ports, and a function from inputs by name to the outputs in order.
 
-    ``precision`` is the element type that it computes real numbers in, where that is not the model's own.
+    ``precision`` is the element type in which it computes real numbers; empty for the model's own.
     """
 
     name: str
@@ -53,7 +53,7 @@ def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = No
 
 
 def _check_results(model: Model) -> None:
-    """Every output has names that lead to it and to nothing else, as a caller asks for it by name."""
+    """Raises :class:`VerificationError` where a name does not lead to one output: callers ask for outputs by name."""
     by_tensor: dict[Output, tuple[str, ...]] = {}
     by_name: dict[str, Output] = {}
     for node, port in zip(model.results, ports_of(model)[1]):
@@ -110,7 +110,7 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
         if path is not None:
             compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
         else:
-            # Once it is compiled the files may go: what is mapped of them stays readable.
+            # The compiled model no longer needs the files: their mapped pages stay readable.
             with tempfile.TemporaryDirectory() as folder:
                 compiled = core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
     except RuntimeError as error:
@@ -139,7 +139,7 @@ _DYNAMIC_QUANTIZATION = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 
 
 def _settings(core: Any, precision: str) -> dict[str, str]:
-    """Those with which the plug-in computes in ``precision`` and nothing less."""
+    """The plug-in's settings with which it computes everything in ``precision``."""
     settings = {"INFERENCE_PRECISION_HINT": precision}
     if _DYNAMIC_QUANTIZATION in core.get_property("CPU", "SUPPORTED_PROPERTIES"):
         # Products with compressed weights round the data to 8 bits, whatever the hint is.
@@ -148,7 +148,7 @@ def _settings(core: Any, precision: str) -> dict[str, str]:
 
 
 def _stored(core: Any, model: Model, folder: Path) -> Any:
-    from ir_runtime.xml_writer import write_model
+    from ir_runtime.files.xml_writer import write_model
 
     write_model(model, folder / "model.xml")
     return core.read_model(str(folder / "model.xml"))

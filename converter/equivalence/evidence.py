@@ -1,4 +1,4 @@
-"""What outputs prove: nothing where they are the same everywhere, whatever the inputs, or below the tolerance."""
+"""Outputs that prove nothing: equal everywhere, equal for all inputs, or hardly larger than the tolerance."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from converter.equivalence.tolerances import Choose
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 
 _LEAST_TIMES = 10.0
-"""An output whose largest value is less than so many absolute tolerances passes whatever it is, or nearly so."""
+"""An output whose largest value is less than so many absolute tolerances passes nearly whatever the IR computes."""
 _SCALES = (16.0, 255.0)
-"""By which inputs are multiplied: what lies between 0 and 1 becomes as large as the bytes of an image."""
+"""Factors for inputs: values between 0 and 1 become as large as the bytes of an image."""
 
 
 def unproven(runs: Sequence[Mapping[str, Array]], tolerance: Choose, *, has_inputs: bool) -> dict[str, str]:
@@ -27,12 +27,12 @@ def unproven(runs: Sequence[Mapping[str, Array]], tolerance: Choose, *, has_inpu
 
 
 def faint(outputs: Mapping[str, Array], tolerance: Choose) -> set[str]:
-    """The real outputs that lie below what the absolute tolerance lets pass."""
+    """The real outputs whose values are hardly larger than the absolute tolerance."""
     return {name for name, value in outputs.items() if _is_real(value) and value.size and _is_faint(value, tolerance)}
 
 
 def convincing(outputs: Mapping[str, Array], names: set[str], tolerance: Choose) -> set[str]:
-    """Those of ``names`` whose values differ from each other by more than the absolute tolerance lets pass."""
+    """Those of ``names`` whose values differ from each other by much more than the absolute tolerance."""
     large = names - faint(outputs, tolerance)
     return {name for name in large if outputs[name].size == 1 or not _is_faint(np.ptp(outputs[name]), tolerance)}
 

@@ -1,7 +1,7 @@
-"""What values an input can take, as the graph shows: token ids below the rows of their table, masks, images, lengths.
+"""Which values an input can take, as the graph shows: token ids below the rows of their table, masks, images, lengths.
 
-An input that indexes a table must stay inside it, a mask is ones and then zeros, an image lies between 0 and 1:
-other values make a model refuse, or saturate, and prove less.
+An input that indexes a table must stay inside it, a mask is ones and then zeros, an image lies between 0 and 1.
+Other values are refused, or saturate a model, which proves less.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
-from ir_runtime.element_types import Array, ElementType
+from ir_runtime.graph.element_types import Array, ElementType
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
 @dataclass(frozen=True)
 class Values:
-    """How to fill an input; ``meaning`` is for messages."""
+    """How to fill an input; ``meaning`` describes the values in messages."""
 
     meaning: str
     make: Make
@@ -43,7 +43,7 @@ def whole_numbers(low: int, high: int) -> Values:
 
 
 def _mask(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Ones up to a length of each row's own, which is never 0, then zeros."""
+    """In each row a random number of ones, at least one, then zeros."""
     if not shape:
         return np.ones(())
     lengths = generator.integers(1, max(1, shape[-1]), shape[:-1], endpoint=True)
@@ -54,7 +54,7 @@ MASK = Values("mask: ones, then zeros", _mask)
 
 
 def default_values(kind: ElementType) -> Values:
-    """Values of a type of which nothing more is known. Raises :class:`VerificationError` for types without any."""
+    """Values of a type where nothing more is known. Raises :class:`VerificationError` for types that have none."""
     if kind.is_real:
         return NORMAL
     if kind.kind == "boolean":
@@ -69,10 +69,10 @@ def default_values(kind: ElementType) -> Values:
 
 
 def parse_values(text: str) -> Values:
-    """What ``zeros``, ``ones``, ``normal``, ``mask``, ``0..1`` or ``0..30521`` stand for.
+    """The values that ``zeros``, ``ones``, ``normal``, ``mask``, ``0..1`` or ``0..30521`` name.
 
-    A range is of whole numbers where both ends are written as such, for inputs of integers, and of real numbers
-    for all others. Raises :class:`VerificationError` for anything else.
+    A range has whole numbers for inputs of integers, and real numbers for others. Raises
+    :class:`VerificationError` for any other text.
     """
     named = {"zeros": ZEROS, "ones": ONES, "normal": NORMAL, "mask": MASK}
     if text in named:
@@ -94,22 +94,22 @@ def _range(low: float, high: float) -> Values:
 
 def filled(values: Values, generator: np.random.Generator, shape: tuple[int, ...], kind: ElementType) -> Array:
     """An array of ``kind``; whole numbers where that is what the type holds."""
-    made = np.asarray(values.make(generator, shape))
-    if made.dtype.kind == "f" and (kind.is_integral or kind.kind == "boolean"):
-        made = np.floor(made + (0.5 if values.meaning != NORMAL.meaning else 0.0))
-    return made.astype(kind.dtype)
+    array = np.asarray(values.make(generator, shape))
+    if array.dtype.kind == "f" and (kind.is_integral or kind.kind == "boolean"):
+        array = np.floor(array + (0.5 if values.meaning != NORMAL.meaning else 0.0))
+    return array.astype(kind.dtype)
 
 
-# What reads an input directly, or behind layers that only move its values or change their type.
+# Operators that only move values or change their type: the readers of their outputs count as readers of the input.
 _PASSING = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice", "Tile"}
-# operator -> (position of what is asked for, position of the table): the table's rows bound what may be asked for
+# operator -> (input of the indices, input of the table): indices are less than the number of the table's rows
 _LOOK_UPS = {
     "Gather": [(1, 0)],
     "GatherBlockQuantized": [(1, 0)],
     "EmbedLayerNormalization": [(0, 2), (1, 4)],
     "SkipLayerNormalization": [],
 }
-_EXTENTS = {
+_DIMENSIONS = {
     "Reshape": 1,
     "Expand": 1,
     "ConstantOfShape": 0,
@@ -120,13 +120,13 @@ _EXTENTS = {
     "Upsample": 1,
     "Pad": 1,
 }
-"""Operators and the input that says how large something becomes."""
+"""Operators and the input that has the dimensions of their output."""
 _LENGTHS = {"LSTM": 4, "GRU": 4, "RNN": 4}
 _CHANNELS = (1, 3, 4)
 
 
 def values_of(graph: OnnxGraph) -> dict[str, Values]:
-    """The inputs of which the graph says what they hold."""
+    """The values of those inputs for which the graph shows what they hold."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.nodes:
         for name in dict.fromkeys(node.input):
@@ -134,10 +134,10 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for name, value in graph.inputs.items():
         tensor = value.type.tensor_type
-        seen = _seen(graph, readers, name)
+        uses = _uses_of(graph, readers, name)
         shape = [dim.dim_value if dim.has("dim_value") else None for dim in tensor.shape.dim]
         is_whole = tensor.elem_type in _INTEGERS
-        chosen = _integers(seen, name, shape) if is_whole else _reals(name, tensor.elem_type, shape)
+        chosen = _integers(uses, name, shape) if is_whole else _reals(name, tensor.elem_type, shape)
         if chosen is not None:
             found[name] = chosen
     return found
@@ -148,18 +148,18 @@ _REALS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 
 
 @dataclass
-class _Seen:
-    """What becomes of an input of integers."""
+class _Uses:
+    """How the graph uses an input of integers."""
 
     rows: int | None = None
     is_looked_up: bool = False
-    is_extent: bool = False
+    is_dimension: bool = False
     is_length: bool = False
     is_mask: bool = False
 
 
-def _seen(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name: str) -> _Seen:
-    seen = _Seen()
+def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name: str) -> _Uses:
+    uses = _Uses()
     pending, visited = [name], {name}
     while pending:
         current = pending.pop()
@@ -167,23 +167,23 @@ def _seen(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name: st
             inputs = list(node.input)
             for asked, table in _LOOK_UPS.get(node.op_type, ()):
                 if table < len(inputs) and inputs[asked] == current:
-                    seen.is_looked_up = True
+                    uses.is_looked_up = True
                     rows = _rows(graph, node, inputs[table])
                     if rows is not None:
-                        seen.rows = rows if seen.rows is None else min(seen.rows, rows)
+                        uses.rows = rows if uses.rows is None else min(uses.rows, rows)
             if node.op_type == "OneHot" and inputs[0] == current:
                 depth = _constant(graph, inputs[1])
                 if depth is not None:
-                    seen.is_looked_up, seen.rows = True, int(depth.reshape(-1)[0])
-            seen.is_extent |= _reads_at(inputs, current, _EXTENTS.get(node.op_type))
-            seen.is_length |= _reads_at(inputs, current, _LENGTHS.get(node.op_type))
-            seen.is_mask |= node.op_type == "Cast" and _casts_to(node) in (*_REALS, TensorProto.BOOL)
-            seen.is_mask |= node.op_type == "EmbedLayerNormalization" and _reads_at(inputs, current, 7)
+                    uses.is_looked_up, uses.rows = True, int(depth.reshape(-1)[0])
+            uses.is_dimension |= _reads_at(inputs, current, _DIMENSIONS.get(node.op_type))
+            uses.is_length |= _reads_at(inputs, current, _LENGTHS.get(node.op_type))
+            uses.is_mask |= node.op_type == "Cast" and _casts_to(node) in (*_REALS, TensorProto.BOOL)
+            uses.is_mask |= node.op_type == "EmbedLayerNormalization" and _reads_at(inputs, current, 7)
             if node.op_type in _PASSING and inputs[0] == current:
                 new = [output for output in node.output if output not in visited]
                 visited.update(new)
                 pending.extend(new)
-    return seen
+    return uses
 
 
 def _reads_at(inputs: Sequence[str], name: str, position: int | None) -> bool:
@@ -214,14 +214,14 @@ def _casts_to(node: NodeProto) -> int:
     return next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
 
 
-def _integers(seen: _Seen, name: str, shape: Sequence[int | None]) -> Values | None:
-    if seen.is_looked_up and seen.rows:
-        return whole_numbers(0, seen.rows - 1)
-    if seen.is_looked_up:
+def _integers(uses: _Uses, name: str, shape: Sequence[int | None]) -> Values | None:
+    if uses.is_looked_up and uses.rows:
+        return whole_numbers(0, uses.rows - 1)
+    if uses.is_looked_up:
         return None
-    if "mask" in name.lower() or (seen.is_mask and len(shape) > 1):
+    if "mask" in name.lower() or (uses.is_mask and len(shape) > 1):
         return MASK
-    if seen.is_length or seen.is_extent:
+    if uses.is_length or uses.is_dimension:
         return whole_numbers(1, 2)
     return None
 
@@ -231,9 +231,9 @@ def _reals(name: str, kind: int, shape: Sequence[int | None]) -> Values | None:
         return MASK
     if len(shape) not in (4, 3):
         return None
-    # Images of one colour without a batch are left out: three extents are a sequence more often.
+    # Three dimensions with one channel are a sequence more often than an image without a batch.
     channels = [shape[1], shape[-1]] if len(shape) == 4 else [c for c in (shape[0], shape[-1]) if c != 1]
-    if not any(extent in _CHANNELS for extent in channels):
+    if not any(dimension in _CHANNELS for dimension in channels):
         return None
     if kind == TensorProto.UINT8:
         return whole_numbers(0, 255)

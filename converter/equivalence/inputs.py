@@ -12,8 +12,8 @@ import numpy as np
 from converter.equivalence.input_values import Values, default_values, filled
 from converter.errors import VerificationError
 from ir_runtime import Port
-from ir_runtime.element_types import Array
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.shapes import PartialShape
 
 _UNKNOWN_RANK = (1, 3, 32, 32)
 
@@ -24,32 +24,32 @@ def random_inputs(
     values: Mapping[str, Values] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, Array]:
-    """One array an input, the same for the same seed.
+    """One array for each input, the same for the same seed.
 
-    ``values`` and ``shapes`` say by name what is known of them. Otherwise unknown extents become small numbers
-    (batch 2; 32 elsewhere in images, 8 otherwise) that respect the port's bounds.
+    ``values`` and ``shapes`` have those that are known, by name. Otherwise dynamic dimensions become small numbers
+    (batch 2; 32 elsewhere in images, 8 otherwise) within the port's bounds.
     """
     generator = np.random.default_rng(seed)
-    made: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for port in ports:
         try:
             chosen = (values or {}).get(port.name) or default_values(port.element_type)
         except VerificationError as error:
             raise VerificationError(f"input '{port.name}': {error}") from error
         shape = (shapes or {}).get(port.name) or usual_shape(port.partial_shape)
-        made[port.name] = filled(chosen, generator, shape, port.element_type)
-    return made
+        arrays[port.name] = filled(chosen, generator, shape, port.element_type)
+    return arrays
 
 
 def usual_shape(declared: PartialShape) -> tuple[int, ...]:
-    """Small extents where they are open."""
+    """The shape with small numbers for dynamic dimensions."""
     if not declared.has_rank:
         return _UNKNOWN_RANK
     dims = declared.dims
     shape = []
-    for index, extent in enumerate(dims):
+    for index, dimension in enumerate(dims):
         wanted = 2 if index == 0 and len(dims) > 1 else 32 if len(dims) >= 4 else 8
-        shape.append(max(extent.low, min(extent.high, wanted)))
+        shape.append(max(dimension.low, min(dimension.high, wanted)))
     return tuple(shape)
 
 

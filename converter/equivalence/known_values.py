@@ -1,16 +1,16 @@
-"""Values of a model that follow from its constants alone."""
+"""Values of a model that depend on its constants alone."""
 
 from __future__ import annotations
 
 from ir_runtime import Model
-from ir_runtime.constant_folding import as_tuple
-from ir_runtime.element_types import Array
-from ir_runtime.executor import layer_runner
-from ir_runtime.graph import Node, Output
+from ir_runtime.execution.plan import layer_runner
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.rewriting.constant_folding import as_tuple
 
 
 class KnownValues:
-    """Which layers of a model and of its bodies depend on constants alone, found once, and what they compute.
+    """The layers of a model and its bodies that depend on constants alone, and their values.
 
     A value is computed when it is asked for, and kept.
     """
@@ -28,7 +28,7 @@ class KnownValues:
         return known and node.op.deterministic and not node.op.subgraphs
 
     def value(self, output: Output) -> Array | None:
-        """What ``output`` is; None where it depends on more than constants."""
+        """The value of ``output``; None where it depends on more than constants."""
         if output.node not in self._layers:
             return None
         pending = [output.node]

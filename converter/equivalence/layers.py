@@ -1,9 +1,9 @@
 """Both sides tensor by tensor, a segment of the graph at a time.
 
 The ONNX model is run in segments: some nodes at a time, from the values of those before. After each segment the IR's
-layers up to there are computed twice, each by its own ``evaluate``: once from the IR's own values, which shows how far
-both sides have drifted apart, and once from the oracle's, which shows whether this very part is wrong. Values are kept
-no longer than something reads them, so that a model's activations need not fit into memory.
+layers up to there are computed twice, each by its own ``evaluate``: from the IR's own values, which shows the whole
+difference of both sides, and from the oracle's values, which shows whether this part alone is wrong. Values are dropped
+after their last reader, so that a model's activations need not fit into memory.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from converter.equivalence.rounding import Spread
 from converter.equivalence.tolerances import Choose, strict_tolerance
 from converter.onnx_file.node_order import node_name
 from ir_runtime import Model, ModelError
-from ir_runtime.constant_folding import as_tuple
-from ir_runtime.element_types import Array
-from ir_runtime.executor import layer_runner
-from ir_runtime.graph import Node, Output
-from ir_runtime.rewrite import clone
+from ir_runtime.execution.plan import layer_runner
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.rewriting.constant_folding import as_tuple
 
 _SEGMENT_BYTES = 64 << 20
 _SEGMENT_NODES = 1000
@@ -35,10 +34,10 @@ _UNKNOWN_BYTES = 1 << 20
 
 @dataclass
 class Compared:
-    """What :func:`compare_layers` found; ``problems`` say what could not be compared.
+    """What :func:`compare_layers` found; ``problems`` tell what could not be compared, and why.
 
-    ``absent`` are tensors of the ONNX model that no value of the IR carries the name of: they lie within parts of
-    several layers. ``bodies`` are layers that were compared as a whole.
+    ``absent`` are tensors of the ONNX model whose names no value of the IR has: they are compared within parts of
+    several layers. ``bodies`` are layers with bodies, which were compared as a whole.
     """
 
     layers: list[LayerDifference] = field(default_factory=list)
@@ -72,9 +71,9 @@ def compare_layers(
 ) -> Compared:
     """Every tensor of the main graph that both sides know by name, in the order of the graph.
 
-    ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` says which of the
-    IR's weights were. ``is_chosen`` says that ``tolerance`` is the caller's, which then holds for
-    single layers, too; ``histograms`` counts the values of each tensor. Raises :class:`VerificationError` or
+    ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` has the
+    IR's rounded weights. With ``is_chosen`` ``tolerance`` is the caller's, and holds for single layers, too;
+    ``histograms`` asks for histograms of each tensor. Raises :class:`VerificationError` or
     :class:`ModelError` where a side cannot be run.
     """
     return _Walk(oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms).compared()
@@ -135,7 +134,7 @@ class _Walk:
         return self._found
 
     def _segments(self, nodes: Sequence[int]) -> Iterator[list[int]]:
-        """Nodes in order, as many at a time as fill some tens of megabytes."""
+        """The nodes in order, in segments whose outputs have some tens of megabytes."""
         by_name = {name: self._sizes.get(output) for output, names in self._names.items() for name in names}
         part: list[int] = []
         size = 0
@@ -166,7 +165,7 @@ class _Walk:
         for level, nodes in enumerate(by_level):
             for node in nodes:
                 last.update(dict.fromkeys([*node.outputs, *node.inputs], level))
-                # What a part is computed from again must be there until its end.
+                # A part is computed again at its end, so its inputs must be kept until then.
                 for output in node.outputs:
                     if output in self._names:
                         part = self._parts[output] = between(output, self._names)
@@ -182,10 +181,10 @@ class _Walk:
             self._right.pop(output, None)
 
     def _run_oracle(self, level: int, part: Sequence[int]) -> None:
-        """The tensors of a segment that are compared, or read later."""
+        """Compute the tensors of a segment that are compared, or read later."""
         graph, last = self._graph, self._last_use
-        made = [name for index in part for name in graph.nodes[index].output if name]
-        asked = [name for name in made if name in self._shown or last.get(name, -1) > level]
+        outputs = [name for index in part for name in graph.nodes[index].output if name]
+        asked = [name for name in outputs if name in self._shown or last.get(name, -1) > level]
         read = set().union(*(graph.reads[index] for index in part))
         feeds = {name: value for name, value in self._expected.items() if name in read}
         values = self._oracle.run_part(part, feeds, asked)
@@ -222,7 +221,7 @@ class _Walk:
     def run(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """One layer, by its own ``evaluate``."""
         if node.op.data is not None:
-            # Weights lie in a file at any address; products of such take many times as long.
+            # Weights in a file may not be aligned, and products of such take many times as long.
             return (np.require(node.op.data.array(), requirements=["A"]),)
         if node not in self._runners:
             self._runners[node] = layer_runner(node)
@@ -249,13 +248,13 @@ class _Walk:
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
         kind = output.node.op.type
         self._found.layers.append(LayerDifference(output.node.name, kind, whole, local, made_by, names, counted))
-        # What comes next is given what is right; equal values stay one array, so that nothing is computed twice.
+        # Later layers get the right values. Equal values stay one array, so that nothing is computed twice.
         right = self._right.get(output)
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
             self._right[output] = expected
 
     def _local(self, name: str, expected: Array, right: Array, output: Output, part: Sequence[Node]) -> Comparison:
-        """Whether these layers alone, from right inputs, are off by no more than rounding."""
+        """The comparison of these layers alone, from right inputs: they may differ by no more than rounding."""
         made_by = self._graph.nodes[self._graph.producer[name]].op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part])
         if self._is_chosen:
@@ -277,7 +276,7 @@ _BINS = 30
 
 
 def histogram(expected: Array, actual: Array | None) -> Histogram | None:
-    """How the finite values of both sides lie; None where there are none, or the values are no numbers."""
+    """The histogram of the finite values of both sides; None where there are none, or they are no numbers."""
     if actual is None or expected.dtype.kind not in "fiub" or np.asarray(actual).dtype.kind not in "fiub":
         return None
     sides = [np.asarray(side).astype(np.float64).reshape(-1) for side in (expected, actual)]
@@ -297,18 +296,18 @@ def _not_computed(name: str, expected: Array, allowed: Tolerance) -> Comparison:
 
 
 def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
-    """The values of the IR that carry names of tensors which nodes of the main graph make."""
+    """The values of the IR that have the names of outputs of nodes of the main graph, with these names."""
     found: dict[Output, list[str]] = {}
     for node in nodes:
         for output in node.outputs:
             names = [name for name in output.names if name in graph.producer]
-            if names and not _is_stated(graph, names, node):
+            if names and not _is_declared(graph, names, node):
                 found[output] = names
     return found
 
 
-def _is_stated(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
-    """Constants on both sides, which are compared as weights."""
+def _is_declared(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
+    """Whether both sides have a constant: those are compared as weights."""
     return node.op.data is not None and all(graph.nodes[graph.producer[n]].op_type == "Constant" for n in names)
 
 
@@ -331,15 +330,15 @@ def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]
 
 
 def _sizes(model: Model, nodes: Sequence[Node], feeds: Mapping[Output, Array]) -> dict[Output, int]:
-    """The bytes of every value whose extents follow from those of ``feeds``."""
+    """The bytes of every value whose dimensions follow from those of ``feeds``."""
     types = [output.type for node in nodes for output in node.outputs]
     if any(not output.shape.is_static for output in feeds):
-        shaped = clone(model)
+        shaped = model.clone()
         try:
             shaped.reshape({index: feeds[output].shape for index, output in enumerate(model.inputs)})
             types = [output.type for node in shaped.nodes() for output in node.outputs]
         except ModelError:
-            pass  # running it will say what is wrong
+            pass  # running it raises the same error
     outputs = (output for node in nodes for output in node.outputs)
     return {
         output: kind.element_type.byte_size(kind.shape.element_count().value)

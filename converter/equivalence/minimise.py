@@ -14,20 +14,20 @@ from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import LayerDifference
 from converter.errors import VerificationError
 from ir_runtime import Model, compile_model
-from ir_runtime.element_types import Array
-from ir_runtime.graph import Output
-from ir_runtime.submodel import extract
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Output
+from ir_runtime.rewriting.submodel import extract
 
 
 def minimise(oracle: Oracle, model: Model, fault: LayerDifference, given: Mapping[str, Array], folder: Path) -> str:
     """Write ``model.onnx``, ``model.xml``, ``model.bin``, ``inputs.npz`` and ``expected.npz`` into ``folder``.
 
     They hold the layers of ``fault`` and the ONNX nodes that make the same tensor, between the nearest tensors that
-    both sides have; ``inputs.npz`` has the oracle's values for these, ``expected.npz`` what should come out. Returns
-    a sentence that says so. Raises :class:`VerificationError` where the part alone cannot be run, :class:`OSError`
+    both sides have; ``inputs.npz`` has the oracle's values for these, ``expected.npz`` the right outputs. Returns
+    a sentence about the files. Raises :class:`VerificationError` where the part alone cannot be run, :class:`OSError`
     where it cannot be written.
     """
-    from ir_runtime.xml_writer import write_model
+    from ir_runtime.files.xml_writer import write_model
 
     graph = oracle.graph
     names = anchors(graph, model.nodes())
@@ -47,9 +47,9 @@ def minimise(oracle: Oracle, model: Model, fault: LayerDifference, given: Mappin
     values = {**given, **oracle.run(given, missing, plain=True)} if missing else dict(given)
     feeds = {name: values[name] for name in outside.values()}
     nodes = graph.needed([wanted], list(feeds))
-    # What the ONNX nodes read besides, such as an input that became a constant of the IR.
-    made = {name for index in nodes for name in graph.nodes[index].output}
-    more = set().union(*(graph.reads[index] for index in nodes)) - made - set(feeds)
+    # Other inputs of the ONNX nodes, such as one that became a constant of the IR.
+    produced = {name for index in nodes for name in graph.nodes[index].output}
+    more = set().union(*(graph.reads[index] for index in nodes)) - produced - set(feeds)
     feeds.update({name: values[name] for name in sorted(more) if name in values})
     expected = oracle.run_part(nodes, feeds, [wanted])[wanted]
     small = extract(model, outside, {target: wanted})

@@ -1,7 +1,7 @@
-"""The ONNX model as the oracle is to run it: whole or in part, with other extents and outputs, weights where they are.
+"""The ONNX model for the oracle: whole or in part, with other dimensions and outputs, weights where they are.
 
 Weights of a model given as a path become external data that lies in the model's own file, so that nothing is copied
-and 2 GB, what a protobuf message holds, is no limit.
+and the 2 GB that a protobuf message holds are no limit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from converter.onnx_file.node_order import in_order, read_names
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of, onnx_number
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 
 
 class OnnxGraph:
@@ -36,7 +36,7 @@ class OnnxGraph:
         self.inputs: dict[str, messages.ValueInfoProto] = {
             value.name: value for value in graph.input if value.name not in self.weights
         }
-        """Inputs that have no value of their own."""
+        """Inputs without an initializer."""
         self.defaults: dict[str, messages.ValueInfoProto] = {
             value.name: value for value in graph.input if value.name in self.weights
         }
@@ -76,7 +76,7 @@ class OnnxGraph:
         return None if self.path is None else self.path.resolve().parent
 
     def constants(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor that the file states for the main graph: initializers, sparse ones, Constant nodes."""
+        """Every tensor that the file declares for the main graph: initializers, sparse ones, Constant nodes."""
         for name, proto in self.weights.items():
             yield name, self.file.tensor(proto)
         for name, sparse in self.sparse.items():
@@ -92,7 +92,7 @@ class OnnxGraph:
         return declared_shape(self.inputs[name].type)
 
     def dim_params(self, name: str) -> list[str]:
-        """The names that the file gives to the extents of an input; empty where it gives none."""
+        """The names that the file gives to the dimensions of an input; empty where it gives none."""
         return [dim.dim_param for dim in self.inputs[name].type.tensor_type.shape.dim]
 
     def whole(self, feeds: Mapping[str, object], extra: Sequence[str] = (), *, only: bool = False) -> ModelProto:
@@ -100,36 +100,36 @@ class OnnxGraph:
 
         With ``only`` these are all the outputs, and what they do not need is left out.
         """
-        made = self._header()
+        model = self._header()
         nodes = self.needed(extra) if only else range(len(self.nodes))
-        made.graph.node.extend(self._node(index) for index in nodes)
+        model.graph.node.extend(self._node(index) for index in nodes)
         read = set().union(*(self.reads[index] for index in nodes), extra if only else self.outputs)
         for name in self.inputs:
             if only and name not in read:
                 continue
             feed = feeds.get(name)
-            open_to = self._is_other(name, feed)
-            made.graph.input.append(value_info(name, feed, is_open=True) if open_to else self._values[name])
+            is_other = self._is_other(name, feed)
+            model.graph.input.append(value_info(name, feed, is_dynamic=True) if is_other else self._values[name])
         outputs = self._onnx.graph.output
         kept = [value for value in outputs if not only or value.name in extra]
-        made.graph.output.extend(kept if not self._is_relaxed(feeds) else map(_without_shape, kept))
+        model.graph.output.extend(kept if not self._is_relaxed(feeds) else map(_without_shape, kept))
         present = {value.name for value in kept}
-        made.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
-        made.graph.input.extend(self._values[name] for name in self.defaults if name in feeds)
-        self._add_weights(made, [name for name in (*self.weights, *self.sparse) if name in read])
-        return made
+        model.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
+        model.graph.input.extend(self._values[name] for name in self.defaults if name in feeds)
+        self._add_weights(model, [name for name in (*self.weights, *self.sparse) if name in read])
+        return model
 
     def part(self, nodes: Sequence[int], feeds: Mapping[str, object], outputs: Sequence[str]) -> ModelProto:
-        """``nodes`` alone: ``feeds`` are the tensors that are given from outside, ``outputs`` what is returned."""
-        made = self._header()
-        made.graph.node.extend(self._node(index) for index in nodes)
+        """A model of ``nodes`` alone, whose inputs are ``feeds`` and which returns ``outputs``."""
+        model = self._header()
+        model.graph.node.extend(self._node(index) for index in nodes)
         read = set().union(*(self.reads[index] for index in nodes), outputs)
         for name, value in feeds.items():
             if name in read:
-                made.graph.input.append(value_info(name, value))
-        made.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        self._add_weights(made, [name for name in (*self.weights, *self.sparse) if name in read and name not in feeds])
-        return made
+                model.graph.input.append(value_info(name, value))
+        model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        self._add_weights(model, [name for name in (*self.weights, *self.sparse) if name in read and name not in feeds])
+        return model
 
     def needed(self, outputs: Collection[str], given: Collection[str] = ()) -> list[int]:
         """The nodes that ``outputs`` follow from, in order, where ``given`` tensors are known."""
@@ -141,8 +141,8 @@ class OnnxGraph:
             wanted.update(name for name in self.reads[index] if name not in given)
         return found[::-1]
 
-    def opened(self, feeds: Mapping[str, object]) -> tuple[str, ...]:
-        """The inputs that the file as it is does not take these ``feeds`` for; none where it accepts them."""
+    def relaxed_inputs(self, feeds: Mapping[str, object]) -> tuple[str, ...]:
+        """The inputs whose declarations do not accept these ``feeds``; none where the file can be run on them."""
         others = [name for name in self.inputs if self._is_other(name, feeds.get(name))]
         return tuple(others + [name for name in self.defaults if name in feeds])
 
@@ -154,27 +154,27 @@ class OnnxGraph:
         return shape is not None and not self.declared(name).accepts(shape)
 
     def _header(self) -> ModelProto:
-        made = ModelProto()
-        made.ir_version = max(self.proto.ir_version, 4)  # from there on weights need not be inputs
-        made.opset_import.extend(self._onnx.opset_import)
-        made.functions.extend(self._onnx.functions)
-        made.graph.name = self.proto.graph.name or "graph"
-        return made
+        model = ModelProto()
+        model.ir_version = max(self.proto.ir_version, 4)  # from there on weights need not be inputs
+        model.opset_import.extend(self._onnx.opset_import)
+        model.functions.extend(self._onnx.functions)
+        model.graph.name = self.proto.graph.name or "graph"
+        return model
 
-    def _add_weights(self, made: ModelProto, names: Sequence[str]) -> None:
+    def _add_weights(self, model: ModelProto, names: Sequence[str]) -> None:
         for name in names:
             if name in self.sparse:
                 found = self._onnx.graph.sparse_initializer
-                made.graph.sparse_initializer.append(next(one for one in found if one.values.name == name))
+                model.graph.sparse_initializer.append(next(one for one in found if one.values.name == name))
             else:
-                made.graph.initializer.append(self._tensors[name])
-        for tensor in made.graph.initializer:
+                model.graph.initializer.append(self._tensors[name])
+        for tensor in model.graph.initializer:
             self._locate(tensor)
-        for tensor in _inner_tensors(made):
+        for tensor in _inner_tensors(model):
             self._embed(tensor)
 
     def _locate(self, tensor: TensorProto) -> None:
-        """Let a tensor that lies in the model's file say so, as any external data does."""
+        """Write the model's file as the location of a tensor that lies in it, as of any external data."""
         if not _is_cut(tensor):
             return
         if self.path is None:
@@ -195,7 +195,7 @@ class OnnxGraph:
 
 
 def embedded(graph: OnnxGraph, model: ModelProto) -> ModelProto:
-    """``model`` with all of its weights inside, however large."""
+    """``model`` with all of its weights in the message, however large."""
     names = {tensor.name for tensor in model.graph.initializer if tensor.external_data}
     for tensor in model.graph.initializer:
         if tensor.name in names:
@@ -206,14 +206,14 @@ def embedded(graph: OnnxGraph, model: ModelProto) -> ModelProto:
     return model
 
 
-def value_info(name: str, value: object, *, is_open: bool = False) -> ValueInfoProto:
-    """The declaration of a tensor, or a sequence of them, with the type and shape (``is_open``: rank) of ``value``."""
+def value_info(name: str, value: object, *, is_dynamic: bool = False) -> ValueInfoProto:
+    """A tensor's or sequence's declaration, with the type and shape (``is_dynamic``: rank alone) of ``value``."""
     if isinstance(value, (list, tuple)):
         first = value[0] if value else None
         kind = TensorProto.FLOAT if first is None else _number(first)
         return helper.make_tensor_sequence_value_info(name, kind, None)
     shape = list(getattr(value, "shape", ()))
-    return helper.make_tensor_value_info(name, _number(value), [None] * len(shape) if is_open else shape)
+    return helper.make_tensor_value_info(name, _number(value), [None] * len(shape) if is_dynamic else shape)
 
 
 def _number(value: object) -> int:
@@ -226,10 +226,10 @@ def _number(value: object) -> int:
 def _without_shape(value: ValueInfoProto) -> ValueInfoProto:
     if value.type.WhichOneof("value") != "tensor_type":
         return value
-    made = ValueInfoProto()
-    made.CopyFrom(value)
-    made.type.tensor_type.ClearField("shape")
-    return made
+    copy = ValueInfoProto()
+    copy.CopyFrom(value)
+    copy.type.tensor_type.ClearField("shape")
+    return copy
 
 
 def _is_cut(tensor: TensorProto) -> bool:

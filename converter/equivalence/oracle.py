@@ -1,4 +1,4 @@
-"""What runs the ONNX side of a comparison: onnxruntime where it is installed, else onnx's own evaluator."""
+"""Runs the ONNX side of a comparison: in onnxruntime where it is installed, else in onnx's own evaluator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import onnx
 from converter.equivalence import ort_values
 from converter.equivalence.onnx_graph import OnnxGraph, embedded
 from converter.errors import VerificationError
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 
 Evaluate = Callable[[Mapping[str, Any]], dict[str, Any]]
 """From inputs by name to outputs by name: arrays, or lists of them for sequences."""
@@ -38,12 +38,12 @@ class Oracle:
     ) -> dict[str, Any]:
         """The model's outputs, and ``outputs``, which may be inner tensors, or these alone.
 
-        What is loaded once is used again.
+        Sessions are kept for later runs.
         """
-        opened = self.graph.opened(feeds)
-        key = (opened, tuple(outputs), plain, only)
+        relaxed = self.graph.relaxed_inputs(feeds)
+        key = (relaxed, tuple(outputs), plain, only)
         if key not in self._made:
-            as_it_is = not opened and not only and all(name in self.graph.outputs for name in outputs)
+            as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in outputs)
             source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
             self._made[key] = self._loaded(source, plain=plain)
         return self._made[key](feeds)
@@ -55,7 +55,7 @@ class Oracle:
             return evaluate(feeds)
 
     def run_part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-        """Some nodes alone, without fusions, from what comes into them from outside."""
+        """Some nodes alone, without fusions, from the values of their inputs."""
         return self._loaded(self.graph.part(nodes, feeds, outputs), plain=True)(feeds)
 
     def _loaded(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
@@ -85,7 +85,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     # All of them have ended the process on models of float16, in 1.31 and 1.32.
     options.graph_optimization_level = getattr(levels, "ORT_ENABLE_LAYOUT", levels.ORT_ENABLE_EXTENDED)
     if plain:
-        options.enable_cpu_mem_arena = False  # parts run once: what an arena keeps for later is of no use
+        options.enable_cpu_mem_arena = False  # parts run once: an arena would keep memory for nothing
         options.graph_optimization_level = levels.ORT_DISABLE_ALL
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))

@@ -1,7 +1,7 @@
-"""Numbers of types that NumPy lacks, to onnxruntime and back: bfloat16, float8, and what stands two in a byte.
+"""Values of types that NumPy lacks, to onnxruntime and back: bfloat16, float8, and types of 4 bits or fewer.
 
-``InferenceSession.run`` takes none of them, and gives back uint8 or nothing. Its own values know their types, and
-where their bytes are.
+``InferenceSession.run`` takes none of them, and returns uint8 or nothing. An ``OrtValue`` has the type and the
+address of its bytes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from converter.onnx_file.types import element_type_of, onnx_number, spelling
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
 
 
 def _is_foreign(kind: ElementType) -> bool:
@@ -25,7 +25,7 @@ _FOREIGN = {spelling(kind) for kind in element_types.ALL if _is_foreign(kind)}
 
 
 def run(session: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
-    """What a session gives for inputs by name, whatever their types."""
+    """The outputs of a session for inputs by name, whatever their types."""
     given = {name: _with_type(value) for name, value in feeds.items()}
     if not any(output.type in _FOREIGN for output in session.get_outputs()):
         return cast("Sequence[Any]", session.run(None, given))

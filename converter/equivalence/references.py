@@ -1,4 +1,4 @@
-"""What an IR is held against: an ONNX model, or another IR."""
+"""What an IR is compared with: an ONNX model, or another IR."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.onnx_file.reader import ModelSource
 from ir_runtime import Model, read_model
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 
 
 class OnnxReference:
@@ -30,11 +30,11 @@ class OnnxReference:
 
     @property
     def input_names(self) -> Collection[str]:
-        """Everything that can be fed."""
+        """The inputs that can be given, also those that have an initializer."""
         return {**self.graph.inputs, **self.graph.defaults}
 
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
-        """What has no value of its own, and is read for ``outputs``; None for those of the model."""
+        """The inputs without an initializer that ``outputs`` need; None stands for the outputs of the model."""
         wanted = self.graph.outputs if outputs is None else outputs
         read = set().union(*(self.graph.reads[index] for index in self.graph.needed(wanted)), wanted)
         return [name for name in self.graph.inputs if name in read]
@@ -65,7 +65,7 @@ class IrReference:
         return {name for port in self._engine.inputs for name in (port.name, *port.names)}
 
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
-        """None is named here: the engine says what is missing."""
+        """None: the engine raises an error for missing inputs."""
         return []
 
     def run(
@@ -78,7 +78,7 @@ class IrReference:
 
 
 def reference_for(source: ModelSource | Model) -> OnnxReference | IrReference:
-    """The reference that ``source`` is: an IR where it is one or a path that ends in ``.xml``."""
+    """The reference ``source``: an IR where it is a model of the IR or a path that ends in ``.xml``."""
     if isinstance(source, Model):
         return IrReference(source)
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() == ".xml":

@@ -9,16 +9,16 @@ from typing import Any
 from converter.equivalence.compare import Comparison
 
 Histogram = tuple[float, float, list[int], list[int]]
-"""The least and the greatest value, and how many lie in each part between them: expected, and the IR's own."""
+"""The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
 
 
 @dataclass(frozen=True)
 class LayerDifference:
     """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's.
 
-    ``comparison`` is of the whole run, so that it carries whatever went wrong before. ``local`` is of this part of
-    the graph alone: the layers between the nearest tensors that both sides have were given the oracle's values, and
-    may be off by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
+    ``comparison`` is of the whole run, and includes the differences of earlier layers. ``local`` is of this part of
+    the graph alone: the layers behind the nearest tensors that both sides have are computed from the oracle's values,
+    and may differ by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
     ``node`` is the ONNX node that makes the tensor.
     """
 
@@ -33,16 +33,16 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class WeightCheck:
-    """What became of one tensor that the ONNX file states.
+    """What the IR has of one tensor that the ONNX file declares.
 
     ``state`` is one of
 
-    * ``identical``: a constant of the IR has the same values, bit by bit (``form`` says if in another layout);
-    * ``converted``: every value is the nearest one of a narrower type, ``form`` says which;
+    * ``identical``: a constant of the IR has the same values, bit by bit (``form`` names another layout);
+    * ``converted``: every value is the nearest one of a narrower type, which ``form`` names;
     * ``compressed``: whole numbers with scales, ``error`` the greatest difference, which is at most one step;
     * ``folded``: not a constant by itself, but part of what ``layers`` compute or hold;
     * ``unused``: no output depends on it;
-    * ``changed``: the IR has other values in its place, ``error`` apart, and fails.
+    * ``changed``: the IR has other values in its place, with the greatest difference ``error``, and fails.
     """
 
     name: str
@@ -71,15 +71,15 @@ class Report:
     """The result of :func:`verify`.
 
     ``oracle`` names what ran the reference, ``engine`` what ran the IR. ``samples`` lists the runs; ``inputs`` are
-    the shapes of the first. ``outputs`` has for each output the comparison of the run where it was furthest away.
+    the shapes of the first. ``outputs`` has for each output the comparison of the run in which it differed most.
     ``layers`` lists inner tensors in the order of the graph, where they were asked for, an output failed or proves
     nothing; ``first_fault`` is the first that is wrong although its inputs were right, ``first_divergence`` the
-    first that is beyond its tolerance in the whole run. ``layers_problem`` says why tensors could not be compared.
-    ``suspects`` name layers, those near the fault if there is one, that are not as a conversion now makes them.
-    ``unproven`` are the outputs that say nothing about the layers before them, whatever they were compared with.
-    ``verdict`` sums it up; ``only_adds_up`` says that outputs differ and no single layer is wrong, which fails, too.
-    ``unwritten`` says why the page or the smallest part could not be written after all.
-    ``weights`` accounts for every tensor that the file states. ``notes`` say what else a reader must know.
+    first that is beyond its tolerance in the whole run. ``layers_problem`` tells why tensors could not be compared.
+    ``suspects`` name layers that differ from those of a conversion now: those near the fault, if there is one.
+    ``unproven`` are the outputs that prove nothing about the layers before them. ``verdict`` is one sentence;
+    ``only_adds_up`` means that outputs differ and no single layer is wrong, which fails, too. ``unwritten`` has the
+    errors of writing the page or the smallest part. ``weights`` has the state of every tensor that the file
+    declares. ``notes`` are what else a reader must know.
     """
 
     passed: bool
@@ -111,7 +111,7 @@ class Report:
     def only_adds_up(self) -> bool:
         """Whether outputs differ although every layer that was compared is right from right inputs.
 
-        Layers are computed in NumPy: where another engine ran the IR they say nothing of its outputs.
+        Layers are computed in NumPy, so this is false where another engine ran the IR.
         """
         return self._no_layer_is_wrong and self.engine == "NumPy"
 
@@ -133,7 +133,7 @@ class Report:
         if wrong:
             return f"failed: weights of the file are changed, the first is '{wrong[0]}'"
         if self.only_adds_up:
-            return "failed: outputs differ, but no single layer is wrong: what each rounds adds up"
+            return "failed: outputs differ, but no single layer is wrong: the rounding of layers adds up"
         if self._no_layer_is_wrong:
             return f"failed: outputs differ in {self.engine}, but no layer is wrong in NumPy"
         if any(not one.passed for one in self.outputs):

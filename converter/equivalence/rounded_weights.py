@@ -1,9 +1,8 @@
-"""What the rounding of compressed weights costs each tensor of a model, on given inputs.
+"""How much the rounding of compressed weights changes each output of a model, on given inputs.
 
-Weights that were put on a grid are anywhere within half a step of what they were, those that were stored as float16
-within half a representable value. The model is run again with every weight moved by up to that much at random: it then
-differs from itself as much as it should differ from the model of unrounded weights, and a wrong layer shows beside
-that. No data but the IR is needed.
+A weight on a grid was rounded by at most half a step, one that is stored as float16 by at most half a representable
+value. The model is run again with every weight changed by up to that much at random. It then differs from itself about
+as much as from the model of unrounded weights; a wrong layer makes a larger difference. Only the IR is needed.
 """
 
 from __future__ import annotations
@@ -16,39 +15,39 @@ import numpy as np
 from converter.compression.float16_constants import DECOMPRESSION
 from converter.compression.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
-from ir_runtime.element_types import Array
-from ir_runtime.graph import Node, Output, RuntimeInfo
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output, RuntimeInfo
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewrite import clone, replace_all_uses
-from ir_runtime.shape_inference import make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.rewriting.uses import replace_all_uses
 
-_TIMES = 4
-_MORE_TIMES = 16
-_FEW = 64
-"""Outputs of fewer elements say too little of their deviation in a few runs."""
+_RUNS = 4
+_RUNS_OF_SMALL_OUTPUTS = 16
+_MIN_OUTPUT_SIZE = 64
+"""Outputs of fewer elements need more runs to show their deviation."""
 _DEVIATIONS = 6.0
-"""So many standard deviations of the rounding's effect are allowed, or so many times its largest effect, which
-counts where a few values are much larger than the others: rounding alone stays below."""
+"""Allowed are so many standard deviations of the rounding's effect, or :data:`_TIMES_LARGEST` its largest effect if
+that is more, as where a few values are much larger than the others."""
 _TIMES_LARGEST = 1.5
-_SHARE = 0.5
-"""Of the largest value; where rounding costs more there is nothing left to compare."""
+_MOST_OF_LARGEST = 0.5
+"""At most this share of an output's largest value is allowed: a larger difference would prove nothing."""
 
 
 @dataclass(frozen=True)
 class RoundedWeights:
-    """Which constants of a model are rounded weights: the nodes that widen them.
+    """The rounded weights of a model: the Convert nodes that widen their constants.
 
-    A model may have weights in whole numbers or float16 of its own; only what the IR says of itself counts.
+    A model may have weights in whole numbers or float16 of its own; the marks that compression leaves in the IR decide.
     """
 
     widening: frozenset[Node]
 
     @classmethod
     def of(cls, model: Model) -> RoundedWeights:
-        """What ``model`` says of its weights."""
-        whole = any(info.tag == WEIGHT_COMPRESSION for info in _below(model.runtime_info))
+        """Those that the marks in ``model`` name."""
+        whole = any(info.tag == WEIGHT_COMPRESSION for info in _all_infos(model.runtime_info))
         found: set[Node] = set()
         for part in model.parts():
             nodes = part.nodes
@@ -75,8 +74,8 @@ class RoundedWeights:
         return node in self.widening
 
     @staticmethod
-    def moved(node: Node, widened: Array, generator: np.random.Generator) -> Array:
-        """The weights that ``node`` widens as they may have been before they were rounded."""
+    def perturbed(node: Node, widened: Array, generator: np.random.Generator) -> Array:
+        """The weights that ``node`` widens, changed by as much as rounding may have."""
         source = node.inputs[0].element_type
         amount = generator.random(widened.shape, np.float32) - np.float32(0.5)
         if source.is_integral:
@@ -86,12 +85,12 @@ class RoundedWeights:
 
 
 def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, float]:
-    """How far each real output of ``model`` may lie from the expected one for its weights' rounding alone."""
+    """How much each real output of ``model`` may differ because of its weights' rounding alone."""
     plain = _run(model, feeds)
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
-    few = any(value.size < _FEW for value in plain.values())
-    for seed in range(_MORE_TIMES if few else _TIMES):
-        for name, value in _run(_moved(model, seed), feeds).items():
+    is_small = any(value.size < _MIN_OUTPUT_SIZE for value in plain.values())
+    for seed in range(_RUNS_OF_SMALL_OUTPUTS if is_small else _RUNS):
+        for name, value in _run(_perturbed_model(model, seed), feeds).items():
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue
             with np.errstate(invalid="ignore"):
@@ -104,7 +103,7 @@ def _allowance(value: Array, gaps: list[Array]) -> float:
     if not found.size:
         return 0.0
     wanted = max(_DEVIATIONS * float(np.sqrt(np.mean(np.square(found)))), _TIMES_LARGEST * float(found.max()))
-    return min(wanted, _SHARE * float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
+    return min(wanted, _MOST_OF_LARGEST * float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
 
 
 def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -113,12 +112,12 @@ def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return {port.name: value.astype(np.float64) for port, value in values if port.element_type.is_real}
 
 
-def _moved(model: Model, seed: int) -> Model:
-    """A copy whose weights, but not their zero points, are as far away as they were rounded."""
+def _perturbed_model(model: Model, seed: int) -> Model:
+    """A copy whose weights, but not their zero points, are changed by as much as rounding may have."""
     generator = np.random.default_rng(seed)
-    made = clone(model)
-    rounded = RoundedWeights.of(made)
-    for part in made.all_models():
+    copy = model.clone()
+    rounded = RoundedWeights.of(copy)
+    for part in copy.all_models():
         replaced: dict[Output, Output] = {}
         for node in part.nodes():
             if not rounded.holds(node):
@@ -126,11 +125,11 @@ def _moved(model: Model, seed: int) -> Model:
             value = node.outputs[0]
             stored = node.inputs[0].tensor
             assert stored is not None
-            moved = rounded.moved(node, stored.array().astype(value.element_type.dtype), generator)
-            constant = make_node(Const1(value=Tensor.from_array(moved, value.element_type)), (), node.name)
+            perturbed = rounded.perturbed(node, stored.array().astype(value.element_type.dtype), generator)
+            constant = make_node(Const1(value=Tensor.from_array(perturbed, value.element_type)), (), node.name)
             replaced[value] = constant.outputs[0]
         replace_all_uses(part, replaced)
-    return made
+    return copy
 
 
 def _widens(node: Node) -> bool:
@@ -147,7 +146,7 @@ def _is_half(node: Node) -> bool:
     return any(dict(info.attributes).get("name") == mark for info in node.runtime_info)
 
 
-def _below(found: tuple[RuntimeInfo, ...]) -> Iterator[RuntimeInfo]:
+def _all_infos(found: tuple[RuntimeInfo, ...]) -> Iterator[RuntimeInfo]:
     for info in found:
         yield info
-        yield from _below(info.children)
+        yield from _all_infos(info.children)

@@ -1,8 +1,8 @@
-"""What rounding alone may do to a result: some layers are run again with everything that is rounded moved a little.
+"""How much rounding alone may change a result: some layers are run again with slightly changed values.
 
-Inputs move by one representable value, and with them whatever cancellation and long sums make of it; what is put on
-steps moves by a fiftieth of a step before, so that values in the middle between two of them go to either; weights that
-were stored in fewer bits move by as much as they were rounded.
+Inputs change by one representable value, which cancellation and long sums enlarge. Values that are rounded to steps
+change by a fiftieth of a step before, so that those in the middle between two steps go to either. Weights that were
+stored in fewer bits change by as much as they were rounded.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from converter.equivalence.rounded_weights import RoundedWeights
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
-from ir_runtime.graph import Node, Output
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.elementwise import Round5
 from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1
 
-_TIMES = 2
-_SUMS = 32.0
-"""Sums of thousands of terms, in whatever order, lose more than their inputs' last bit: so many times more."""
-_OF_16_BITS = 4.0
-"""Sums of 16-bit floats are made in 32 bits on either side: what is lost is what intermediate results round."""
+_RUNS = 2
+_FACTOR_OF_SUMS = 32.0
+"""Sums of thousands of terms lose so many times more than the last bit of their inputs, in whatever order."""
+_FACTOR_OF_16_BITS = 4.0
+"""Both sides add 16-bit floats in 32 bits: only intermediate results are rounded."""
 _NEAR_THE_MIDDLE = 0.02
-_OF_A_TIE = 1e-4
-"""Of a step: float32 makes sums of codes times scales to that, and fused products and sums round otherwise."""
-_STEPS = 2.0
-_COMPRESSED = 3.0
-_MANY = 1 << 16
-_MANY_OF_POOLING = 1 << 8
+_TIE_SHARE_OF_STEP = 1e-4
+"""Sums of codes times scales have this error in float32, because fused products and sums round differently."""
+_FACTOR_OF_STEPS = 2.0
+_FACTOR_OF_COMPRESSED_WEIGHTS = 3.0
+_MIN_TERMS_OF_REDUCTION = 1 << 16
+_MIN_TERMS_OF_POOLING = 1 << 8
 """onnxruntime adds the elements under a window one by one: of 1,024 the mean is 10 representable values away, of 16,384
 it is 36. Its reductions add in parts."""
 
@@ -39,9 +39,9 @@ Run = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 
 
 class Spread:
-    """How far the results of ``part`` lie apart when their inputs move as rounding moves them.
+    """How much the results of ``part`` change when rounding changes their inputs.
 
-    ``part`` lists layers, each after those it reads; ``values`` has what comes from outside, ``run`` computes a layer.
+    ``part`` lists layers, each after those it reads; ``values`` has their other inputs, ``run`` computes a layer.
     """
 
     def __init__(
@@ -57,32 +57,32 @@ class Spread:
         self._run = run
         self._names = names
         self._rounded = rounded
-        self._varying = self._that_vary()
+        self._varying = self._varying_layers()
 
     def of(self, output: Output, plain: Array) -> float:
-        """The largest difference that is to be expected in ``output``, which is ``plain`` where nothing moves."""
-        made = {source for node in self._part for source in node.outputs}
-        outside = {source for node in self._part for source in node.inputs if source not in made}
+        """The largest difference to expect in ``output``, which is ``plain`` for unchanged inputs."""
+        produced = {source for node in self._part for source in node.outputs}
+        outside = {source for node in self._part for source in node.inputs if source not in produced}
         largest = 0.0
-        for seed in range(_TIMES):
-            moved = self._once(outside, np.random.default_rng(seed))[output]
-            if moved.shape != plain.shape:
+        for seed in range(_RUNS):
+            changed = self._once(outside, np.random.default_rng(seed))[output]
+            if changed.shape != plain.shape:
                 continue
             with np.errstate(all="ignore"):
-                gap = np.abs(moved.astype(np.float64) - plain.astype(np.float64))
+                gap = np.abs(changed.astype(np.float64) - plain.astype(np.float64))
             largest = max(largest, float(gap[np.isfinite(gap)].max(initial=0.0)))
         return largest * self._factor() + self._long_sums(plain)
 
     def neighbours(self, output: Output, plain: Array) -> tuple[Array, Array] | None:
-        """The least and the greatest whole number that each element of ``output`` is near the middle to.
+        """The least and the greatest whole number that each element of ``output`` may be rounded to.
 
-        What is put on steps is moved up and down before; None where nothing is.
+        Values are shifted up and down before they are rounded to steps; None where the part has no such layer.
         """
         if not any(self._is_stepped(node) for node in self._part):
             return None
-        made = {source for node in self._part for source in node.outputs}
-        outside = {source for node in self._part for source in node.inputs if source not in made}
-        both = [self._shifted(outside, shift)[output] for shift in (-_OF_A_TIE, _OF_A_TIE)]
+        produced = {source for node in self._part for source in node.outputs}
+        outside = {source for node in self._part for source in node.inputs if source not in produced}
+        both = [self._shifted(outside, shift)[output] for shift in (-_TIE_SHARE_OF_STEP, _TIE_SHARE_OF_STEP)]
         if any(one.shape != plain.shape for one in both):
             return None
         found = [plain, *both]
@@ -98,16 +98,16 @@ class Spread:
         return values
 
     def _long_sums(self, plain: Array) -> float:
-        """What sums of very many terms may lose: moved terms cancel each other there, and partial sums do not."""
+        """The rounding of sums of very many terms: changes of single terms cancel, rounded partial sums do not."""
         lost = 0.0
         for node in self._part:
             value = self._values.get(node.inputs[0]) if node.inputs else None
             if value is None or value.dtype.kind != "f" or not plain.size:
                 continue
             if isinstance(node.op, AvgPool):
-                terms, least = float(math.prod(node.op.kernel)), _MANY_OF_POOLING
+                terms, least = float(math.prod(node.op.kernel)), _MIN_TERMS_OF_POOLING
             elif node.op.type.startswith("Reduce"):
-                terms, least = value.size / plain.size, _MANY
+                terms, least = value.size / plain.size, _MIN_TERMS_OF_REDUCTION
             else:
                 continue
             if terms < least:
@@ -119,13 +119,13 @@ class Spread:
 
     def _factor(self) -> float:
         if any(self._rounded.holds(node) for node in self._part):
-            return _COMPRESSED
+            return _FACTOR_OF_COMPRESSED_WEIGHTS
         if any(self._is_stepped(node) for node in self._part):
-            return _STEPS
+            return _FACTOR_OF_STEPS
         kinds = {source.element_type for node in self._part for source in (*node.inputs, *node.outputs)}
-        return _SUMS if kinds.isdisjoint((element_types.f16, element_types.bf16)) else _OF_16_BITS
+        return _FACTOR_OF_SUMS if kinds.isdisjoint((element_types.f16, element_types.bf16)) else _FACTOR_OF_16_BITS
 
-    def _that_vary(self) -> set[Node]:
+    def _varying_layers(self) -> set[Node]:
         """The layers that depend on more than constants."""
         found: set[Node] = set()
         inside = set(self._part)
@@ -142,16 +142,16 @@ class Spread:
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
             if self._is_stepped(node):
-                inputs[0] = _off_the_middle(node, inputs, generator)
+                inputs[0] = _near_the_middle(node, inputs, generator)
             results = self._run(node, inputs)
             if self._rounded.holds(node):
-                results = (self._rounded.moved(node, results[0], generator),)
+                results = (self._rounded.perturbed(node, results[0], generator),)
             values.update(zip(node.outputs, results))
         return values
 
 
 def _nudged(value: Array, generator: np.random.Generator) -> Array:
-    """Every number moved to a neighbour, at random."""
+    """Every number changed at random by about one representable value."""
     if value.dtype.kind != "f":
         return value
     with np.errstate(all="ignore"):
@@ -159,12 +159,12 @@ def _nudged(value: Array, generator: np.random.Generator) -> Array:
         return np.asarray(value + value * share.astype(value.dtype), value.dtype)
 
 
-def _off_the_middle(node: Node, inputs: Sequence[Array], generator: np.random.Generator) -> Array:
+def _near_the_middle(node: Node, inputs: Sequence[Array], generator: np.random.Generator) -> Array:
     return _by_steps(node, inputs, generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape))
 
 
 def _by_steps(node: Node, inputs: Sequence[Array], share: Array | float) -> Array:
-    """What ``node`` puts on steps, moved by a share of a step."""
+    """The values that ``node`` rounds to steps, changed by a share of a step."""
     value = inputs[0]
     step: Array | float = 1.0
     if isinstance(node.op, FakeQuantize1):

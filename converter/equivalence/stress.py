@@ -1,4 +1,4 @@
-"""Inputs of special values: where formulas that agree on ordinary numbers part."""
+"""Inputs of special values, for which formulas that agree on ordinary numbers may differ."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from converter.equivalence.oracle import Oracle
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
 from converter.onnx_file.node_order import node_name
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 
-_SHARE = 0.1
-"""Of the elements that become NaN or infinite; the others stay as they were."""
+_SPECIAL_SHARE = 0.1
+"""The share of elements that become NaN or infinite; the others stay."""
 
 INFINITIES, NAN = "infinities", "NaN"
 NOT_FINITE = (INFINITIES, NAN)
@@ -24,7 +24,7 @@ NOT_FINITE = (INFINITIES, NAN)
 def feeds(
     ordinary: Mapping[str, Array], values: Mapping[str, Values], seed: int
 ) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Each kind of special values with inputs like ``ordinary``; inputs without real numbers stay as they are."""
+    """Inputs like ``ordinary`` for each kind of special values, with its name; inputs of other types stay."""
     if not any(value.dtype.kind == "f" for value in ordinary.values()):
         return
     generator = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def _special(name: str, value: Array, generator: np.random.Generator) -> Array:
             return np.asarray(value * value.dtype.type(1e-4), value.dtype)
         if name == "denormal numbers":
             return np.asarray(value * limits.tiny, value.dtype)
-    chosen = generator.random(value.shape) < _SHARE
+    chosen = generator.random(value.shape) < _SPECIAL_SHARE
     special = np.where(generator.random(value.shape) < 0.5, np.inf, -np.inf) if name == INFINITIES else np.nan
     return np.where(chosen, special, value).astype(value.dtype)
 
@@ -63,9 +63,9 @@ _WHOLE = {
 
 
 def undefined(graph: OnnxGraph, oracle: Oracle, given: Mapping[str, Array]) -> str:
-    """Which node of the main graph is given values for which ONNX defines no result; empty where none is.
+    """A sentence on the first node of the main graph whose inputs have no result that ONNX defines; empty for none.
 
-    A cast to whole numbers has none for infinities and NaN, a quantisation and an order have none for NaN.
+    Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
     """
     asked: dict[str, tuple[NodeProto, bool]] = {}
     for index in graph.needed(graph.outputs):
@@ -76,8 +76,8 @@ def undefined(graph: OnnxGraph, oracle: Oracle, given: Mapping[str, Array]) -> s
             for name in node.input[: 2 if node.op_type == "NonMaxSuppression" else 1]:
                 asked.setdefault(name, (node, is_cast))
     try:
-        made = [name for name in asked if name in graph.producer]
-        values = {**given, **(oracle.run(given, made, plain=True, only=True) if made else {})}
+        computed = [name for name in asked if name in graph.producer]
+        values = {**given, **(oracle.run(given, computed, plain=True, only=True) if computed else {})}
     except VerificationError:
         return ""
     for name, (node, is_cast) in asked.items():

@@ -1,4 +1,4 @@
-"""Which tolerance an output has, as the IR and the oracle's own runs call for."""
+"""Which tolerance an output has: by its type, by the model's own rounding, and by the oracle's runs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
 from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime import Model
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 from ir_runtime.operations.elementwise import Convert1
 
-_GAPS = 2.0
+_TIMES_OF_GAPS = 2.0
 _QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
 
 Choose = Callable[[Array], Tolerance]
 
 
 _NARROW = {"bf16": Tolerance(5e-2, 1e-2, 0.5), "f16": Tolerance(1e-2, 1e-3, 0.5)}
-"""Where an engine computes in fewer bits than the model has: what it loses goes with the largest values."""
+"""Where an engine computes in fewer bits than the model: the loss is proportional to the largest values."""
 
 
 def chosen_by(rtol: float | None, atol: float | None, precision: str = "") -> Choose:
-    """The tolerance for an expected tensor: the caller's, or that of its type and of what the engine computes in."""
+    """The tolerance for an expected tensor: the caller's, or that of its type and of the engine's ``precision``."""
 
     def choose(expected: Array) -> Tolerance:
         if rtol is not None or atol is not None:
@@ -36,44 +36,44 @@ def chosen_by(rtol: float | None, atol: float | None, precision: str = "") -> Ch
 
 
 _EPSILONS = 8.0
-_LEAST = 1.5e-7
-"""Absolute: what approximations of Sigmoid, Tanh and the like are good for where their results are nearly nothing.
-onnxruntime's Sigmoid of -12.07 is 1.38e-7 away from the one in float64."""
+_MIN_ABSOLUTE = 1.5e-7
+"""The error of approximations of Sigmoid, Tanh and the like near 0: onnxruntime's Sigmoid of -12.07 is 1.38e-7 away
+from the one in float64."""
 _TRANSFORMS = frozenset({"DFT", "IDFT", "RDFT", "IRDFT", "STFT", "ISTFT"})
-_TURNED = Tolerance(1e-4, _LEAST, 0.5)
+_TRANSFORMED = Tolerance(1e-4, _MIN_ABSOLUTE, 0.5)
 """onnxruntime's transforms of lengths that are no power of two are 2e-5 to 3e-5 of the largest value away from those
 in float64 (320 and 400 elements; 5e-7 for 512), where NumPy's are 5e-8."""
 
 
 def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterable[str]) -> Tolerance:
-    """What ``layers``, by type, that an ONNX ``operator`` became may be off by where their inputs are right.
+    """The tolerance of ``layers`` (types), which an ONNX ``operator`` became, where their inputs are right.
 
-    A few representable values of the larger results; more where onnxruntime itself computes in less.
+    A few representable values of the larger results; more where onnxruntime itself is less exact.
     """
     if dtype.kind == "f" and operator.startswith("DynamicQuantize") and operator != "DynamicQuantizeLinear":
-        return STEPS  # it puts what it multiplies on steps of 8 bits, and the IR does not
+        return STEPS  # it rounds what it multiplies to steps of 8 bits, and the IR does not
     if dtype.kind == "f" and not _TRANSFORMS.isdisjoint(layers):
-        return _TURNED
+        return _TRANSFORMED
     if dtype.kind != "f" and dtype.name != "bfloat16":
         return Tolerance(0.0, 0.0)
     bits = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name)
     if bits is None:  # 8 bits or fewer: one step
         return Tolerance(0.26, 0.0, 0.0)
-    return Tolerance(_EPSILONS * 2.0**-bits, _LEAST, 0.5)
+    return Tolerance(_EPSILONS * 2.0**-bits, _MIN_ABSOLUTE, 0.5)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What a model loses by itself, layer by layer, so that outputs may part although every layer is right."""
+    """The precision that a model loses by itself, so that outputs may differ although every layer is right."""
 
     tolerance: Tolerance
     reason: str
     is_rounding: bool
-    """Whether it shows where the IR is run layer by layer, too, each of which rounds."""
+    """Whether running the IR layer by layer, each of which rounds, shows the loss."""
 
     @classmethod
     def of(cls, graph: OnnxGraph, model: Model) -> Loss | None:
-        """That of quantised models, and of those that compute in 16 bits; None for others."""
+        """The loss of quantised models, and of those that compute in 16 bits; None for others."""
         if _is_quantized(graph):
             return cls(STEPS, "values in the middle between two steps of quantisation went to different ones", False)
         kinds = {
@@ -86,11 +86,11 @@ class Loss:
         narrow = next((kind for kind in _NARROW if kind in kinds), None)
         if narrow is None:
             return None
-        return cls(_NARROW[narrow], f"the model computes in {narrow}, and what each layer rounds adds up", True)
+        return cls(_NARROW[narrow], f"the model computes in {narrow}, and the rounding of layers adds up", True)
 
 
 def _is_quantized(graph: OnnxGraph) -> bool:
-    """Whether activations are put on steps: a value in the middle between two may go to either."""
+    """Whether activations are rounded to steps: a value in the middle between two may go to either."""
     lists = [graph.nodes, *(function.node for function in graph.proto.functions)]
     return any(
         node.op_type in _QUANTIZING or node.op_type.startswith("QLinear") or node.op_type == "DynamicQuantizeMatMul"
@@ -107,16 +107,16 @@ def gaps(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, f
         if not isinstance(value, np.ndarray) or value.shape != other.shape or value.dtype.kind != "f":
             continue
         with np.errstate(all="ignore"):
-            apart = np.abs(value.astype(np.float64) - other.astype(np.float64))
-        found[name] = float(apart[np.isfinite(apart)].max(initial=0.0))
+            gap = np.abs(value.astype(np.float64) - other.astype(np.float64))
+        found[name] = float(gap[np.isfinite(gap)].max(initial=0.0))
     return found
 
 
 def widened(allowed: Tolerance, by: float) -> Tolerance:
-    """A tolerance that lets runs of the oracle itself pass, which are ``by`` apart."""
-    return Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, allowed.rounding + _GAPS * by)
+    """A tolerance with which the oracle's own runs pass, whose largest difference is ``by``."""
+    return Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, allowed.rounding + _TIMES_OF_GAPS * by)
 
 
 def furthest(found: list[Comparison]) -> Comparison:
-    """Of comparisons of one tensor in several runs the one that says most: what failed, or was furthest away."""
+    """Of the comparisons of one tensor in several runs one that failed, or else that with the largest difference."""
     return max(found, key=lambda one: (not one.passed, one.max_absolute))

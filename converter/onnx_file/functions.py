@@ -1,4 +1,4 @@
-"""Functions: those a model brings along, and those that ONNX's own schemas are made of.
+"""Functions: those of a model, and those with which ONNX's schemas define operators.
 
 https://onnx.ai/onnx/repo-docs/IR.html#functions
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError
+from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import (
     AttributeProto,
     FunctionProto,
@@ -20,15 +21,13 @@ from converter.onnx_file.messages import (
 from converter.onnx_file.schema_table import Schema
 from converter.onnx_file.types import onnx_number
 from converter.onnx_file.wire_format import parse_bytes
-from converter.translation.registry import normalize_domain
-from converter.translation.values import Value
-from ir_runtime.graph import Output
+from ir_runtime.graph.operation import TensorType
 from ir_runtime.records import record
 
 
 @record
 class Expansion:
-    """What a node becomes: the function's nodes with its attributes put in."""
+    """A call of a function: its nodes with the attributes of the calling node."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -37,17 +36,20 @@ class Expansion:
 
 
 def model_functions(model: ModelProto) -> dict[tuple[str, str], FunctionProto]:
-    """The functions a model brings along, by domain and name."""
+    """The functions of a model, by domain and name."""
     return {(normalize_domain(function.domain), function.name): function for function in model.functions}
 
 
 def schema_function(
-    node: NodeProto, schema: Schema | None, opset: int, inputs: Sequence[Value | None]
+    node: NodeProto, schema: Schema | None, opset: int, inputs: Sequence[TensorType | None]
 ) -> FunctionProto | None:
-    """The function that ONNX's schema gives as the node's meaning, also one that depends on types."""
+    """The function by which ONNX's schema defines the node; it may depend on the types of the inputs.
+
+    ``inputs`` has None where an input is missing or is no tensor.
+    """
     if not has_schema_function(schema):
         return None
-    import onnx  # its library alone has the functions, and few models need any
+    import onnx  # the table of schemas has no functions, and few models need any
 
     try:
         found: Any = onnx.defs.get_schema(node.op_type, opset, normalize_domain(node.domain))
@@ -55,7 +57,7 @@ def schema_function(
         return None  # an onnx that is older than the table
     data = b""
     if found.has_context_dependent_function:
-        types = [_type_proto(v).SerializeToString() if isinstance(v, Output) else b"" for v in inputs]
+        types = [_type_proto(type).SerializeToString() if type is not None else b"" for type in inputs]
         version = _newest(found.context_dependent_function_opset_versions, opset)
         if version:
             written = to_onnx(node, onnx.NodeProto()).SerializeToString()
@@ -73,7 +75,7 @@ def schema_function(
 
 
 def has_schema_function(schema: Schema | None) -> bool:
-    """Whether the operator is made of others by its schema."""
+    """Whether the schema defines the operator by a function of other operators."""
     return schema is not None and schema.has_function
 
 
@@ -81,17 +83,17 @@ def _newest(versions: Sequence[int], opset: int) -> int:
     return max((version for version in versions if version <= opset), default=0)
 
 
-def _type_proto(value: Output) -> Any:
+def _type_proto(type: TensorType) -> Any:
     import onnx
 
     proto = onnx.TypeProto()
-    proto.tensor_type.elem_type = onnx_number(value.element_type)
-    if value.shape.has_rank:
+    proto.tensor_type.elem_type = onnx_number(type.element_type)
+    if type.shape.has_rank:
         proto.tensor_type.shape.SetInParent()
-        for extent in value.shape:
+        for dimension in type.shape:
             dim = proto.tensor_type.shape.dim.add()
-            if extent.is_static:
-                dim.dim_value = extent.value
+            if dimension.is_static:
+                dim.dim_value = dimension.value
     return proto
 
 

@@ -17,11 +17,12 @@ from converter.errors import InvalidModelError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# What a field holds; of the singular kinds the last one in the file counts, messages are merged.
+# What a field holds; of the singular kinds the last one in the file counts, messages are merged. Of SPANS the places
+# are kept instead of what is there.
 TEXT, BYTES, INT, FLOAT, MESSAGE = range(5)
 TEXTS, BYTES_LIST, MESSAGES = range(5, 8)
 INTS, UINTS, FLOATS, DOUBLES = range(8, 12)
-RAW = 12
+RAW, SPANS = 12, 13
 
 REPEATED = frozenset(range(TEXTS, RAW))
 _WIRE_TYPES = {INT: 0, INTS: 0, UINTS: 0, DOUBLES: 1, FLOAT: 5, FLOATS: 5}
@@ -46,7 +47,7 @@ class Message:
         self.__dict__.update(values)
 
     def has(self, name: str) -> bool:
-        """Whether the file says anything of a field."""
+        """Whether the file has a value for a field."""
         return name in self.__dict__
 
     def with_fields(self, **changed: Any) -> Self:
@@ -110,14 +111,14 @@ class SparseTensorProto(Message):
 
 
 class DimensionProto(Message):
-    """An extent: a number, or the name of one."""
+    """A dimension: a number, or the name of one."""
 
     dim_value: int = 0
     dim_param: str = ""
 
 
 class TensorShapeProto(Message):
-    """The extents of a tensor."""
+    """The dimensions of a tensor."""
 
     dim: Sequence[DimensionProto] = ()
 
@@ -228,7 +229,7 @@ class FunctionProto(Message):
 
 
 class ModelProto(Message):
-    """A graph, and what it stands on."""
+    """A graph: nodes, initializers, inputs, outputs and declared types."""
 
     ir_version: int = 0
     opset_import: Sequence[OperatorSetIdProto] = ()
@@ -318,7 +319,7 @@ _declare(
 
 
 def from_onnx(source: Any, message: type[Message]) -> Any:
-    """The message that an object of onnx's own class says, data included.
+    """The message with the contents of an object of onnx's own class, data included.
 
     Raises :class:`UnicodeDecodeError` where a text is not UTF-8.
     """

@@ -1,18 +1,18 @@
-"""What an ONNX model says about itself: opsets, producer, metadata, declared shapes."""
+"""What an ONNX file declares besides its graph: opsets, producer, metadata, shapes of values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from converter.errors import InvalidModelError
+from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TypeProto
 from converter.onnx_file.reader import OnnxFile
-from converter.translation.registry import normalize_domain
-from ir_runtime.graph import RuntimeInfo
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph.model import RuntimeInfo
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 
 NEWEST_OPSET = 28
-"""The newest opset of the default domain that the translators were written against."""
+"""The newest opset of the default domain that can be converted."""
 
 
 def model_opsets(file: OnnxFile) -> dict[str, int]:
@@ -38,6 +38,7 @@ def model_opsets(file: OnnxFile) -> dict[str, int]:
 
 
 def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, ...]:
+    """Producer, versions and metadata of the model, for the IR's ``rt_info``."""
     proto = file.proto
     entries = [
         ("producer_name", proto.producer_name),
@@ -66,7 +67,7 @@ def declared_shape(type: TypeProto) -> PartialShape:
         return PartialShape.dynamic()
     dims = []
     for dim in tensor.shape.dim:
-        # Exporters write -1 and, rarely, other negative numbers where they mean "unknown".
+        # Exporters write -1, and rarely other negative numbers, for a dimension that is not known.
         static = dim.has("dim_value") and dim.dim_value >= 0
         dims.append(Dimension(dim.dim_value, dim.dim_value) if static else Dimension(0, INFINITY))
     return PartialShape(dims)

@@ -1,4 +1,4 @@
-"""The order of an ONNX graph's nodes, and how a node is called in messages and layers."""
+"""The order of an ONNX graph's nodes, what they read, and their names in messages and layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def read_names(node: NodeProto) -> set[str]:
-    """Every tensor that the node reads, those that its graphs take from outside included."""
+    """The names of all tensors that a node reads, those that its graphs read from outside included."""
     names = {name for name in node.input if name}
     pending = list(subgraphs(node))
     while pending:
@@ -38,7 +38,7 @@ def read_names(node: NodeProto) -> set[str]:
 
 
 def in_order(nodes: Sequence[NodeProto], known: Collection[str]) -> list[NodeProto]:
-    """The nodes, each after those it reads from; the file's order where that already holds.
+    """The nodes in an order in which each comes after those that it reads from: the file's order if it is one.
 
     ``known`` are names that have a value before the first node. Raises :class:`InvalidModelError` for
     a cycle, naming a node on it.
@@ -64,7 +64,7 @@ def in_order(nodes: Sequence[NodeProto], known: Collection[str]) -> list[NodePro
 
 
 def _on_a_cycle(waiting: Sequence[set[int]]) -> int:
-    """A node on a cycle: follow what each stuck node waits for until one comes up twice."""
+    """A node on a cycle, found by going from each node to one that it waits for until a node comes up twice."""
     current = next(index for index, sources in enumerate(waiting) if sources)
     seen: set[int] = set()
     while current not in seen:

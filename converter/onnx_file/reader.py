@@ -14,17 +14,22 @@ from converter.errors import ConversionError, InvalidModelError, UnsupportedMode
 from converter.onnx_file.messages import ModelProto, SparseTensorProto, TensorProto, from_onnx
 from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import parse, parse_bytes
-from ir_runtime import element_types
 from ir_runtime.boundary import shortened
-from ir_runtime.element_types import Array
-from ir_runtime.file_kinds import ONNX, kind_of_bytes, kind_of_folder
-from ir_runtime.mapped_file import FileSpan, MappedFile, bytes_of, reader_of
-from ir_runtime.tensor import MOST_DIMENSIONS, Tensor
+from ir_runtime.files.file_kinds import ONNX, kind_of_bytes, kind_of_folder
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.mapped_file import (
+    FileSpan,
+    MappedFile,
+    bytes_of,
+    reader_of,
+)
+from ir_runtime.graph.tensor import MOST_DIMENSIONS, Tensor
 
 _LARGEST_DENSE = 1 << 31
-"""Bytes that a sparse tensor may have with all its zeros."""
+"""The most bytes that a sparse tensor may have as a dense one."""
 _HEAD = 4096
-"""Bytes by which a file of another kind is known."""
+"""The first bytes of a file, which tell its kind."""
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +38,7 @@ ModelSource = Union[str, "os.PathLike[str]", bytes, IO[bytes], "onnx.ModelProto"
 
 
 class OnnxFile:
-    """A model whose large tensors are still where they were; :meth:`tensor` finds their data."""
+    """A model whose large tensors stay in their files; :meth:`tensor` gives views of their data."""
 
     def __init__(
         self, proto: ModelProto, path: Path | None = None, embedded: Array | None = None, shares: bool = True
@@ -47,7 +52,7 @@ class OnnxFile:
         self._original: onnx.ModelProto | None = None
 
     def as_onnx(self) -> onnx.ModelProto:
-        """The model as onnx's own messages, for its tools; large weights are :mod:`.skeleton`'s references."""
+        """The model as onnx's own messages, for its tools. Large weights are references (see :mod:`.skeleton`)."""
         if self._original is None:
             import onnx  # converting needs none of it
 
@@ -63,7 +68,7 @@ class OnnxFile:
         return np.empty(0, np.uint8) if self._embedded is None else self._embedded
 
     def dense(self, proto: SparseTensorProto) -> Tensor:
-        """The constant that a sparse tensor stands for: its values at their places, and 0 everywhere else.
+        """A sparse tensor as a dense constant: its values at their places, and 0 everywhere else.
 
         The places are positions in the flattened tensor, or a row of indices each. Raises
         :class:`InvalidModelError` where values, places and shape contradict each other.
@@ -103,13 +108,13 @@ class OnnxFile:
         name = proto.name or "(unnamed)"
         kind = element_type_of(proto.data_type)
         shape = tuple(proto.dims)
-        if any(extent < 0 for extent in shape):
+        if any(dimension < 0 for dimension in shape):
             raise InvalidModelError(f"tensor '{name}' has a negative dimension in its shape {list(shape)}")
         if len(shape) > MOST_DIMENSIONS:
             raise UnsupportedModelError(f"tensor '{name}' has {len(shape)} dimensions; {MOST_DIMENSIONS} are possible")
         count = 1
-        for extent in shape:
-            count *= extent
+        for dimension in shape:
+            count *= dimension
         packed = self._packed(proto, name)
         if packed is None:
             return Tensor.from_array(_typed_data(proto, name, count).reshape(shape), kind)
@@ -158,7 +163,7 @@ class OnnxFile:
             ) from error
 
     def _found(self, location: str, name: str) -> Path:
-        """The file at a location that is relative, if it does lie in the model's folder."""
+        """The file at a relative location, which must lie in the model's folder."""
         assert self.path is not None
         logical, real = self.path.parent, self.path.resolve().parent
         for folder in (logical, real):
@@ -284,7 +289,7 @@ def _number(text: str, what: str, name: str) -> int:
 
 
 def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
-    """The numbers or texts that stand in a field of their own instead of as bytes."""
+    """The data of a tensor that has them in a typed field (``float_data`` ...) and not as raw bytes."""
     if proto.data_type == TensorProto.STRING:
         values = np.empty(len(proto.string_data), np.object_)
         try:
@@ -303,7 +308,7 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
         return _counted(stored.astype(np.int32), count, name)
     if kind.is_packed:
         octets = stored.astype(np.uint8)
-        # Several stand to a byte, with the last byte filled up.
+        # A byte holds several numbers; the last byte may hold more than there are.
         held = min(stored.size * (8 // kind.bits), count)
         return _counted(element_types.unpack(octets, kind, (held,)), count, name)
     # The rest are the bits of numbers of 8 and 16 bits.
@@ -318,7 +323,7 @@ _STORED = {
     "double_data": np.float64,
     "uint64_data": np.uint64,
 }
-"""The fields of typed data, and what their numbers fit into: int32_data are read with 64 bits."""
+"""The fields of typed data, and the types in which their numbers are read: int32_data with 64 bits."""
 _FIELD_OF = {
     TensorProto.FLOAT: "float_data",
     TensorProto.INT64: "int64_data",

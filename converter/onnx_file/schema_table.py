@@ -1,8 +1,8 @@
-"""What ONNX's schemas say of each version of each operator, without onnx's library.
+"""ONNX's schemas of each version of each operator, without onnx's library.
 
-``schemas.json`` holds it for every operator of the onnx that this package was written against, so that a model's
-meaning does not depend on which onnx is installed, and importing it (a tenth of a second) is left to those models
-that need a schema's function. ``docs/generate.py`` writes the file, and a test holds it against onnx.
+``schemas.json`` has the schemas of one release of onnx. So the meaning of a model does not depend on the onnx that is
+installed, and onnx is imported (a tenth of a second) only for models that need a schema's function.
+``docs/generate.py`` writes the file, and a test compares it with onnx.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Formal:
     type_str: str
     """Its type, or the type variable."""
     homogeneous: bool
-    """Whether, where there may be any number of them, all have one type."""
+    """For an input that may be given any number of times: whether all of them have one type."""
 
 
 @record
@@ -46,7 +46,7 @@ class Schema:
     output_types: tuple[str, ...]
     """Types or type variables."""
     allowed: Mapping[str, Sequence[str]]
-    """The types that each type variable may stand for."""
+    """The types that each type variable allows."""
     attribute_types: Mapping[str, str]
     """The attributes' types, called as in ``AttributeProto.AttributeType``."""
     has_function: bool
@@ -117,7 +117,7 @@ def _registered(name: str, domain: str) -> tuple[Schema, ...]:
 
 
 def of_onnx(schema: Any) -> Schema:
-    """What an ``onnx.defs.OpSchema`` says."""
+    """The schema that an ``onnx.defs.OpSchema`` describes."""
     return Schema(
         schema.name,
         schema.domain,

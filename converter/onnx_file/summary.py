@@ -1,4 +1,4 @@
-"""What is in an ONNX file, whether it can be converted or not: for ``onnx2ir inspect``."""
+"""The summary of an ONNX file for ``onnx2ir inspect``, whether it can be converted or not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Multiplications:
 
     count: int
     unknown: int
-    """Nodes that are not counted, because their extents are not known before execution."""
+    """Nodes that are not counted, because their dimensions are not known before execution."""
 
 
 def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _type(type: TypeProto) -> tuple[str, str]:
 
 
 def _count(tensor: TensorProto) -> int:
-    return math.prod(max(extent, 0) for extent in tensor.dims)
+    return math.prod(max(dimension, 0) for dimension in tensor.dims)
 
 
 def _bytes(tensor: TensorProto) -> int:
@@ -108,7 +108,7 @@ def _bytes(tensor: TensorProto) -> int:
 
 
 def multiplications(proto: ModelProto) -> Multiplications:
-    """Multiplications of MatMul, Gemm and the convolutions of the main graph, for the extents that the file states."""
+    """Multiplications of MatMul, Gemm and the convolutions of the main graph, for the declared dimensions."""
     shapes = _shapes(proto)
     count = unknown = 0
     for node in proto.graph.node:
@@ -129,7 +129,7 @@ def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
     try:
         inferred = shape_inference.infer_shapes(proto, data_prop=True).graph
         values += [*inferred.value_info, *inferred.output]
-    except Exception:  # what it cannot do is only missing here
+    except Exception:  # then the summary has fewer shapes
         pass
     found: dict[str, Shape] = {}
     for value in values:
@@ -150,7 +150,7 @@ def _known(shapes: Mapping[str, Shape], name: str) -> Shape:
 def _product(shape: Shape) -> int:
     if shape is None or None in shape:
         raise ValueError("not known")
-    return math.prod(extent for extent in shape if extent is not None)
+    return math.prod(dimension for dimension in shape if dimension is not None)
 
 
 def _matmul(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
@@ -161,9 +161,9 @@ def _matmul(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
 
 
 def _gemm(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
-    turned = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
+    transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
     first = inputs[0]
-    depth = None if first is None else first[0 if turned else 1]
+    depth = None if first is None else first[0 if transposed else 1]
     if depth is None:
         raise ValueError("not known")
     return _product(outputs[0]) * depth

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from converter.errors import UnsupportedModelError
 from converter.onnx_file.messages import DATA_TYPES
-from ir_runtime import element_types
-from ir_runtime.element_types import ElementType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
 
 # ONNX name -> (IR type, the spelling in ONNX's schemas)
 _COUNTERPARTS = {
@@ -54,6 +54,6 @@ def onnx_number(kind: ElementType) -> int:
 
 
 def spelling(kind: ElementType) -> str | None:
-    """How ONNX's schemas call the type (``tensor(float)``); None for types ONNX does not have."""
+    """The name of the type in ONNX's schemas (``tensor(float)``); None for types that ONNX does not have."""
     spelled = _SPELLINGS.get(kind)
     return None if spelled is None else f"tensor({spelled})"

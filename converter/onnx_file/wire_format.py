@@ -1,7 +1,8 @@
 """Reads ONNX files: protobuf's wire format into :mod:`.messages`, past the weights.
 
-A file is read by windows. Of the raw data of a large tensor only the place is kept, so what is read of a model and
-what is held of it does not depend on the size of its weights.
+This is the only module that walks the fields of a message: :func:`parse` makes messages, :func:`field_spans` gives the
+places of fields. A file is read by windows. Of the raw data of a large tensor only the place is kept: neither the bytes
+that are read nor the memory that a model takes grow with its weights.
 
 https://protobuf.dev/programming-guides/encoding/ and onnx/onnx.proto
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Callable
-from typing import Any, TypeVar, Union
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar, Union
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from .messages import (
     INTS,
     MESSAGES,
     RAW,
+    SPANS,
     TEXT,
     TEXTS,
     UINTS,
@@ -37,21 +39,21 @@ from .messages import (
 
 Buffer = Union[memoryview, bytes]
 Read = Callable[[int, int], bytes]
-"""Some of the bytes of a file: from where on, and how many."""
+"""Gives bytes of a file: the arguments are the first position and the count."""
 M = TypeVar("M", bound=Message)
 
 _WINDOW = 1 << 16
 _LEAST_AHEAD = 1 << 12
-"""Bytes that a window must hold before it is worth reading another one."""
+"""A window with fewer bytes than this from the current position on is replaced by a new one."""
 _SMALLEST_SPAN = 1 << 10
 """Raw data of at least this size stays in the file."""
-_DEEPEST = 200
+_MAX_DEPTH = 200
 _TYPE_CODES = {INTS: "q", UINTS: "Q", FLOATS: "f", DOUBLES: "d"}
-_FEW = 64
-"""Bytes of numbers up to which a loop is faster than arrays."""
+_MAX_BYTES_FOR_LOOP = 64
+"""Packed numbers of up to this many bytes are read in a loop, which is faster than arrays for them."""
 
 _Cut = IndexError
-"""What reading a number past the end of a window raises."""
+"""Raised where a number ends behind the window."""
 
 
 def parse(message: type[M], read: Read, size: int) -> M:
@@ -70,6 +72,26 @@ def parse_bytes(message: type[M], data: Buffer) -> M:
     return parse(message, lambda start, count: bytes(view[start : start + count]), len(view))
 
 
+class FieldSpan(NamedTuple):
+    """Where a field lies: its tag begins at ``start``, its value at ``payload``."""
+
+    number: int
+    start: int
+    payload: int
+    end: int
+
+
+def field_spans(data: memoryview, start: int, end: int, numbers: Iterable[int]) -> list[FieldSpan]:
+    """The fields with these numbers that the message between two places holds, if their values have a length.
+
+    Raises :class:`InvalidModelError` where the bytes are not a protobuf message.
+    """
+    found: list[FieldSpan] = []
+    fields = {number << 3 | 2: Field(SPANS, "spans", None) for number in numbers}
+    _Parser(lambda start, count: b"").fields(fields, {"spans": found}, data, start, end, 0, True)
+    return found
+
+
 class _Parser:
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -77,7 +99,7 @@ class _Parser:
         self._window = b""
 
     def _at(self, position: int, end: int, least: int = _LEAST_AHEAD) -> int:
-        """Makes the window reach from ``position`` on; the place of ``position`` in it."""
+        """The place of ``position`` in the window; reads another one if fewer than ``least`` bytes follow."""
         place = position - self._base
         if not (place >= 0 and place + min(least, end - position) <= len(self._window)):
             wanted = min(max(_WINDOW, least), end - position)
@@ -92,14 +114,14 @@ class _Parser:
             place = self._at(position, end)
             base, limit = self._base, min(len(self._window), end - self._base)
             last = base + limit == end
-            done = self._fields(message, self._window, place, limit, depth, last)
+            done = self.fields(message.fields, message.__dict__, self._window, place, limit, depth, last)
             position = base + done
             if done > place or position >= end:
                 continue
             position = self._larger(message, position, end, depth)
 
     def _larger(self, message: Message, position: int, end: int, depth: int) -> int:
-        """Read one field that the window does not hold; where the next one begins."""
+        """Read one field that is larger than the window; returns where the next one begins."""
         place = self._at(position, end)
         try:
             tag, after = _varint(self._window, place)
@@ -115,23 +137,31 @@ class _Parser:
             return following
         if field.message is not None:
             if following - position > _WINDOW:
-                self.walk(_inner(message, field), payload, following, _deeper(depth))
+                self.walk(_inner(message.__dict__, field), payload, following, deeper(depth))
                 return following
         elif field.kind == RAW:
             message.__dict__[field.name] = b""
             message.__dict__["raw_span"] = (payload, length)
             return following
         place = self._at(position, following, following - position)
-        self._fields(message, self._window, place, place + following - position, depth, True)
+        self.fields(message.fields, message.__dict__, self._window, place, place + following - position, depth, True)
         return following
 
-    def _fields(self, message: Message, data: bytes, position: int, end: int, depth: int, whole: bool) -> int:
-        """Read the fields of ``data`` between two places; where the first one begins that is not all there.
+    def fields(
+        self,
+        fields: Mapping[int, Field],
+        values: dict[str, Any],
+        data: Buffer,
+        position: int,
+        end: int,
+        depth: int,
+        whole: bool,
+    ) -> int:
+        """Read the ``fields`` that ``data`` has between two places into ``values``.
 
-        With ``whole`` there is no more of it to come. As all of a model passes here, byte by byte, the loop does
-        without calls where it can.
+        Returns where the first field begins whose end is not there; with ``whole`` that is an error. All of a model
+        passes here, byte by byte, so the loop makes calls only where it must.
         """
-        fields, values = message.fields, message.__dict__
         start = position
         try:
             while position < end:
@@ -153,7 +183,9 @@ class _Parser:
                     if field is not None:
                         kind, name, held = field
                         if held is not None:
-                            self._fields(_inner(message, field), data, position, after, _deeper(depth), True)
+                            inner = _inner(values, field)
+                            below = deeper(depth)
+                            self.fields(inner.fields, inner.__dict__, data, position, after, below, True)
                         elif kind == TEXTS:
                             text = _text(data[position:after])
                             if name in values:
@@ -170,6 +202,8 @@ class _Parser:
                             values["raw_span"] = (self._base + position, length) if large else (0, 0)
                         elif kind == BYTES_LIST:
                             values.setdefault(name, []).append(data[position:after])
+                        elif kind == SPANS:
+                            values[name].append(FieldSpan(tag >> 3, start, position, after))
                         else:
                             _packed(_numbers(values, field), kind, data, position, after)
                     position = after
@@ -219,16 +253,15 @@ _TRUNCATED = "the file is truncated or corrupt: a field at byte {} runs past its
 _UNENDING = "the file is truncated or corrupt: a number in the field at byte {} does not end"
 
 
-def _deeper(depth: int) -> int:
-    if depth >= _DEEPEST:
-        raise InvalidModelError(f"graphs are nested more than {_DEEPEST // 3} deep")
+def deeper(depth: int) -> int:
+    if depth >= _MAX_DEPTH:
+        raise InvalidModelError(f"graphs are nested more than {_MAX_DEPTH // 3} deep")
     return depth + 1
 
 
-def _inner(message: Message, field: Field) -> Message:
-    """The message that a field is to be read into: a further one, or the one that is there."""
+def _inner(values: dict[str, Any], field: Field) -> Message:
+    """The message to read a field into: a new one for repeated fields, else the one that is there already."""
     kind, name, held = field
-    values = message.__dict__
     assert held is not None
     if kind == MESSAGES:
         made = held()
@@ -249,14 +282,14 @@ def _numbers(values: dict[str, Any], field: Field) -> array[Any]:
     return found
 
 
-def _text(data: bytes) -> str:
+def _text(data: Buffer) -> str:
     try:
-        return data.decode()
+        return bytes(data).decode()
     except UnicodeDecodeError:
         raise InvalidModelError(f"the name {data!r} in the model is not UTF-8") from None
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: Buffer, position: int) -> tuple[int, int]:
     """The number that begins at ``position``, and what follows it. Raises IndexError where the bytes end first."""
     value = shift = 0
     while shift < 70:
@@ -269,8 +302,8 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise InvalidModelError(_UNENDING.format(position))
 
 
-def _packed(numbers: array[Any], kind: int, data: bytes, position: int, end: int) -> None:
-    """Append the numbers that stand one after the other between two places."""
+def _packed(numbers: array[Any], kind: int, data: Buffer, position: int, end: int) -> None:
+    """Append the packed numbers between two places."""
     if kind in (FLOATS, DOUBLES):
         if (end - position) % numbers.itemsize:
             raise InvalidModelError(f"the file is corrupt: {end - position} bytes are no row of numbers")
@@ -278,7 +311,7 @@ def _packed(numbers: array[Any], kind: int, data: bytes, position: int, end: int
         if sys.byteorder == "big":
             made.byteswap()
         numbers.extend(made)
-    elif end - position > _FEW:
+    elif end - position > _MAX_BYTES_FOR_LOOP:
         numbers.frombytes(_varints(data[position:end]).tobytes())
     else:
         while position < end:
@@ -288,8 +321,8 @@ def _packed(numbers: array[Any], kind: int, data: bytes, position: int, end: int
             raise InvalidModelError("the file is corrupt: a row of numbers does not end with the last of them")
 
 
-def _varints(data: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """The numbers of a row, all at once, as 64 bits each."""
+def _varints(data: Buffer) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Packed numbers of 64 bits, decoded by arrays."""
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets < 128)
     starts = np.concatenate([[0], ends[:-1] + 1])

@@ -12,15 +12,18 @@ from collections import defaultdict
 
 import numpy as np
 
-from ir_runtime.element_types import Array
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewrite import UniqueNames, replace_all_uses
-from ir_runtime.shape_inference import make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses
 
-from .pipeline import model_pass
+from .registry import model_pass
 
 _LEAST_BYTES = 1 << 16
 """Smaller constants are not worth a layer."""
@@ -30,9 +33,9 @@ _ROWS = 256
 
 
 @model_pass("shared_weights")
-def shared_weights(model: Model) -> int:
+def shared_weights(model: Model, trace: PassTrace) -> int:
     """Put transposes in the place of constants that are another constant's."""
-    acted = 0
+    count = 0
     for part in model.parts():
         replaced: dict[Output, Output] = {}
         alike: dict[object, list[Node]] = defaultdict(list)
@@ -52,13 +55,15 @@ def shared_weights(model: Model) -> int:
             kept = next((other for other in alike[key] if _is_transposed(other, values)), None)
             tensor.forget()
             if kept is None:
+                trace.not_matched(node, fail("no constant before it is its transpose"))
                 alike[key].append(node)
             else:
+                trace.matched(node)
                 replaced[node.outputs[0]] = _transposed(kept, node, unique)
         if replaced:
             replace_all_uses(part.model, replaced)
-        acted += len(replaced)
-    return acted
+        count += len(replaced)
+    return count
 
 
 def _is_transposed(other: Node, values: Array) -> bool:

@@ -1,4 +1,4 @@
-"""Pages to look at: what a conversion made, what a comparison found, what two IRs differ in. One file, no network."""
+"""HTML pages of a conversion, a verification and the differences of two IRs. Each is one file, without a network."""
 
 from converter.report.conversions import write_conversion
 from converter.report.differences import write_difference

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: facts, tables, a graph to move about in, drawn by the page's own script."""
+"""One HTML file with everything in it: facts, tables, and a graph that the page's own script draws."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ir_runtime.graph import Model, Node
-from ir_runtime.whole_files import write_whole
+from ir_runtime.files.whole_files import write_whole
+from ir_runtime.graph.model import Model, Node
 
 NOT_COMPARED, EQUAL, DRIFTED, WRONG, CHANGED = range(5)
 """Verdicts of layers, as the page's script knows them."""
 _KEY = (
     ("--none", "not compared"),
     ("--good", "equal"),
-    ("--drift", "inherits what went wrong before, or rounding adds up"),
+    ("--drift", "differs because of earlier layers, or rounding adds up"),
     ("--bad", "wrong although its inputs are right"),
     ("--mark", "changed"),
 )
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass
 class Page:
-    """What a page shows. ``layers`` are those of :func:`layers_of`, with what is known of each."""
+    """What a page shows. ``layers`` are those of :func:`layers_of`, with verdicts and figures added."""
 
     title: str
     verdict: str
@@ -47,7 +47,7 @@ class Page:
     layers: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
-        """Write the page. Raises :class:`ir_runtime.FileError`, which names the file that is refused."""
+        """Write the page. Raises :class:`ir_runtime.FileError`, which names the file, where it cannot be written."""
         text = self.html().encode()
         write_whole(path, lambda file: file.write(text))
 
@@ -60,7 +60,7 @@ class Page:
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         noted = f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""
         tables = "".join(_table(table) for table in self.tables if table.rows)
-        key = "".join(f'<span><i style="background:var({colour})"></i>{said}</span>' for colour, said in _KEY)
+        key = "".join(f'<span><i style="background:var({colour})"></i>{meaning}</span>' for colour, meaning in _KEY)
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -130,7 +130,7 @@ def layers_of(model: Model) -> tuple[list[dict[str, Any]], dict[Node, int]]:
 
 
 def size_facts(xml: Path | None) -> list[tuple[str, str]]:
-    """How large the files of an IR are."""
+    """The sizes of an IR's files."""
     if xml is None:
         return []
     weights = xml.with_suffix(".bin")
@@ -141,7 +141,7 @@ def size_facts(xml: Path | None) -> list[tuple[str, str]]:
 
 
 def constants_table(model: Model, states: Mapping[str, str]) -> Table:
-    """The largest constants, and what is known of them."""
+    """The largest constants; ``states`` are those of the file's weights, by the names of layers."""
     nodes = [node for part in model.parts() for node in part.nodes if node.op.data is not None]
     held = sorted(((node, node.op.data) for node in nodes), key=lambda pair: -(pair[1].byte_size if pair[1] else 0))
     rows = [
@@ -178,7 +178,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers that JSON does not have become texts' absence."""
+    """The value with None for NaN and infinities, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The page of a comparison: verdicts, every layer by its difference, every weight."""
+"""The page of a verification: verdicts, the differences of all layers, the state of all weights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from converter.equivalence.compare import Comparison
 from converter.equivalence.report import Report
 from converter.report.page import DRIFTED, EQUAL, WRONG, Page, Table, constants_table, layers_of, size_facts
-from ir_runtime.graph import Model
+from ir_runtime.graph.model import Model
 
 _COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict")
 
 
 def write_verification(report: Report, model: Model, title: str, path: Path, xml: Path | None = None) -> None:
-    """Write what ``report`` says of ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored."""
+    """Write ``report`` on ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored."""
     layers, place = layers_of(model)
     by_name = {node.name: index for node, index in place.items()}
     for found in report.layers:

@@ -1,1 +1,1 @@
-"""What one runtime needs said differently than the plain IR says it: rules by name, one package a runtime."""
+"""Rules that replace layers of the plain IR for one runtime, by name; a package for each set of rules."""

@@ -10,14 +10,17 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.passes.pipeline import Pipeline
-from ir_runtime.graph import Model
+from ir_runtime.graph.model import Model
 from ir_runtime.records import record
+from ir_runtime.rewriting.pipeline import Pipeline, Release
+from ir_runtime.rewriting.trace import Trace
 
 openvino_cpu = Pipeline("converter.targets.openvino_cpu")
-"""The rules for OpenVINO's CPU plug-in."""
+"""What OpenVINO's CPU plug-in computes wrongly, slowly or not at all."""
 below_opset15 = Pipeline("converter.targets.below_opset15")
-"""What releases before opset 15 need said with older operations."""
+"""Operations that releases before opset 15 do not have, expressed by older ones."""
+RULES = (openvino_cpu, below_opset15)
+"""Every rule, in the order of the target ``cpu``. Each rule has the releases that need it."""
 
 DEFAULT = "cpu"
 _NAME = re.compile(r"(?P<runtime>cpu|any)(@(?P<year>\d{4})\.(?P<number>\d+)(\.\d+)?)?")
@@ -31,7 +34,9 @@ class Target:
 
     name: str
     runtime: str
-    last_opset: int | None
+    release: Release | None = None
+    """None stands for the newest one."""
+    last_opset: int | None = None
     """None where there is no limit."""
 
     @classmethod
@@ -41,26 +46,26 @@ class Target:
         if found is None:
             raise ConversionError(f"there is no target {name!r}; there are cpu, any, and releases such as cpu@2024.6")
         if found["year"] is None:
-            return cls(name, found["runtime"], None)
+            return cls(name, found["runtime"])
         release = int(found["year"]), int(found["number"])
         known = [opset for since, opset in _LAST_OPSETS.items() if since <= release]
         if not known:
             oldest = ".".join(map(str, min(_LAST_OPSETS)))
             raise ConversionError(f"the target '{name}' is older than {oldest}, the oldest release that is known")
-        return cls(name, found["runtime"], max(known))
+        return cls(name, found["runtime"], release, max(known))
 
-    def apply(self, model: Model) -> dict[str, int]:
-        """Change ``model`` by the target's rules; how often each acted, of those that did.
+    def apply(self, model: Model, trace: Trace | None = None) -> dict[str, int]:
+        """Change ``model`` by the rules that the release needs; how often each applied, of those that did.
 
-        Raises :class:`ConversionError` for operations that the release does not have.
+        ``trace`` collects which layers each rule looked at, and why it left them. Raises :class:`ConversionError`
+        for operations that the release does not have.
         """
         counts: dict[str, int] = {}
         if self.runtime == "cpu":
-            counts.update(openvino_cpu.run(model))
+            counts.update(openvino_cpu.run(model, release=self.release, trace=trace))
+        counts.update(below_opset15.run(model, release=self.release, trace=trace))
         if self.last_opset is None:
             return counts
-        if self.last_opset < 15:
-            counts.update(below_opset15.run(model))
         later = Counter(
             f"{node.op.type}-{node.op.opset} ({node.where})"
             for part in model.all_models()

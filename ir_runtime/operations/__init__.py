@@ -1,6 +1,6 @@
 """The IR's operations, one family a module.
 
-Who converts imports the families that it needs; :func:`register_all` is for those who look operations up by name.
+The converter imports the families that it needs; :func:`register_all` serves look-ups of operations by name.
 """
 
 from __future__ import annotations

@@ -10,11 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integer, operation, real
-from ir_runtime.shapes import broadcast, normalize_axis
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    integer,
+    operation,
+    real,
+)
+from ir_runtime.graph.shapes import broadcast, normalize_axis
 
 from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
 
@@ -216,7 +223,7 @@ class PReLU1(Operation):
 
 
 def softmax(x: Array, axis: int) -> Array:
-    """e^x divided by its sum along ``axis``; the greatest x is taken off first, so that nothing overflows."""
+    """e^x divided by its sum along ``axis``; the greatest x is subtracted first, so that nothing overflows."""
     powers = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     return powers / np.sum(powers, axis=axis, keepdims=True)
 

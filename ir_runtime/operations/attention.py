@@ -9,11 +9,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation
-from ir_runtime.shapes import PartialShape, broadcast
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+)
+from ir_runtime.graph.shapes import PartialShape, broadcast
 
 from .elementwise import merge_types
 
@@ -23,10 +28,10 @@ class ScaledDotProductAttention13(Operation):
     """SoftMax(scale * query key^T + mask) value, over the last two dimensions.
 
     query [..., L, E], key [..., S, E], value [..., S, V] give [..., L, V]. The optional inputs are: a mask
-    that broadcasts to [..., L, S] (booleans say what may be seen; a scalar of another type means none),
-    the scale (1 / sqrt(E) where there is none), and a sink [..., L or 1, 1]: a score that takes its part
-    of the SoftMax and adds nothing. Where ``causal``, row i sees the columns up to i, and the mask is not
-    looked at. A row that sees nothing is NaN.
+    that broadcasts to [..., L, S] (booleans: True where a row attends to a
+    column; a scalar of another type means no mask), the scale (1 / sqrt(E) where there is none), and a sink
+    [..., L or 1, 1]: a further score in the SoftMax, whose value is zero. With ``causal``, row i attends to
+    the columns up to i, and the mask is ignored. A row that attends to no column is NaN.
     """
 
     inputs = (3, 6)

@@ -9,22 +9,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integer, operation
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape, normalize_axis
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    integer,
+    operation,
+)
+from ir_runtime.graph.shapes import (
+    INFINITY,
+    Dimension,
+    PartialShape,
+    normalize_axis,
+)
 
 
-def divided(extent: Dimension, by: int, what: str) -> Dimension:
+def divided(dimension: Dimension, by: int, what: str) -> Dimension:
     if by < 1:
         raise InferenceError(f"the block size must be positive, but is {by}")
-    if extent.is_static and extent.value % by:
-        raise InferenceError(f"{what} has {extent} elements, which {by} does not divide")
-    return Dimension(-(-extent.low // by), extent.high if extent.high == INFINITY else extent.high // by)
+    if dimension.is_static and dimension.value % by:
+        raise InferenceError(f"{what} has {dimension} elements, which {by} does not divide")
+    return Dimension(-(-dimension.low // by), dimension.high if dimension.high == INFINITY else dimension.high // by)
 
 
-def _times(extent: Dimension, by: int) -> Dimension:
-    return extent * by
+def _times(dimension: Dimension, by: int) -> Dimension:
+    return dimension * by
 
 
 def _check_spatial(op: str, shape: PartialShape) -> None:
@@ -33,8 +44,8 @@ def _check_spatial(op: str, shape: PartialShape) -> None:
 
 
 class _DepthAndSpace(Operation):
-    """Data ``[N, C, D1, ..., Dk]``. ``mode`` says how a channel number is made: ``blocks_first`` with the
-    place inside the block as its outer part, ``depth_first`` as its inner part."""
+    """Data ``[N, C, D1, ..., Dk]``. In a channel's number the position inside the block is the
+    outer part with ``mode`` ``blocks_first``, the inner part with ``depth_first``."""
 
     inputs = (1, 1)
     block_size: int = integer()
@@ -52,7 +63,7 @@ class DepthToSpace1(_DepthAndSpace):
             return [TensorType(inputs[0].element_type, shape)]
         block = self.block_size
         depth = divided(shape[1], block ** (shape.rank - 2), "dimension 1")
-        space = [_times(extent, block) for extent in shape.dims[2:]]
+        space = [_times(dimension, block) for dimension in shape.dims[2:]]
         return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -84,7 +95,7 @@ class SpaceToDepth1(_DepthAndSpace):
         if not shape.has_rank:
             return [TensorType(inputs[0].element_type, shape)]
         block = self.block_size
-        space = [divided(extent, block, f"dimension {i}") for i, extent in enumerate(shape.dims[2:], 2)]
+        space = [divided(dimension, block, f"dimension {i}") for i, dimension in enumerate(shape.dims[2:], 2)]
         depth = _times(shape[1], block ** (shape.rank - 2))
         return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
 
@@ -108,12 +119,12 @@ def _numbers(value: TensorType, rank: int, least: int) -> list[Dimension]:
     return [Dimension(max(low, least), max(high, least)) for low, high in zip(lower, upper)]
 
 
-def _parts(extent: Dimension, by: Dimension, what: str) -> Dimension:
-    """``extent`` divided by a number that divides it."""
+def _parts(dimension: Dimension, by: Dimension, what: str) -> Dimension:
+    """``dimension`` divided by a number that divides it."""
     if by.is_static:
-        return divided(extent, by.value, what)
-    high = INFINITY if extent.high == INFINITY else extent.high // by.low
-    return Dimension(0 if by.high == INFINITY else -(-extent.low // by.high), high)
+        return divided(dimension, by.value, what)
+    high = INFINITY if dimension.high == INFINITY else dimension.high // by.low
+    return Dimension(0 if by.high == INFINITY else -(-dimension.low // by.high), high)
 
 
 def _product(numbers: Sequence[Dimension]) -> Dimension:
@@ -121,7 +132,7 @@ def _product(numbers: Sequence[Dimension]) -> Dimension:
 
 
 class _BatchAndSpace(Operation):
-    """Inputs: data, block_shape, and two lists of what is added to or cut from each dimension.
+    """Inputs: data, block_shape, and two lists with the elements added to or cut from each dimension.
 
     Every list has one number a dimension; block_shape[0] is 1.
     """
@@ -142,7 +153,7 @@ class _BatchAndSpace(Operation):
     def dims(
         self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
     ) -> list[Dimension]:
-        """The extents of the output."""
+        """The dimensions of the output."""
         raise InferenceError(f"{self.type} has no shape")
 
 
@@ -153,7 +164,7 @@ class SpaceToBatch2(_BatchAndSpace):
     def dims(
         self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
     ) -> list[Dimension]:
-        padded = [extent + a + b for extent, a, b in zip(shape, begin, end)]
+        padded = [dimension + a + b for dimension, a, b in zip(shape, begin, end)]
         spatial = [_parts(n, by, f"padded dimension {i}") for i, (n, by) in enumerate(zip(padded, block)) if i]
         return [shape[0] * _product(block), *spatial]
 
@@ -177,8 +188,8 @@ class BatchToSpace2(_BatchAndSpace):
         self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
     ) -> list[Dimension]:
         dims = [_parts(shape[0], _product(block), "dimension 0")]
-        for extent, by, first, last in list(zip(shape, block, begin, end))[1:]:
-            cut, whole = first + last, extent * by
+        for dimension, by, first, last in list(zip(shape, block, begin, end))[1:]:
+            cut, whole = first + last, dimension * by
             if whole.high < cut.low:
                 raise InferenceError(f"{cut} elements cannot be cut from {whole}")
             high = INFINITY if whole.high == INFINITY else whole.high - cut.low
@@ -213,6 +224,6 @@ class ShuffleChannels1(Operation):
     def evaluate(self, *inputs: Array) -> Array:
         data = inputs[0]
         at = normalize_axis(self.axis, data.ndim)
-        lead, extent, rest = data.shape[:at], data.shape[at], data.shape[at + 1 :]
-        grouped = data.reshape(*lead, self.group, extent // self.group, *rest)
+        lead, dimension, rest = data.shape[:at], data.shape[at], data.shape[at + 1 :]
+        grouped = data.reshape(*lead, self.group, dimension // self.group, *rest)
         return np.swapaxes(grouped, at, at + 1).reshape(data.shape)

@@ -1,7 +1,7 @@
-"""Boxes as arrays: how much they overlap, and which of them give way to others.
+"""Boxes as arrays: how much they overlap, and which of them are suppressed.
 
-A box is ``[..., 4]``: the lower ends of both directions, then the upper ones. No operation stands here;
-the families of object detection share it.
+A box is ``[..., 4]``: the lower ends of both directions, then the upper ones. This module has no
+operation; the families of object detection share it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 
 Shares = Callable[[int, Array], Array]
 """Intersection over union of one box with others, all given by their index."""
@@ -75,7 +75,7 @@ def unsuppressed(
     return taken
 
 
-def moved(boxes: Array, deltas: Array, pixel: float = 0.0, limit: float | None = None) -> Array:
+def refined(boxes: Array, deltas: Array, pixel: float = 0.0, limit: float | None = None) -> Array:
     """Boxes whose centre moves by parts of their size, and whose size changes by factors.
 
     ``deltas`` ``[..., 4]`` are the parts in either direction and the logarithms of the factors, which

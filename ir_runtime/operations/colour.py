@@ -15,24 +15,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+)
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 from .elementwise import merge_types
 
 _TWO = Dimension(2, 2)
 
 
-def _part(extent: Dimension, times: int, over: int) -> Dimension:
-    """``extent * times / over``, without what is not whole."""
-    low = -(-extent.low * times // over)
-    high = INFINITY if extent.high == INFINITY else extent.high * times // over
+def _part(dimension: Dimension, times: int, over: int) -> Dimension:
+    """``dimension * times / over``, without what is not whole."""
+    low = -(-dimension.low * times // over)
+    high = INFINITY if dimension.high == INFINITY else dimension.high * times // over
     if low > high:
-        raise InferenceError(f"an extent of {extent} cannot be shared by the planes of an image")
+        raise InferenceError(f"a dimension of {dimension} cannot be shared by the planes of an image")
     return Dimension(low, high)
 
 
@@ -53,7 +58,7 @@ def _stored(values: Array, dtype: np.dtype[Any], to_whole: Callable[[Array], Arr
 
 
 def _halves_up(values: Array) -> Array:
-    # values + 0.5 may round up by itself, so the fraction decides.
+    # The sum values + 0.5 may be rounded up, so the fraction decides.
     whole = np.trunc(values)
     return whole + (values - whole >= 0.5)
 
@@ -86,9 +91,9 @@ class _ToColours(Operation):
             _check_channels("the plane of brightness", bright, 1)
             for plane in chroma:
                 _check_channels("a plane of colour differences", plane, self.chroma)
-            batch = same_extent("the batch", *(plane[0] for plane in planes))
-            height = same_extent("the height", bright[1], *(plane[1] * _TWO for plane in chroma))
-            width = same_extent("the width", bright[2], *(plane[2] * _TWO for plane in chroma))
+            batch = same_dimension("the batch", *(plane[0] for plane in planes))
+            height = same_dimension("the height", bright[1], *(plane[1] * _TWO for plane in chroma))
+            width = same_dimension("the width", bright[2], *(plane[2] * _TWO for plane in chroma))
         _part(width, 1, 2)
         return [TensorType(kind, PartialShape([batch, height, width, 3]))]
 

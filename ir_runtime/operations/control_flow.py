@@ -11,19 +11,36 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import ExecutionError, InferenceError, ModelError
-from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph
-from ir_runtime.operation import Operation, Runner, TensorType, argument, operation
-from ir_runtime.rewrite import with_parameters
-from ir_runtime.shape_inference import infer_types
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import (
+    InputMap,
+    Model,
+    Output,
+    OutputMap,
+    SubGraph,
+)
+from ir_runtime.graph.operation import (
+    Operation,
+    Runner,
+    TensorType,
+    argument,
+    operation,
+)
+from ir_runtime.graph.reshaping import infer_again
+from ir_runtime.graph.shape_inference import infer_types
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    Dimension,
+    PartialShape,
+    as_dimension,
+)
 
 from ..records import record
 
 _PASSES = 3
-"""How often a body's types are followed round before what still changes counts as unknown."""
+"""The types of a loop's body are inferred this often; dimensions that still change are dynamic then."""
 
 
 def body_types(body: Model, parameters: Sequence[TensorType]) -> list[TensorType]:
@@ -42,19 +59,27 @@ def body_types(body: Model, parameters: Sequence[TensorType]) -> list[TensorType
     return [types[node.inputs[0]] for node in body.results]
 
 
+def _with_parameters(body: Model, types: Sequence[TensorType]) -> Model:
+    """A copy of ``body`` whose parameters have these types, and the types that follow from them."""
+    made = body.clone()
+    parameters = {node: TensorType(kind.element_type, kind.shape) for node, kind in zip(made.parameters, types)}
+    infer_again(made.nodes(), parameters)
+    return made
+
+
 def _declared(body: Model) -> list[TensorType]:
     return [node.outputs[0].type for node in body.parameters]
 
 
 def _bound(declared: TensorType, given: TensorType) -> TensorType:
-    """What a parameter is known to be: what comes from outside, or what it declares itself."""
+    """The type of a body's parameter: the type of the value that is passed in, or its declared one."""
     kind = declared.element_type if given.element_type.is_dynamic else given.element_type
     shape = given.shape if given.shape.has_rank else declared.shape
     return dataclasses.replace(given, element_type=kind, shape=shape)
 
 
 def _plain(kind: TensorType) -> TensorType:
-    """The type without any value."""
+    """The type without values."""
     return TensorType(kind.element_type, kind.shape)
 
 
@@ -75,7 +100,7 @@ def _external(inputs: Sequence[Any], index: int) -> Any:
 
 
 class _WithBodies(Operation):
-    """What the three share: bodies that are handed over when the operation is made."""
+    """Base of the three: the bodies are arguments of the constructor."""
 
     inputs = (1, None)
     bodies: tuple[SubGraph, ...] = argument(default=())
@@ -120,25 +145,25 @@ class If8(_WithBodies):
         counts = [len(sub.outputs) for sub in self.bodies]
         if counts[0] != counts[1]:
             raise InferenceError(f"one body has {counts[0]} outputs, the other {counts[1]}")
-        taken = self._taken(inputs)
+        taken = self._known_branch(inputs)
         if taken is not None:
             return [_plain(kind) for kind in self._branch(self.bodies[taken], inputs)]
         branches = [self._branch(sub, inputs) for sub in self.bodies]
         return [_union(a, b, f"output {i}") for i, (a, b) in enumerate(zip(*branches))]
 
     @staticmethod
-    def _taken(inputs: Sequence[TensorType]) -> int | None:
+    def _known_branch(inputs: Sequence[TensorType]) -> int | None:
         """The number of the body that runs, where the condition is known."""
         known = inputs[0].constant
         return None if known is None or known.size != 1 else (0 if known.reshape(-1)[0] else 1)
 
     def specialized(self, inputs: Sequence[TensorType]) -> Operation:
-        taken = self._taken(inputs)
+        taken = self._known_branch(inputs)
         bodies = []
         for index, sub in enumerate(self.bodies):
-            # What never runs need not fit.
+            # A branch that never runs may contradict the types.
             runs = taken is None or taken == index
-            bodies.append(with_parameters(sub.body, self._parameter_types(sub, inputs)) if runs else sub.body)
+            bodies.append(_with_parameters(sub.body, self._parameter_types(sub, inputs)) if runs else sub.body)
         return self.with_bodies(bodies)
 
     @staticmethod
@@ -190,7 +215,7 @@ def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
 
 @record
 class _Slices:
-    """How an input or output is cut along an axis of a known extent."""
+    """How an input or output is cut along an axis of a known dimension."""
 
     start: int
     step: int
@@ -199,14 +224,14 @@ class _Slices:
     count: int
 
     @classmethod
-    def of(cls, entry: InputMap | OutputMap, extent: int) -> _Slices:
-        start = entry.start + (extent + 1 if entry.start < 0 else 0)
-        end = entry.end + (extent + 1 if entry.end < 0 else 0)
+    def of(cls, entry: InputMap | OutputMap, dimension: int) -> _Slices:
+        start = entry.start + (dimension + 1 if entry.start < 0 else 0)
+        end = entry.end + (dimension + 1 if entry.end < 0 else 0)
         step = abs(entry.stride)
         low, high = (end, start) if entry.stride < 0 else (start, end)
-        if step == 0 or low < 0 or high > extent or low > high or (high - low) % step:
+        if step == 0 or low < 0 or high > dimension or low > high or (high - low) % step:
             raise InferenceError(
-                f"{extent} elements cannot be cut from {entry.start} to {entry.end} in steps of {entry.stride}"
+                f"{dimension} elements cannot be cut from {entry.start} to {entry.end} in steps of {entry.stride}"
             )
         return cls(start, step, entry.part_size, entry.stride < 0, (high - low) // step)
 
@@ -219,7 +244,7 @@ class _Slices:
 
 
 class _Looping(_WithBodies):
-    """What Loop and TensorIterator share: sliced inputs, values carried round, concatenated outputs."""
+    """Base of Loop and TensorIterator: sliced inputs, values carried between iterations, concatenated outputs."""
 
     subgraph_names = (("body", "port_map"),)
     first_data: ClassVar[int] = 0
@@ -229,22 +254,22 @@ class _Looping(_WithBodies):
         return self.bodies[0]
 
     def limit(self, inputs: Sequence[TensorType]) -> Dimension | None:
-        """How many iterations there may be; None where only the sliced inputs say it."""
+        """The limit of iterations; None where the sliced inputs alone give their number."""
         return None
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
-        """Whether a condition may end the loop before its time."""
+        """Whether a condition may end the loop early."""
         return False
 
     def carried(self) -> dict[int, int]:
-        """Parameter -> the result that is its value in the next iteration."""
+        """For each parameter the result that becomes its value in the next iteration."""
         return {parameter: result for result, parameter in self.sub.back_edges}
 
     def specialized(self, inputs: Sequence[TensorType]) -> Operation:
-        return self.with_bodies([with_parameters(self.sub.body, self._lasting_types(inputs)[0])])
+        return self.with_bodies([_with_parameters(self.sub.body, self._lasting_types(inputs)[0])])
 
     def _lasting_types(self, inputs: Sequence[TensorType]) -> tuple[list[TensorType], list[TensorType]]:
-        """What the body's parameters and results are in every iteration."""
+        """The types of the body's parameters and results that hold in every iteration."""
         parameters = self._parameter_types(inputs)
         carried = self.carried()
         starts = {parameter: _plain(parameters[parameter]) for parameter in carried}
@@ -254,10 +279,10 @@ class _Looping(_WithBodies):
             settled = True
             for parameter, result in carried.items():
                 before = parameters[parameter]
-                after = _union(before, results[result], "a value that is carried round")
+                after = _union(before, results[result], "a loop-carried value")
                 if after.shape != before.shape or after.element_type is not before.element_type:
                     settled = False
-                    # What grows in every round has no bound that could be found by going on.
+                    # A dimension that grows in every iteration is unbounded: more rounds would not find a bound.
                     widened = after.shape if round_ < _PASSES else PartialShape.dynamic()
                     parameters[parameter] = TensorType(after.element_type, _widen(before.shape, widened))
             if settled:
@@ -294,8 +319,8 @@ class _Looping(_WithBodies):
         for entry in self.sub.inputs:
             if entry.external is not None and entry.axis is not None:
                 shape = _external(inputs, entry.external).shape
-                extent = shape[entry.axis] if shape.has_rank else DYNAMIC
-                number = _Slices.of(entry, extent.value).count if extent.is_static else None
+                dimension = shape[entry.axis] if shape.has_rank else DYNAMIC
+                number = _Slices.of(entry, dimension.value).count if dimension.is_static else None
                 cuts = as_dimension(number)
                 if count is None:
                     count = cuts
@@ -323,7 +348,7 @@ class _Looping(_WithBodies):
         source = next((e.external for e in self.sub.inputs if e.parameter == parameter), None)
         if source is None:
             return _plain(kind)
-        return _union(_plain(inputs[source]), kind, "a value that is carried round")
+        return _union(_plain(inputs[source]), kind, "a loop-carried value")
 
     # --- execution ---
 
@@ -390,17 +415,17 @@ class _Looping(_WithBodies):
         return tuple(outputs[index] for index in range(len(outputs)))
 
     def _nothing(self, inputs: Sequence[Array], entry: OutputMap) -> Array:
-        """The concatenation of no iterations: empty, with the extents that an iteration would have."""
+        """The concatenation of no iterations: empty, with the dimensions that an iteration would have."""
         types = [TensorType(element_types.from_dtype(array.dtype), PartialShape(array.shape)) for array in inputs]
         kind = self.infer(types)[entry.external or 0]
-        extents = [d.value if d.is_static else d.low for d in kind.shape] if kind.shape.has_rank else [0]
-        if entry.axis is not None and entry.axis < len(extents):
-            extents[entry.axis] = 0
-        return np.zeros(extents, kind.element_type.dtype)
+        dimensions = [d.value if d.is_static else d.low for d in kind.shape] if kind.shape.has_rank else [0]
+        if entry.axis is not None and entry.axis < len(dimensions):
+            dimensions[entry.axis] = 0
+        return np.zeros(dimensions, kind.element_type.dtype)
 
 
 def _widen(before: PartialShape, after: PartialShape) -> PartialShape:
-    """``after``, with every extent that is not what it was ``before`` unknown."""
+    """``after`` with every dimension dynamic that differs from ``before``."""
     if not before.has_rank or not after.has_rank or before.rank != after.rank:
         return after
     return PartialShape([a if a == b else DYNAMIC for a, b in zip(after, before)])
@@ -429,7 +454,7 @@ class TensorIterator1(_Looping):
 
 @operation("Loop", opset=5)
 class Loop5(_Looping):
-    """Runs its body up to as often as input 0 says (-1: no bound), while a condition holds.
+    """Runs its body at most as often as input 0 (-1: without a limit), while a condition holds.
 
     Input 1 is the condition before the first iteration; the body's result that the port map marks
     is the condition for the next one.

@@ -9,24 +9,38 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
-from ir_runtime.windows import Window, pad_for, shifted
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    integers,
+    operation,
+    real,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    INFINITY,
+    Dimension,
+    PartialShape,
+)
+from ir_runtime.operations.windows import Window, pad_for, shifted
 
 from .elementwise import merge_types
 
 _COLUMN_BYTES = 1 << 23
-"""How much memory one block of unfolded windows may take; small enough to stay near the cache."""
+"""The size limit of a block of unfolded windows, so that it stays in the cache."""
 
 
 class _Convolution(Operation):
-    """What all convolutions have: how the window moves; lists have one entry a spatial dimension.
+    """Base of all convolutions: how the window moves. Lists have one entry for each spatial dimension.
 
     ``pads_begin`` and ``pads_end`` are used where ``auto_pad`` is ``explicit``.
     """
@@ -50,24 +64,24 @@ class _Convolution(Operation):
         return [*lists, self.pads_begin, self.pads_end]
 
     def windows(self, kernel: Sequence[int]) -> list[Window]:
-        """The window of every spatial dimension, for a kernel of these extents."""
+        """The window of every spatial dimension, for a kernel of these dimensions."""
         strides, dilations, begins, ends = self.checked_lists(len(kernel))
         return [
-            Window(extent, stride, dilation, begin, end, self.auto_pad)
-            for extent, stride, dilation, begin, end in zip(kernel, strides, dilations, begins, ends)
+            Window(size, stride, dilation, begin, end, self.auto_pad)
+            for size, stride, dilation, begin, end in zip(kernel, strides, dilations, begins, ends)
         ]
 
-    def moved_over(self, extents: Sequence[Dimension], kernel: Sequence[Dimension]) -> list[Dimension]:
-        """How many positions the window takes along each of ``extents``."""
-        # The larger the kernel, the fewer positions: one is enough where it may be of any size.
+    def moved_over(self, sizes: Sequence[Dimension], kernel: Sequence[Dimension]) -> list[Dimension]:
+        """The number of positions of the window along each of ``dimensions``."""
+        # The larger the kernel, the fewer positions. One is the least where the kernel's size is unknown.
         small = self.windows([max(size.low, 1) for size in kernel])
         large = self.windows([max(size.high, 1) for size in kernel])
         found = []
-        for most, fewest, extent in zip(small, large, extents):
-            count = most.count_dimension(extent)
+        for most, fewest, size in zip(small, large, sizes):
+            count = most.count_dimension(size)
             if most != fewest and not self.auto_pad.startswith("same"):
-                fits = fewest.span <= extent.low + fewest.pad_begin + fewest.pad_end
-                least = fewest.count(extent.low) if fits else 1
+                fits = fewest.span <= size.low + fewest.pad_begin + fewest.pad_end
+                least = fewest.count(size.low) if fits else 1
                 count = Dimension(min(least, count.high), count.high)
             found.append(count)
         return found
@@ -82,7 +96,7 @@ def _spatial_rank(
 ) -> int | None:
     """The number of spatial dimensions, where ``lead`` is how many others the weights have.
 
-    A ``target`` lists their extents.
+    A ``target`` lists their dimensions.
     """
     if data.has_rank and weights.has_rank and data.rank - 2 != weights.rank - lead:
         raise InferenceError(f"{what} of the shape {weights} do not fit data of the shape {data}")
@@ -122,7 +136,7 @@ def convolve(data: Array, weights: Array, windows: Sequence[Window]) -> Array:
     output positions at a time and leaves the sums to BLAS.
     """
     groups, per_group, depth = weights.shape[:3]
-    counts = [window.count(extent) for window, extent in zip(windows, data.shape[2:])]
+    counts = [window.count(size) for window, size in zip(windows, data.shape[2:])]
     padded = pad_for(data, windows, 0)
     padded = padded.reshape(data.shape[0], groups, depth, *padded.shape[2:])
     shape = (data.shape[0], groups, per_group, *counts)
@@ -200,68 +214,66 @@ def _unfolded(padded: Array, weights: Array, windows: Sequence[Window], counts: 
     return out
 
 
-@operation("Convolution", opset=1)
-class Convolution1(_Convolution):
-    """``[N, C, ...]`` with weights ``[O, C, ...]`` to ``[N, O, ...]``; the weights are not mirrored."""
+class _Correlation(_Convolution):
+    """A convolution of data ``[N, G*C, ...]`` with weights ``[G, M, C, ...]``, or ``[M, C, ...]`` without groups."""
+
+    is_grouped: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
         kind = _real_type(inputs)
-        rank = _spatial_rank("weights", data, weights, 2)
+        lead = 3 if self.is_grouped else 2
+        rank = _spatial_rank("weights", data, weights, lead)
         if rank is None:
             return [TensorType(kind, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
-        _check_channels(data[1], weights[1], data, weights)
-        spatial = self.moved_over(data.dims[2:], weights.dims[2:])
-        return [TensorType(kind, PartialShape([data[0], weights[0], *spatial]))]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + lead)
+        filters, depth = weights.dims[lead - 2 : lead]
+        if self.is_grouped:
+            depth, filters = weights[0] * depth, weights[0] * filters
+        _check_channels(data[1], depth, data, weights)
+        spatial = self.moved_over(data.dims[2:], weights.dims[lead:])
+        return [TensorType(kind, PartialShape([data[0], filters, *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs)
-        out = convolve(data, weights[None], self.windows(weights.shape[2:]))
-        return out.astype(inputs[0].dtype, copy=False)
-
-
-@operation("GroupConvolution", opset=1)
-class GroupConvolution1(_Convolution):
-    """``[N, G*C, ...]`` with weights ``[G, M, C, ...]`` to ``[N, G*M, ...]``: G convolutions side by side."""
-
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        kind = _real_type(inputs)
-        rank = _spatial_rank("weights", data, weights, 3)
-        if rank is None:
-            return [TensorType(kind, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 3)
-        _check_channels(data[1], weights[0] * weights[2], data, weights)
-        spatial = self.moved_over(data.dims[2:], weights.dims[3:])
-        return [TensorType(kind, PartialShape([data[0], weights[0] * weights[1], *spatial]))]
-
-    def evaluate(self, *inputs: Array) -> Array:
-        data, weights = _working(*inputs)
+        weights = weights if self.is_grouped else weights[None]
         out = convolve(data, weights, self.windows(weights.shape[3:]))
         return out.astype(inputs[0].dtype, copy=False)
 
 
-class _Backprop(_Convolution):
-    """The transpose of a convolution: every element spreads over a window, and what overlaps adds up.
+@operation("Convolution", opset=1)
+class Convolution1(_Correlation):
+    """``[N, C, ...]`` with weights ``[O, C, ...]`` to ``[N, O, ...]``; the weights are not mirrored."""
 
-    The extent is ``stride*(in-1) + span - pads + output_padding``, or what the third input says; then
-    ``same_upper`` and ``same_lower`` make the pads fit.
+
+@operation("GroupConvolution", opset=1)
+class GroupConvolution1(_Correlation):
+    """``[N, G*C, ...]`` with weights ``[G, M, C, ...]`` to ``[N, G*M, ...]``: G convolutions side by side."""
+
+    is_grouped = True
+
+
+class _Backprop(_Convolution):
+    """The transpose of a convolution: every element is spread over a window, and overlapping parts are added up.
+
+    The output's dimension is ``stride*(in-1) + span - pads + output_padding``, or that of the third input; the
+    pads of ``same_upper`` and ``same_lower`` then follow from it.
     """
 
     inputs = (2, 3)
+    is_grouped: ClassVar[bool] = False
     output_padding: Sequence[int] = integers(default=(0, 0))
 
     def paddings(self, rank: int) -> Sequence[int]:
-        found = self.output_padding or (0,) * rank
-        if len(found) != rank:
-            if any(found):
-                raise InferenceError(f"output_padding must be {rank} numbers, but is {list(found)}")
-            found = (0,) * rank
-        return found
+        padding = self.output_padding or (0,) * rank
+        if len(padding) != rank:
+            if any(padding):
+                raise InferenceError(f"output_padding must be {rank} numbers, but is {list(padding)}")
+            padding = (0,) * rank
+        return padding
 
     def spread_over(
-        self, extents: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
+        self, sizes: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
     ) -> list[Dimension]:
         rank = len(kernel)
         strides, dilations, begins, ends = self.checked_lists(rank)
@@ -273,16 +285,16 @@ class _Backprop(_Convolution):
                 raise InferenceError(f"output_shape must be {rank} numbers, but is {bounds.lower.tolist()}")
             return bounds.dimensions()
         grown = []
-        rows = zip(extents, kernel, strides, dilations, begins, ends, self.paddings(rank))
-        for extent, size, stride, dilation, begin, end, more in rows:
+        rows = zip(sizes, kernel, strides, dilations, begins, ends, self.paddings(rank))
+        for dimension, size, stride, dilation, begin, end, more in rows:
             if self.auto_pad.startswith("same"):
                 begin = end = 0
 
             def spread(n: int, k: int, fixed: int = more - begin - end, s: int = stride, d: int = dilation) -> int:
                 return s * (n - 1) + (k - 1) * d + 1 + fixed
 
-            low = max(0, spread(extent.low, max(size.low, 1)))
-            high = INFINITY if INFINITY in (extent.high, size.high) else spread(extent.high, size.high)
+            low = max(0, spread(dimension.low, max(size.low, 1)))
+            high = INFINITY if INFINITY in (dimension.high, size.high) else spread(dimension.high, size.high)
             if high < 0:
                 raise InferenceError(f"pads {begin} and {end} leave less than nothing of the output")
             grown.append(Dimension(min(low, INFINITY), min(high, INFINITY)))
@@ -291,17 +303,17 @@ class _Backprop(_Convolution):
     def transposed(self, data: Array, weights: Array, target: Sequence[int] | None) -> Array:
         """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
         groups, depth, per_group = weights.shape[:3]
-        kernel, extents = weights.shape[3:], data.shape[2:]
+        kernel, sizes = weights.shape[3:], data.shape[2:]
         rank = len(kernel)
         strides, dilations, begins, ends = self.checked_lists(rank)
         spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
-        natural = [s * (n - 1) + span for s, n, span in zip(strides, extents, spans)]
+        natural = [s * (n - 1) + span for s, n, span in zip(strides, sizes, spans)]
         more = self.paddings(rank)
         if target is None:
             target = [n - begin - end + extra for n, begin, end, extra in zip(natural, begins, ends, more)]
         elif self.auto_pad.startswith("same"):
             totals = [max(n + extra - wanted, 0) for n, extra, wanted in zip(natural, more, target)]
-            # The other way round than for a convolution: same_upper cuts more off the front.
+            # Unlike in a convolution, same_upper cuts more off the front.
             begins = tuple(t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals)
         batch = data.shape[0]
         shape = [max(n, begin + wanted) for n, begin, wanted in zip(natural, begins, target)]
@@ -311,62 +323,52 @@ class _Backprop(_Convolution):
             for taps in itertools.product(*[range(k) for k in kernel]):
                 tap_of_all: tuple[Any, ...] = (..., *taps)
                 matrix = weights[tap_of_all].swapaxes(1, 2)
-                part = np.matmul(matrix, source).reshape(batch, groups, per_group, *extents)
+                part = np.matmul(matrix, source).reshape(batch, groups, per_group, *sizes)
                 places: tuple[Any, ...] = tuple(
                     slice(tap * d, tap * d + s * (n - 1) + 1, s)
-                    for tap, d, s, n in zip(taps, dilations, strides, extents)
+                    for tap, d, s, n in zip(taps, dilations, strides, sizes)
                 )
                 out[(..., *places)] += part
         kept: tuple[Any, ...] = tuple(slice(begin, begin + wanted) for begin, wanted in zip(begins, target))
         return out[(..., *kept)].reshape(batch, groups * per_group, *target)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, weights = inputs[0].shape, inputs[1].shape
+        kind = _real_type(inputs[:2])
+        target = inputs[2] if len(inputs) > 2 else None
+        lead = 3 if self.is_grouped else 2
+        rank = _spatial_rank("weights", data, weights, lead, target)
+        if rank is None:
+            return [TensorType(kind, PartialShape.dynamic())]
+        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + lead)
+        depth, filters = weights.dims[lead - 2 : lead]
+        if self.is_grouped:
+            depth, filters = weights[0] * depth, weights[0] * filters
+        _check_channels(data[1], depth, data, weights)
+        spatial = self.spread_over(data.dims[2:], weights.dims[lead:], target)
+        return [TensorType(kind, PartialShape([data[0], filters, *spatial]))]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        data, weights = _working(*inputs[:2])
+        target = inputs[2].reshape(-1).tolist() if len(inputs) > 2 else None
+        out = self.transposed(data, weights if self.is_grouped else weights[None], target)
+        return out.astype(inputs[0].dtype, copy=False)
 
 
 @operation("ConvolutionBackpropData", opset=1)
 class ConvolutionBackpropData1(_Backprop):
     """``[N, C, ...]`` with weights ``[C, O, ...]`` to ``[N, O, ...]``."""
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        kind = _real_type(inputs[:2])
-        target = inputs[2] if len(inputs) > 2 else None
-        rank = _spatial_rank("weights", data, weights, 2, target)
-        if rank is None:
-            return [TensorType(kind, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
-        _check_channels(data[1], weights[0], data, weights)
-        spatial = self.spread_over(data.dims[2:], weights.dims[2:], target)
-        return [TensorType(kind, PartialShape([data[0], weights[1], *spatial]))]
-
-    def evaluate(self, *inputs: Array) -> Array:
-        data, weights = _working(*inputs[:2])
-        target = inputs[2].reshape(-1).tolist() if len(inputs) > 2 else None
-        return self.transposed(data, weights[None], target).astype(inputs[0].dtype, copy=False)
-
 
 @operation("GroupConvolutionBackpropData", opset=1)
 class GroupConvolutionBackpropData1(_Backprop):
     """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        kind = _real_type(inputs[:2])
-        target = inputs[2] if len(inputs) > 2 else None
-        rank = _spatial_rank("weights", data, weights, 3, target)
-        if rank is None:
-            return [TensorType(kind, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 3)
-        _check_channels(data[1], weights[0] * weights[1], data, weights)
-        spatial = self.spread_over(data.dims[2:], weights.dims[3:], target)
-        return [TensorType(kind, PartialShape([data[0], weights[0] * weights[2], *spatial]))]
-
-    def evaluate(self, *inputs: Array) -> Array:
-        data, weights = _working(*inputs[:2])
-        target = inputs[2].reshape(-1).tolist() if len(inputs) > 2 else None
-        return self.transposed(data, weights, target).astype(inputs[0].dtype, copy=False)
+    is_grouped = True
 
 
 class _Deformable(_Convolution):
-    """A convolution that looks for each element of its window at a place of its own.
+    """A convolution in which each element of the window has an offset of its own.
 
     Inputs: data ``[N, C, H, W]``, offsets ``[N, 2*D*KH*KW, OH, OW]`` (first rows, then columns, for
     each kernel element), weights ``[O, C/G, KH, KW]``. Values between elements are interpolated.
@@ -377,7 +379,7 @@ class _Deformable(_Convolution):
     deformable_group: int = integer(default=1)
 
     def fades_out(self) -> bool:
-        """Whether places up to one element outside still see the part of the data beside them."""
+        """Whether positions up to one element outside are still interpolated with the data beside them."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -420,16 +422,16 @@ class _Deformable(_Convolution):
         return out.astype(inputs[0].dtype, copy=False)
 
     @staticmethod
-    def _grid(window: Window, extent: int, count: int, kernel_h: int, kernel_w: int, axis: int) -> Array:
-        """Where each kernel element stands without offsets: ``[taps, rows or 1, columns or 1]``."""
-        start = np.arange(count) * window.stride - window.pads(extent)[0]
+    def _grid(window: Window, size: int, count: int, kernel_h: int, kernel_w: int, axis: int) -> Array:
+        """The position of each kernel element without offsets: ``[taps, rows or 1, columns or 1]``."""
+        start = np.arange(count) * window.stride - window.pads(size)[0]
         tap = np.arange(window.kernel) * window.dilation
         every = np.repeat(tap, kernel_w) if axis == 0 else np.tile(tap, kernel_h)
         return every[:, None, None] + (start[None, :, None] if axis == 0 else start[None, None, :])
 
-    def _sample(self, data: Array, y: Array, x: Array, extents: tuple[int, int]) -> Array:
+    def _sample(self, data: Array, y: Array, x: Array, sizes: tuple[int, int]) -> Array:
         """Bilinear samples of ``[N, D, C, H*W]`` at ``[N, D, taps, OH, OW]``, with C put third."""
-        height, width = extents
+        height, width = sizes
         batch, parts, channels = data.shape[:3]
         edge = 1 if self.fades_out() else 0
         if edge:
@@ -462,7 +464,7 @@ class DeformableConvolution1(_Deformable):
 class DeformableConvolution8(_Deformable):
     """Adds a mask ``[N, D*KH*KW, OH, OW]`` that scales each sample.
 
-    With ``bilinear_interpolation_pad`` what lies beside the data counts as zero in the
+    With ``bilinear_interpolation_pad`` elements outside the data are zero in the
     interpolation; without, the data's last row and column are repeated, and samples outside are zero.
     """
 
@@ -477,7 +479,7 @@ class DeformableConvolution8(_Deformable):
 
 @operation("BinaryConvolution", opset=1)
 class BinaryConvolution1(_Convolution):
-    """A convolution of bits: the weights (u1) stand for -1 and 1, and so do data, by being 0 or not.
+    """A convolution of bits: a bit of the weights (u1) means -1 or 1, and so do data that are 0 or not.
 
     ``pad_value`` is the bit that padding has. Each sum is the number of equal bits less that of
     differing ones.
@@ -503,11 +505,11 @@ class BinaryConvolution1(_Convolution):
         fill = np.float32(1 if self.pad_value else -1)
         padded = pad_for(signs, windows, fill)
         inner = [
-            Window(w.kernel, w.stride, w.dilation, 0, padded.shape[i] - extent, "explicit")
-            for i, (w, extent) in enumerate(zip(windows, padded.shape[2:]), 2)
+            Window(w.kernel, w.stride, w.dilation, 0, padded.shape[i] - size, "explicit")
+            for i, (w, size) in enumerate(zip(windows, padded.shape[2:]), 2)
         ]
         kernel = np.where(weights != 0, np.float32(1), np.float32(-1))
-        counts = tuple(window.count(extent) for window, extent in zip(windows, data.shape[2:]))
+        counts = tuple(window.count(size) for window, size in zip(windows, data.shape[2:]))
         out = convolve(padded, kernel[None], inner)
         kept: tuple[Any, ...] = tuple(slice(0, count) for count in counts)
         return out[(..., *kept)].astype(data.dtype)

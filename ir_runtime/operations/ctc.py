@@ -9,12 +9,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array, ElementType, i32
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation, type_of_elements
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.element_types import Array, ElementType, i32
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import PartialShape
 
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 
 
 def _decoded(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
@@ -31,11 +37,11 @@ def _decoded(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Ar
 
 def _to_front(classes: Array, kept: Array) -> Array:
     """The kept classes of each row, one after another; the rest of the row is -1."""
-    found = np.full(classes.shape, -1)
+    front = np.full(classes.shape, -1)
     places = np.cumsum(kept, 1) - 1
     rows = np.broadcast_to(np.arange(len(classes))[:, None], classes.shape)
-    found[rows[kept], places[kept]] = classes[kept]
-    return found
+    front[rows[kept], places[kept]] = classes[kept]
+    return front
 
 
 @operation("CTCGreedyDecoder", opset=1)
@@ -53,8 +59,8 @@ class CTCGreedyDecoder1(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = ranked("the probabilities", inputs[0].shape, 3)
         mask = ranked("the mask", inputs[1].shape, 2)
-        steps = same_extent("the number of steps", data[0], mask[0])
-        batch = same_extent("the batch", data[1], mask[1])
+        steps = same_dimension("the number of steps", data[0], mask[0])
+        batch = same_dimension("the batch", data[1], mask[1])
         return [TensorType(inputs[0].element_type, PartialShape([batch, steps, 1, 1]))]
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -82,7 +88,7 @@ class CTCGreedyDecoderSeqLen6(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = ranked("the probabilities", inputs[0].shape, 3)
         lengths = ranked("the lengths", inputs[1].shape, 1)
-        batch = same_extent("the batch", data[0], lengths[0])
+        batch = same_dimension("the batch", data[0], lengths[0])
         return [
             TensorType(self.classes_index_type, PartialShape([batch, data[1]])),
             TensorType(self.sequence_length_type, PartialShape([batch])),
@@ -123,8 +129,8 @@ class CTCLoss4(Operation):
         counts = ranked("the number of labels", inputs[3].shape, 1)
         if len(inputs) > 4:
             ranked("the blank class", inputs[4].shape, 0)
-        same_extent("the number of steps", logits[1], labels[1])
-        batch = same_extent("the batch", logits[0], steps[0], labels[0], counts[0])
+        same_dimension("the number of steps", logits[1], labels[1])
+        batch = same_dimension("the batch", logits[0], steps[0], labels[0], counts[0])
         return [TensorType(inputs[0].element_type, PartialShape([batch]))]
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -153,7 +159,7 @@ class CTCLoss4(Operation):
         return labels
 
     def _forward(self, probabilities: Array, steps: Array, states: Array) -> Array:
-        """Logarithms of the probabilities to stand at each of ``states`` ``[n, s]`` after the last step.
+        """Logarithms of the probabilities of each of ``states`` ``[n, s]`` after the last step.
 
         States are blank, first label, blank, second label ... blank.
         """
@@ -161,19 +167,19 @@ class CTCLoss4(Operation):
         skips = is_label & (np.arange(states.shape[1]) > 1)
         if self.ctc_merge_repeated:
             skips = skips & (states != np.roll(states, 2, axis=1))
-        # Before the first step the way stands at the first blank, which it need not take.
+        # Paths start at the first blank, which they may skip.
         reached = np.full(states.shape, -np.inf)
         reached[:, 0] = 0
         for step in range(probabilities.shape[1]):
             stay = reached if self.ctc_merge_repeated else np.where(is_label, -np.inf, reached)
-            onward = np.logaddexp(stay, _moved(reached, 1))
-            onward = np.logaddexp(onward, np.where(skips, _moved(reached, 2), -np.inf))
+            onward = np.logaddexp(stay, _shifted(reached, 1))
+            onward = np.logaddexp(onward, np.where(skips, _shifted(reached, 2), -np.inf))
             onward += np.take_along_axis(probabilities[:, step], states, 1)
             reached = np.where((step < steps)[:, None], onward, reached)
         return reached
 
 
-def _moved(values: Array, by: int) -> Array:
+def _shifted(values: Array, by: int) -> Array:
     """Each row's values ``by`` places further right, minus infinity before them."""
     filled = np.full((len(values), by), -np.inf)
     return np.concatenate([filled, values], 1)[:, : values.shape[1]]

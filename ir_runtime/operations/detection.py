@@ -10,11 +10,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, operation, type_of_elements
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    Dimension,
+    PartialShape,
+    as_dimension,
+)
 
 from .boxes import Shares, by_score, shares_of, unsuppressed
 
@@ -26,13 +38,13 @@ def ranked(what: str, shape: PartialShape, rank: int) -> PartialShape:
     return shape if shape.has_rank else PartialShape.of_rank(rank)
 
 
-def same_extent(what: str, *extents: Dimension) -> Dimension:
-    """What all extents say; :class:`InferenceError` where they contradict each other."""
+def same_dimension(what: str, *dimensions: Dimension) -> Dimension:
+    """The intersection of all dimensions; :class:`InferenceError` where it is empty."""
     found = DYNAMIC
-    for extent in extents:
-        merged = found.merge(extent)
+    for dimension in dimensions:
+        merged = found.merge(dimension)
         if merged is None:
-            raise InferenceError(f"{what} must agree, but is {found} and {extent}")
+            raise InferenceError(f"{what} must agree, but is {found} and {dimension}")
         found = merged
     return found
 
@@ -60,9 +72,9 @@ class Suppression(Operation):
     def selected(self, inputs: Sequence[TensorType]) -> PartialShape:
         """The shape of the list of boxes taken."""
         boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 3)
-        same_extent("the number of batches of boxes and scores", boxes[0], scores[0])
-        count = same_extent("the number of boxes and of their scores", boxes[1], scores[2])
-        same_extent("the number of a box's coordinates", boxes[2], as_dimension(self.coordinates))
+        same_dimension("the number of batches of boxes and scores", boxes[0], scores[0])
+        count = same_dimension("the number of boxes and of their scores", boxes[1], scores[2])
+        same_dimension("the number of a box's coordinates", boxes[2], as_dimension(self.coordinates))
         for value, what in zip(inputs[2:], ("the limit", "the IoU threshold", "the score threshold", "sigma")):
             if not value.shape.element_count().contains(1):
                 raise InferenceError(f"{what} must be a single number, but has the shape {value.shape}")
@@ -152,7 +164,7 @@ class NonMaxSuppression1(_NonMaxSuppression):
 
 @operation("NonMaxSuppression", opset=3)
 class NonMaxSuppression3(_NonMaxSuppression):
-    """Indices in the type asked for."""
+    """Indices in ``output_type``."""
 
     output_type: ElementType = type_of_elements(default=element_types.i64)
 

@@ -10,13 +10,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime.element_types import Array, f32
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
+from ir_runtime.graph.element_types import Array, f32
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    integers,
+    operation,
+    real,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    Dimension,
+    PartialShape,
+    as_dimension,
+)
 
 from .boxes import by_score, shares_of, unsuppressed
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 
 _CORNER, _CENTER = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
 
@@ -49,7 +63,7 @@ class _DetectionOutput(Operation):
     score; a row of image -1 follows the last one, and zeros. There are ``keep_top_k`` rows for each
     image, or else ``top_k`` for each class, or else one for each prior and class.
 
-    ``top_k`` limits what is looked at: boxes of a class, or of an image with ``decrease_label_id``, which
+    ``top_k`` limits the candidates: boxes of a class, or of an image with ``decrease_label_id``, which
     takes each prior for its best class alone and counts classes without the first one.
     """
 
@@ -71,7 +85,7 @@ class _DetectionOutput(Operation):
     objectness_score: float = real(default=0.0)
 
     def given_classes(self) -> Dimension:
-        """The number of classes, as far as the attributes say it."""
+        """The number of classes, as far as it follows from the attributes."""
         return DYNAMIC
 
     @property
@@ -85,12 +99,12 @@ class _DetectionOutput(Operation):
             raise InferenceError("earlier scores and earlier moves come together, but there are 4 inputs")
         if not self.keep_top_k:
             raise InferenceError("keep_top_k must have a value")
-        images = same_extent("the number of images", *[shape[0] for i, shape in enumerate(shapes) if i != 2])
+        images = same_dimension("the number of images", *[shape[0] for i, shape in enumerate(shapes) if i != 2])
         priors, classes = self._counts(shapes)
         if not shapes[2][0].contains(1):
-            same_extent("the number of images and of lists of priors", images, shapes[2][0])
+            same_dimension("the number of images and of lists of priors", images, shapes[2][0])
         rows = 1 if self.variance_encoded_in_target else 2
-        same_extent("the number of rows of the priors", shapes[2][1], as_dimension(rows))
+        same_dimension("the number of rows of the priors", shapes[2][1], as_dimension(rows))
         keep = self.keep_top_k[0]
         if keep > 0:
             count = images * keep
@@ -101,26 +115,26 @@ class _DetectionOutput(Operation):
         return [TensorType(inputs[0].element_type, PartialShape([1, 1, count, 7]))]
 
     def _counts(self, shapes: Sequence[PartialShape]) -> tuple[Dimension, Dimension]:
-        """The numbers of priors and classes, as far as the shapes say them and without contradictions."""
-        moves, scores = (same_extent("the number of moves", *[s[1] for s in shapes[::4]]), shapes[1][1])
+        """The numbers of priors and classes, as far as they follow from the shapes; raises where these contradict."""
+        moves, scores = (same_dimension("the number of moves", *[s[1] for s in shapes[::4]]), shapes[1][1])
         classes = self.given_classes()
         priors = _part("the priors", shapes[2][2], as_dimension(self._prior_size))
         if len(shapes) == 5:
             earlier = _part("the earlier scores", shapes[3][1], as_dimension(2))
-            priors = same_extent("the number of priors and of earlier scores", priors, earlier)
+            priors = same_dimension("the number of priors and of earlier scores", priors, earlier)
         if self.share_location:
-            moved = _part("the moves", moves, as_dimension(4))
-            priors = same_extent("the number of priors and of moves", priors, moved)
+            count = _part("the moves", moves, as_dimension(4))
+            priors = same_dimension("the number of priors and of moves", priors, count)
         elif classes.is_static:
-            moved = _part("the moves", moves, classes * 4)
-            priors = same_extent("the number of priors and of moves of each class", priors, moved)
+            count = _part("the moves", moves, classes * 4)
+            priors = same_dimension("the number of priors and of moves of each class", priors, count)
         if classes.is_static:
-            priors = same_extent("the number of priors and of scores", priors, _part("the scores", scores, classes))
+            priors = same_dimension("the number of priors and of scores", priors, _part("the scores", scores, classes))
         elif priors.is_static and priors.value:
             classes = _part("the scores", scores, priors)
             if not self.share_location:
-                moved = _part("the moves", moves, priors * 4)
-                classes = same_extent("the number of classes of scores and moves", classes, moved)
+                count = _part("the moves", moves, priors * 4)
+                classes = same_dimension("the number of classes of scores and moves", classes, count)
         return priors, classes
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -164,10 +178,10 @@ class _DetectionOutput(Operation):
             variances = priors[1, : 4 * count].reshape(count, 4)
         boxes = listed[:, -4:]
         for stage in reversed(moves):
-            boxes = self._moved(boxes, variances * stage)
+            boxes = self._refined(boxes, variances * stage)
         return boxes, usable
 
-    def _moved(self, boxes: Array, moves: Array) -> Array:
+    def _refined(self, boxes: Array, moves: Array) -> Array:
         if not self.normalized:
             # Boxes that the earlier stage moved are divided again, as OpenVINO does.
             boxes = boxes / np.array([self.input_width, self.input_height] * 2, np.float32)
@@ -193,7 +207,7 @@ class _DetectionOutput(Operation):
         return found.at(np.argsort(found.classes, kind="stable"))
 
     def _all_classes(self, boxes: Array, scores: Array) -> list[tuple[int, list[int]]]:
-        """Suppression in every class by itself."""
+        """Suppression within every class."""
         parts = []
         for kind in range(scores.shape[1]):
             if kind != self.background_label_id:
@@ -222,7 +236,7 @@ class _DetectionOutput(Operation):
 
 
 def _part(what: str, whole: Dimension, factor: Dimension) -> Dimension:
-    """The other factor of an extent, where it is known; :class:`InferenceError` where there is none."""
+    """The other factor of a dimension, where it is known; :class:`InferenceError` where there is none."""
     if not whole.is_static or not factor.is_static:
         return DYNAMIC
     if not factor.value or whole.value % factor.value:

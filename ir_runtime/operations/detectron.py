@@ -9,14 +9,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, integer, integers, operation, real, reals
-from ir_runtime.shapes import Dimension, PartialShape, as_dimension
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    integer,
+    integers,
+    operation,
+    real,
+    reals,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape, as_dimension
 
-from .boxes import by_score, moved, shares_of, unsuppressed
-from .detection import ranked, same_extent
+from .boxes import by_score, refined, shares_of, unsuppressed
+from .detection import ranked, same_dimension
 from .proposals import proposed
 from .regions import ROIAlign3
 
@@ -47,15 +56,15 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
     pre_nms_count: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        names = ("the image's extents", "the anchors", "the deltas", "the scores")
+        names = ("the image's dimensions", "the anchors", "the deltas", "the scores")
         shapes = [ranked(what, value.shape, rank) for what, value, rank in zip(names, inputs, (1, 2, 3, 3))]
         image, anchors, deltas, scores = shapes
-        same_extent("the number of the image's extents", image[0], as_dimension(3))
-        same_extent("the number of an anchor's coordinates", anchors[1], as_dimension(4))
-        same_extent("the height of deltas and scores", deltas[1], scores[1])
-        same_extent("the width of deltas and scores", deltas[2], scores[2])
-        same_extent("the number of deltas, four for each score,", deltas[0], scores[0] * 4)
-        same_extent("the number of anchors and of scores", anchors[0], scores.element_count())
+        same_dimension("the number of the image's dimensions", image[0], as_dimension(3))
+        same_dimension("the number of an anchor's coordinates", anchors[1], as_dimension(4))
+        same_dimension("the height of deltas and scores", deltas[1], scores[1])
+        same_dimension("the width of deltas and scores", deltas[2], scores[2])
+        same_dimension("the number of deltas, four for each score,", deltas[0], scores[0] * 4)
+        same_dimension("the number of anchors and of scores", anchors[0], scores.element_count())
         if self.post_nms_count < 0 or self.pre_nms_count < 0:
             raise InferenceError("pre_nms_count and post_nms_count must not be negative")
         kind = inputs[3].element_type
@@ -89,8 +98,8 @@ class ExperimentalDetectronTopKROIs6(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         regions, values = ranked("the regions", inputs[0].shape, 2), ranked("the probabilities", inputs[1].shape, 1)
-        same_extent("the number of a region's coordinates", regions[1], as_dimension(4))
-        same_extent("the number of regions and of their probabilities", regions[0], values[0])
+        same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
+        same_dimension("the number of regions and of their probabilities", regions[0], values[0])
         if self.max_rois < 0:
             raise InferenceError(f"max_rois must not be negative, but is {self.max_rois}")
         return [TensorType(inputs[0].element_type, PartialShape([self.max_rois, 4]))]
@@ -106,7 +115,7 @@ class ExperimentalDetectronPriorGridGenerator6(Operation):
     """Boxes laid around every cell of a grid over the image.
 
     Inputs: boxes ``[P, 4]`` around 0, a layer ``[N, C, H, W]`` and the image ``[N, C, H, W]``, of which only
-    the extents count. The output is ``[H * W * P, 4]``, or ``[H, W, P, 4]`` unless ``flatten``.
+    the dimensions count. The output is ``[H * W * P, 4]``, or ``[H, W, P, 4]`` unless ``flatten``.
 
     ``h`` and ``w`` are the numbers of cells, 0 the layer's; where they are fewer than the layer's the
     output is not full, and zeros follow. ``stride_x`` and ``stride_y`` are the distances of cells, 0 what
@@ -123,11 +132,11 @@ class ExperimentalDetectronPriorGridGenerator6(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         priors = ranked("the boxes", inputs[0].shape, 2)
         layer, image = ranked("the layer", inputs[1].shape, 4), ranked("the image", inputs[2].shape, 4)
-        same_extent("the number of a box's coordinates", priors[1], as_dimension(4))
-        same_extent("the number of images of the layer and the image", layer[0], image[0])
-        for cells, extent, name in ((self.h, layer[2], "h"), (self.w, layer[3], "w")):
-            if not 0 <= cells <= extent.high:
-                raise InferenceError(f"{name} must lie between 0 and the layer's extent {extent}, but is {cells}")
+        same_dimension("the number of a box's coordinates", priors[1], as_dimension(4))
+        same_dimension("the number of images of the layer and the image", layer[0], image[0])
+        for cells, dimension, name in ((self.h, layer[2], "h"), (self.w, layer[3], "w")):
+            if not 0 <= cells <= dimension.high:
+                raise InferenceError(f"{name} must lie between 0 and the layer's dimension {dimension}, but is {cells}")
         shape = [layer[2], layer[3], priors[0]]
         if self.flatten:
             shape = [PartialShape(shape).element_count()]
@@ -152,7 +161,7 @@ class ExperimentalDetectronPriorGridGenerator6(Operation):
 
 
 class _LeastOfOne(ROIAlign3):
-    """ROIAlign at half pixels, of regions that have an extent of at least one element all the same."""
+    """ROIAlign at half pixels, of regions that are at least one element large."""
 
     def shifts(self) -> tuple[float, float, float]:
         return 0.0, -0.5, 1.0
@@ -165,7 +174,7 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
     Inputs: regions ``[R, 4]`` in the image, and layers ``[1, C, H, W]`` that are smaller than the image by
     ``pyramid_scales``. Outputs: ``[R, C, output_size, output_size]``, and the regions.
 
-    A region of 224 by 224 comes from the third layer, one of twice that extent from the next, and so on;
+    A region of 224 by 224 comes from the third layer, one of twice that size from the next, and so on;
     one without an area comes out as zeros.
     """
 
@@ -178,10 +187,10 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         regions = ranked("the regions", inputs[0].shape, 2)
         layers = [ranked("a layer", value.shape, 4) for value in inputs[1:]]
-        same_extent("the number of a region's coordinates", regions[1], as_dimension(4))
+        same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
         for layer in layers:
-            same_extent("the number of images of a layer", layer[0], as_dimension(1))
-        channels = same_extent("the number of channels of the layers", *[layer[1] for layer in layers])
+            same_dimension("the number of images of a layer", layer[0], as_dimension(1))
+        channels = same_dimension("the number of channels of the layers", *[layer[1] for layer in layers])
         if self.output_size < 1 or self.sampling_ratio < 0:
             raise InferenceError("output_size must be positive, and sampling_ratio must not be negative")
         if len(self.pyramid_scales) < len(layers) or min(self.pyramid_scales) < 1:
@@ -209,8 +218,8 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
         """The layer of each region; ``count`` where a region has no area."""
         area = np.prod(regions[:, 2:] - regions[:, :2], axis=1)
         usable = area > 0
-        extent = np.sqrt(np.where(usable, area, 1)) / np.float32(224)
-        level = np.clip(np.floor(np.log2(extent + np.float32(1e-6)) + np.float32(2)), 0, count - 1)
+        dimension = np.sqrt(np.where(usable, area, 1)) / np.float32(224)
+        level = np.clip(np.floor(np.log2(dimension + np.float32(1e-6)) + np.float32(2)), 0, count - 1)
         return np.where(usable, level, count).astype(np.int64)
 
 
@@ -240,15 +249,15 @@ class ExperimentalDetectronDetectionOutput6(Operation):
     deltas_weights: Sequence[float] = reals(default=())
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        names = ("the regions", "the deltas", "the scores", "the image's extents")
+        names = ("the regions", "the deltas", "the scores", "the image's dimensions")
         regions, deltas, scores, image = (ranked(what, value.shape, 2) for what, value in zip(names, inputs))
-        same_extent("the number of regions, deltas and scores", regions[0], deltas[0], scores[0])
-        same_extent("the number of a region's coordinates", regions[1], as_dimension(4))
+        same_dimension("the number of regions, deltas and scores", regions[0], deltas[0], scores[0])
+        same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
         classes = Dimension(max(self.num_classes, 0), max(self.num_classes, 0))
-        same_extent("the number of a region's deltas, four for each class,", deltas[1], classes * 4)
-        same_extent("the number of classes of the scores", scores[1], classes)
-        same_extent("the number of images", image[0], as_dimension(1))
-        same_extent("the number of the image's extents", image[1], as_dimension(3))
+        same_dimension("the number of a region's deltas, four for each class,", deltas[1], classes * 4)
+        same_dimension("the number of classes of the scores", scores[1], classes)
+        same_dimension("the number of images", image[0], as_dimension(1))
+        same_dimension("the number of the image's dimensions", image[1], as_dimension(3))
         if len(self.deltas_weights) != 4:
             raise InferenceError(f"deltas_weights must be four numbers, but are {list(self.deltas_weights)}")
         rows, kind = self.max_detections_per_image, inputs[0].element_type
@@ -263,7 +272,7 @@ class ExperimentalDetectronDetectionOutput6(Operation):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         regions, deltas, scores = (value.astype(np.float32, copy=False) for value in inputs[:3])
         parts = deltas.reshape(len(regions), self.num_classes, 4) / np.array(self.deltas_weights, np.float32)
-        boxes = moved(np.broadcast_to(regions[:, None], parts.shape), parts, 1.0, self.max_delta_log_wh)
+        boxes = refined(np.broadcast_to(regions[:, None], parts.shape), parts, 1.0, self.max_delta_log_wh)
         boxes[..., 2:] -= 1
         usable = np.all(regions[:, 2:] > regions[:, :2], axis=1, keepdims=True)
         boxes = np.where(usable[:, None], np.maximum(boxes, 0), 0)

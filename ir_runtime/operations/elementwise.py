@@ -1,4 +1,4 @@
-"""Element by element: arithmetic, comparison, logic, bits, unary mathematics, Convert and Select.
+"""Elementwise operations: arithmetic, comparison, logic, bits, unary mathematics, Convert and Select.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/broadcast-rules.html
 """
@@ -11,13 +11,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType, boolean, enum, operation, type_of_elements
-from ir_runtime.shapes import PartialShape, broadcast, broadcast_to
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    BOUNDS_LIMIT,
+    Bounds,
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import PartialShape, broadcast, broadcast_to
 
-from .intervals import ends_of, held
+from .intervals import bounds_of_type, ends_of
 
 Kernel = Callable[..., Array]
 
@@ -49,7 +58,7 @@ def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShap
     if rule == "numpy":
         return broadcast(a, b)
     if rule == "pdpd":
-        # b stands at the first dimensions of a.
+        # b is aligned with the first dimensions of a.
         if a.has_rank and b.has_rank and b.rank <= a.rank:
             fitted = broadcast_to(a, PartialShape([*b, *[1] * (a.rank - b.rank)]))
             if fitted is None:
@@ -63,7 +72,7 @@ def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShap
 
 
 class Binary(Operation):
-    """Two tensors of one type in; ``auto_broadcast`` says how their shapes are brought together."""
+    """Two inputs of one type; ``auto_broadcast`` is the rule by which their shapes broadcast."""
 
     inputs = (2, 2)
     kernel: ClassVar[Kernel]
@@ -93,7 +102,7 @@ class Arithmetic(Binary):
 
 
 class Monotone(Arithmetic):
-    """Rises or falls with each operand alone, so that the ends of intervals give those of the result."""
+    """Monotonic in each operand, so that the ends of the operands' intervals give those of the result."""
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         a, b = inputs[0].known_bounds, inputs[1].known_bounds
@@ -101,12 +110,12 @@ class Monotone(Arithmetic):
             return None
         corners = [np.asarray(self.corner(x, y), np.object_) for x in ends_of(a) for y in ends_of(b)]
         stacked = np.stack(np.broadcast_arrays(*corners))
-        # Of scalars min and max hand back plain numbers.
+        # For scalars min and max return plain numbers.
         low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
-        return held(low, high, inputs[0].element_type)
+        return bounds_of_type(low, high, inputs[0].element_type)
 
     def is_monotone(self, a: Bounds, b: Bounds) -> bool:
-        """Whether it is so between these bounds."""
+        """Whether the operation is monotonic between these bounds."""
         return True
 
     def corner(self, a: Array, b: Array) -> Any:
@@ -115,10 +124,10 @@ class Monotone(Arithmetic):
 
 
 class Remainder(Arithmetic):
-    """What a division leaves, which is nearer to 0 than the divisor."""
+    """The remainder of a division, which is nearer to 0 than the divisor."""
 
     of_divisor: ClassVar[bool]
-    """Whether it has the sign of the divisor, not that of what is divided."""
+    """Whether the remainder has the sign of the divisor and not that of the dividend."""
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         a, b = inputs[0].known_bounds, inputs[1].known_bounds
@@ -126,10 +135,10 @@ class Remainder(Arithmetic):
             return None
         found = np.frompyfunc(self._ends, 3, 2)(*ends_of(a), ends_of(b)[1])
         low, high = (np.asarray(end, np.object_) for end in found)
-        return held(low, high, inputs[0].element_type)
+        return bounds_of_type(low, high, inputs[0].element_type)
 
     def _ends(self, low: int, high: int, divisor: int) -> tuple[int, int]:
-        """For Python's integers: the bounds of what is divided, and the greatest divisor."""
+        """The result's bounds for Python's integers: the dividend's bounds, and the greatest divisor."""
         if self.of_divisor and low < 0:
             return 0, divisor - 1
         return max(min(low, 0), 1 - divisor), min(max(high, 0), divisor - 1)
@@ -255,7 +264,7 @@ class Divide1(Monotone):
 
 
 class Unary(Operation):
-    """One tensor in, one of the same shape and type out."""
+    """One input; the output has its shape and type."""
 
     inputs = (1, 1)
     kernel: ClassVar[Kernel]
@@ -269,7 +278,7 @@ class Unary(Operation):
 
 
 class Predicate(Unary):
-    """One tensor in, booleans of the same shape out."""
+    """One input; the output has its shape, and booleans."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(element_types.boolean, inputs[0].shape)]
@@ -374,7 +383,7 @@ IsFinite10 = unary("IsFinite", 10, np.isfinite, "Where x is neither infinite nor
 
 @operation("IsInf", opset=10)
 class IsInf10(Predicate):
-    """Where x is infinite, of the signs asked for."""
+    """True where x is infinite with a sign that the attributes select."""
 
     detect_negative: bool = boolean(default=True)
     detect_positive: bool = boolean(default=True)
@@ -401,7 +410,7 @@ class Round5(Unary):
             return x
         if self.mode == "half_to_even":
             return np.rint(x).astype(x.dtype, copy=False)
-        # x + 0.5 may round up by itself, so the fraction decides.
+        # The sum x + 0.5 may be rounded up, so the fraction decides.
         whole = np.trunc(x)
         return (whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)).astype(x.dtype)
 
@@ -432,7 +441,7 @@ def convert(x: Array, target: ElementType) -> Array:
 def _to_exponents(x: Array) -> Array:
     """The nearest powers of two as biased exponents, ties to the even one; 255 is NaN.
 
-    What lies outside saturates: zero and negative numbers to the least power, infinity to the greatest.
+    Values outside the range saturate: zero and negative numbers to the least power, infinity to the greatest.
     """
     bits = np.ascontiguousarray(x).view(np.uint32).reshape(x.shape)
     exponent, mantissa = (bits >> 23) & 0xFF, bits & 0x7FFFFF
@@ -470,7 +479,7 @@ class Convert1(Operation):
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         bounds = inputs[0].known_bounds
-        return None if bounds is None else held(*ends_of(bounds), self.destination_type)
+        return None if bounds is None else bounds_of_type(*ends_of(bounds), self.destination_type)
 
     def evaluate(self, *inputs: Array) -> Array:
         return convert(inputs[0], self.destination_type)

@@ -10,12 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    operation,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    Dimension,
+    PartialShape,
+    as_dimension,
+)
 
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 from .elementwise import merge_types
 
 
@@ -193,7 +203,7 @@ class GatherTree1(Operation):
             raise InferenceError(f"ids and parents must have one shape, but have {inputs[0].shape}, {inputs[1].shape}")
         shape = ranked("the ids", shape, 3)
         lengths = ranked("the lengths", inputs[2].shape, 1)[0]
-        shape = shape.replace(1, same_extent("the batch of ids and lengths", shape[1], lengths))
+        shape = shape.replace(1, same_dimension("the batch of ids and lengths", shape[1], lengths))
         return [TensorType(kind, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType, operation
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import TensorType, operation
 
 from .elementwise import Unary
 

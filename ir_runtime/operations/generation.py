@@ -9,17 +9,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, boolean, operation, type_of_elements
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape, normalize_axis
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Bounds,
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import (
+    INFINITY,
+    Dimension,
+    PartialShape,
+    normalize_axis,
+)
 
 from .movement import target_dimensions
 
 
 class _ShapeOf(Operation):
-    """The extents of the input, as a list of integers."""
+    """The dimensions of the input, as a list of integers."""
 
     inputs = (1, 1)
 
@@ -43,12 +55,12 @@ class _ShapeOf(Operation):
 
 @operation("ShapeOf", opset=1)
 class ShapeOf1(_ShapeOf):
-    """The extents as i64."""
+    """The dimensions as i64."""
 
 
 @operation("ShapeOf", opset=3)
 class ShapeOf3(_ShapeOf):
-    """The extents as i32 or i64."""
+    """The dimensions as i32 or i64."""
 
     output_type: ElementType = type_of_elements(default=element_types.i64)
 
@@ -69,11 +81,11 @@ class _Range(Operation):
             if value.shape.has_rank and value.shape.element_count().low > 1:
                 raise InferenceError(f"{name} must be a scalar, but has the shape {value.shape}")
         known = [value.constant for value in inputs]
-        extent = self._between(*[value.known_bounds for value in inputs])
+        dimension = self._between(*[value.known_bounds for value in inputs])
         if all(value is not None for value in known):
             count = self._count(*[v.reshape(-1)[0] for v in known if v is not None])
-            extent = Dimension(count, count)
-        return [TensorType(self.kind(inputs), PartialShape([extent]))]
+            dimension = Dimension(count, count)
+        return [TensorType(self.kind(inputs), PartialShape([dimension]))]
 
     @classmethod
     def _between(cls, start: Bounds | None, stop: Bounds | None, step: Bounds | None) -> Dimension:
@@ -122,7 +134,7 @@ class Range1(_Range):
 
 @operation("Range", opset=4)
 class Range4(_Range):
-    """A range in a stated type."""
+    """A range in a declared type."""
 
     output_type: ElementType = type_of_elements(default=element_types.dynamic)
 

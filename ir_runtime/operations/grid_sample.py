@@ -10,10 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, operation
-from ir_runtime.shapes import Dimension, PartialShape
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    operation,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape
 
 CUBIC = -0.75
 """The parameter of the cubic convolution."""
@@ -62,31 +68,31 @@ class GridSample9(Operation):
             total = picked if exact else total + picked * (row_weight * column_weight).astype(work.dtype)
         return total.reshape(batch, channels, *grid.shape[1:3]).astype(data.dtype, copy=False)
 
-    def _taps(self, normal: Array, extent: int) -> list[tuple[Array, Array, Array]]:
+    def _taps(self, normal: Array, dimension: int) -> list[tuple[Array, Array, Array]]:
         """Which elements along one dimension each place sees, with their weights, and whether they exist."""
         one, half = normal.dtype.type(1), normal.dtype.type(2)
         if self.align_corners:
-            place = (normal + one) / half * normal.dtype.type(extent - 1)
+            place = (normal + one) / half * normal.dtype.type(dimension - 1)
         else:
-            place = ((normal + one) * normal.dtype.type(extent) - one) / half
+            place = ((normal + one) * normal.dtype.type(dimension) - one) / half
         if self.mode == "nearest":
-            return [self._element(np.rint(place), np.ones_like(place), extent)]
+            return [self._element(np.rint(place), np.ones_like(place), dimension)]
         start = np.floor(place)
         share = place - start
         if self.mode == "bilinear":
             weights, first = [one - share, share], 0
         else:
             weights, first = cubic_weights(share), -1
-        return [self._element(start + (first + i), weight, extent) for i, weight in enumerate(weights)]
+        return [self._element(start + (first + i), weight, dimension) for i, weight in enumerate(weights)]
 
-    def _element(self, index: Array, weight: Array, extent: int) -> tuple[Array, Array, Array]:
-        """The element an index stands for, its weight, and whether the data have it."""
+    def _element(self, index: Array, weight: Array, dimension: int) -> tuple[Array, Array, Array]:
+        """The element at an index, its weight, and whether it lies within the data."""
         there = np.ones_like(index, np.bool_)
         if self.padding_mode == "zeros":
-            there = (index >= 0) & (index < extent)
+            there = (index >= 0) & (index < dimension)
         elif self.padding_mode == "reflection":
-            index = mirrored(index, extent, self.align_corners)
-        return np.clip(np.nan_to_num(index), 0, extent - 1).astype(np.intp), weight, there
+            index = mirrored(index, dimension, self.align_corners)
+        return np.clip(np.nan_to_num(index), 0, dimension - 1).astype(np.intp), weight, there
 
 
 def cubic_weights(share: Array) -> list[Array]:
@@ -101,11 +107,11 @@ def cubic_weights(share: Array) -> list[Array]:
     return [outer(share + 1), inner(share), inner(1 - share), outer(2 - share)]
 
 
-def mirrored(index: Array, extent: int, align_corners: bool) -> Array:
+def mirrored(index: Array, dimension: int, align_corners: bool) -> Array:
     """Indices reflected at both ends: at the centres of the outer elements, or at their outer edges."""
     if align_corners:
-        period = max(2 * (extent - 1), 1)
+        period = max(2 * (dimension - 1), 1)
         along = np.mod(index, period)
-        return np.minimum(along, period - along) if extent > 1 else along
-    along = np.mod(index, 2 * extent)
-    return np.minimum(along, 2 * extent - 1 - along)
+        return np.minimum(along, period - along) if dimension > 1 else along
+    along = np.mod(index, 2 * dimension)
+    return np.minimum(along, 2 * dimension - 1 - along)

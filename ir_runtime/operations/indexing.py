@@ -9,11 +9,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, enum, integer, operation, type_of_elements
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axis
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Bounds,
+    Operation,
+    TensorType,
+    enum,
+    integer,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    INFINITY,
+    Dimension,
+    PartialShape,
+    normalize_axis,
+)
 
 from .elementwise import merge_types
 from .scatter import check_indices, from_front
@@ -53,12 +67,12 @@ class _Gather(Operation):
         return [TensorType(data.element_type, PartialShape(dims))]
 
     @staticmethod
-    def _check_range(chosen: Array | None, extent: Dimension, axis: int) -> None:
-        if chosen is None or not chosen.size or extent.high == INFINITY:
+    def _check_range(chosen: Array | None, dimension: Dimension, axis: int) -> None:
+        if chosen is None or not chosen.size or dimension.high == INFINITY:
             return
         low, high = int(chosen.min()), int(chosen.max())
-        if not (-extent.high <= low and high < extent.high):
-            raise InferenceError(f"indices from {low} to {high} lie outside dimension {axis} of {extent} elements")
+        if not (-dimension.high <= low and high < dimension.high):
+            raise InferenceError(f"indices from {low} to {high} lie outside dimension {axis} of {dimension} elements")
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         first, indices, axis = inputs[0].known_bounds, inputs[1].constant, inputs[2].constant
@@ -73,7 +87,7 @@ class _Gather(Operation):
         if indices.dtype.kind == "u":
             indices = indices.astype(np.int64)
         if batch == 0:
-            # A single object, such as a text, would come without its array.
+            # NumPy returns a single object, such as a string, without an array.
             return np.asarray(np.take(data, indices, at), data.dtype)
         # Each batch dimension gets an index of its own that runs along with the others.
         shared = data.shape[:batch]
@@ -82,7 +96,7 @@ class _Gather(Operation):
         tail = (1,) * (indices.ndim - batch)
         places = tuple(index.reshape(index.shape + tail) for index in lead)
         picked = moved[(*places, indices)]
-        # The dimensions between the batch and the axis now stand behind the indices.
+        # The dimensions between the batch and the axis are now behind the indices.
         between = range(indices.ndim, indices.ndim + at - batch)
         return np.moveaxis(picked, tuple(between), tuple(range(batch, at)))
 
@@ -111,7 +125,7 @@ class Gather8(Gather7):
 class GatherElements6(Operation):
     """Element by element: ``out[i][j] = data[i][indices[i][j]]`` for axis 1; shaped like indices.
 
-    Data and indices have one rank, and equal extents beside the axis.
+    Data and indices have one rank, and equal dimensions beside the axis.
     """
 
     inputs = (2, 2)
@@ -148,7 +162,7 @@ class _GatherND(Operation):
     batch_dims: int = integer(default=0)
 
     def joins_batches(self) -> bool:
-        """Whether the batch dimensions come out as a single one."""
+        """Whether the batch dimensions of the output are one dimension."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -194,7 +208,7 @@ class _GatherND(Operation):
 
 @operation("GatherND", opset=5)
 class GatherND5(_GatherND):
-    """Several batch dimensions come out as one."""
+    """The batch dimensions of the output are one dimension."""
 
     def joins_batches(self) -> bool:
         return True
@@ -202,13 +216,13 @@ class GatherND5(_GatherND):
 
 @operation("GatherND", opset=8)
 class GatherND8(_GatherND):
-    """The batch dimensions stay apart."""
+    """The batch dimensions of the output are those of the inputs."""
 
 
 class _OneHot(Operation):
     """A new dimension at ``axis`` that holds on_value at the index, and off_value elsewhere.
 
-    Inputs: indices, depth (a scalar: the new dimension's extent), on_value and off_value (scalars).
+    Inputs: indices, depth (a scalar: the length of the new dimension), on_value and off_value (scalars).
     An index out of range gives off_value alone.
     """
 
@@ -220,17 +234,17 @@ class _OneHot(Operation):
         check_indices(indices)
         kind = merge_types([on, off])
         bounds = depth.known_bounds
-        extent = DYNAMIC if bounds is None else bounds.dimensions()[0]
+        dimension = DYNAMIC if bounds is None else bounds.dimensions()[0]
         if bounds is not None and int(bounds.upper.reshape(-1)[0]) < 0:
             raise InferenceError(f"the depth must not be negative, but is {bounds.upper}")
         if not indices.shape.has_rank:
             return [TensorType(kind, PartialShape.dynamic())]
         at = normalize_axis(self.axis, indices.shape.rank + 1)
-        dims = [*indices.shape.dims[:at], extent, *indices.shape.dims[at:]]
+        dims = [*indices.shape.dims[:at], dimension, *indices.shape.dims[at:]]
         return [TensorType(kind, PartialShape(dims))]
 
     def front(self, indices: Array, depth: int) -> Array:
-        """What each index stands for."""
+        """Each index as a position; one out of range has no position."""
         return indices
 
     def evaluate(self, *inputs: Array) -> Array:

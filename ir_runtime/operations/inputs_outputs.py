@@ -1,18 +1,25 @@
-"""Where values enter and leave a graph: Parameter, Const, Result and the variables."""
+"""Inputs and outputs of a graph: Parameter, Const, Result, and the operations on variables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import ExecutionError
-from ir_runtime.operation import Operation, TensorType, argument, operation, partial_shape, text, type_of_elements
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    argument,
+    operation,
+    partial_shape,
+    text,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 
 
 @operation("Parameter", opset=1)
@@ -54,7 +61,7 @@ class Const1(Operation):
     def attributes(self) -> dict[str, str]:
         return {
             "element_type": self.value.element_type.name,
-            "shape": ", ".join(str(extent) for extent in self.value.shape),
+            "shape": ", ".join(str(dimension) for dimension in self.value.shape),
         }
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -66,7 +73,7 @@ class Const1(Operation):
 
 @operation("Result", opset=1)
 class Result1(Operation):
-    """An output of the model or body: what it reads is what the caller gets."""
+    """An output of the model or body: its input is the value that the caller gets."""
 
     role = "result"
     inputs = (1, 1)
@@ -93,10 +100,17 @@ class Identity16(Operation):
 
 
 class _Variable(Operation):
-    """Base of the operations on a variable, whose value outlives one inference."""
+    """Base of the operations on a variable, whose value outlives one inference; they return their input."""
 
     deterministic = False
+    inputs = (1, 1)
     variable_id: str = text()
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        return [TensorType(inputs[0].element_type, inputs[0].shape)]
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return inputs[0]
 
 
 class _ReadValue(_Variable):
@@ -104,14 +118,6 @@ class _ReadValue(_Variable):
 
     A compiled model starts every call with unassigned variables.
     """
-
-    inputs = (1, 1)
-
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        return [TensorType(inputs[0].element_type, inputs[0].shape)]
-
-    def evaluate(self, *inputs: Array) -> Array:
-        return inputs[0]
 
 
 @operation("ReadValue", opset=3)
@@ -121,7 +127,7 @@ class ReadValue3(_ReadValue):
 
 @operation("ReadValue", opset=6)
 class ReadValue6(_ReadValue):
-    """A variable of stated type and shape; without an initial value it starts as zeros."""
+    """A variable of declared type and shape; without an initial value it starts as zeros."""
 
     inputs = (0, 1)
     variable_type: ElementType = type_of_elements(default=element_types.dynamic)
@@ -133,21 +139,14 @@ class ReadValue6(_ReadValue):
     def evaluate(self, *inputs: Array) -> Array:
         if inputs:
             return inputs[0]
-        extents = [d.value if d.is_static else 0 for d in self.variable_shape]
-        return np.zeros(extents, self.variable_type.dtype)
+        dimensions = [d.value if d.is_static else 0 for d in self.variable_shape]
+        return np.zeros(dimensions, self.variable_type.dtype)
 
 
 class _Assign(_Variable):
     """Stores the input in the variable; the output is the input."""
 
     role = "sink"
-    inputs = (1, 1)
-
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        return [TensorType(inputs[0].element_type, inputs[0].shape)]
-
-    def evaluate(self, *inputs: Array) -> Any:
-        return inputs[0]
 
 
 @operation("Assign", opset=3)
@@ -157,4 +156,4 @@ class Assign3(_Assign):
 
 @operation("Assign", opset=6)
 class Assign6(_Assign):
-    """Assign to a variable of stated type and shape."""
+    """Assign to a variable of declared type and shape."""

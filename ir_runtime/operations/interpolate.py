@@ -13,15 +13,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integers, operation, real, text
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integers,
+    operation,
+    real,
+    text,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    INFINITY,
+    Dimension,
+    PartialShape,
+    normalize_axes,
+)
 
 from ..records import record
 
 _EPSILON = np.float32(1e-6)
-"""Added to ``extent * scale`` before it is rounded down, so that a scale of 1/3 does its work."""
+"""Added to ``dimension * scale`` before it is rounded down, so that a scale of 1/3 does its work."""
 
 
 @record
@@ -50,16 +65,16 @@ class Taps:
         return total
 
 
-def coordinates(mode: str, extent: int, count: int, scale: np.float32) -> Array:
+def coordinates(mode: str, dimension: int, count: int, scale: np.float32) -> Array:
     """Where each of ``count`` output positions lies between the input's, in float32."""
     places = np.arange(count, dtype=np.float32)
     half, one = np.float32(0.5), np.float32(1)
-    if scale == 1 or extent == count:
+    if scale == 1 or dimension == count:
         return places
     if mode == "align_corners":
         if count == 1:
             return np.zeros(1, np.float32)
-        return places * (np.float32(extent) - one) / (np.float32(count) - one)
+        return places * (np.float32(dimension) - one) / (np.float32(count) - one)
     if mode == "asymmetric":
         return places / scale
     if mode == "tf_half_pixel_for_nn":
@@ -97,7 +112,7 @@ def cubic_kernel(distance: Array, a: float) -> Array:
 
 
 class _Interpolate(Operation):
-    """What the revisions share: the axes, the extents and the scales along them."""
+    """What the revisions share: the axes, the dimensions and the scales along them."""
 
     def resized(
         self,
@@ -106,14 +121,14 @@ class _Interpolate(Operation):
         wanted: Sequence[Dimension] | None,
         pads: tuple[Sequence[int], Sequence[int]],
     ) -> PartialShape:
-        """The padded shape, with the extents along ``axes`` replaced (all of them unknown without axes)."""
+        """The padded shape, with the dimensions along ``axes`` replaced (all of them unknown without axes)."""
         if not shape.has_rank:
             return PartialShape.dynamic()
         dims = [_padded(d, b, e) for d, b, e in zip(shape, *(self.pads_of(p, shape.rank) for p in pads))]
         if axes is None:
             return PartialShape.of_rank(shape.rank)
         if wanted is not None and len(wanted) != len(axes):
-            raise InferenceError(f"{len(wanted)} extents or scales were given for {len(axes)} axes")
+            raise InferenceError(f"{len(wanted)} dimensions or scales were given for {len(axes)} axes")
         for index, axis in enumerate(normalize_axes(axes, shape.rank)):
             dims[axis] = DYNAMIC if wanted is None else wanted[index]
         return PartialShape(dims)
@@ -128,13 +143,13 @@ class _Interpolate(Operation):
         return np.pad(data, widths) if any(map(any, widths)) else data
 
 
-def _padded(extent: Dimension, begin: int, end: int) -> Dimension:
-    return extent if begin == end == 0 else extent + (begin + end)
+def _padded(dimension: Dimension, begin: int, end: int) -> Dimension:
+    return dimension if begin == end == 0 else dimension + (begin + end)
 
 
-def scaled_extent(extent: int, scale: np.float32) -> int:
-    """``extent * scale`` rounded down."""
-    return int(np.floor(np.float32(extent) * scale + _EPSILON))
+def scaled_dimension(dimension: int, scale: np.float32) -> int:
+    """``dimension * scale`` rounded down."""
+    return int(np.floor(np.float32(dimension) * scale + _EPSILON))
 
 
 class _Modes(_Interpolate):
@@ -155,7 +170,7 @@ class _Modes(_Interpolate):
     cube_coeff: float = real(default=-0.75)
 
     def shape_of(self, data: TensorType, given: TensorType, axes: TensorType | None) -> list[TensorType]:
-        """The output's type, where ``given`` are the extents or scales along ``axes``."""
+        """The output's type, where ``given`` are the dimensions or scales along ``axes``."""
         shape = data.shape
         chosen: list[int] | None
         if axes is None:
@@ -177,18 +192,18 @@ class _Modes(_Interpolate):
         begin, end = (self.pads_of(pads, shape.rank) for pads in (self.pads_begin, self.pads_end))
         found = []
         for axis, scale in zip(normalize_axes(axes, shape.rank), known.reshape(-1).astype(np.float32)):
-            extent = _padded(shape[axis], begin[axis], end[axis])
-            high = INFINITY if extent.high == INFINITY else scaled_extent(extent.high, scale)
-            found.append(Dimension(scaled_extent(extent.low, scale), high))
+            dimension = _padded(shape[axis], begin[axis], end[axis])
+            high = INFINITY if dimension.high == INFINITY else scaled_dimension(dimension.high, scale)
+            found.append(Dimension(scaled_dimension(dimension.low, scale), high))
         return found if len(found) == known.size else [DYNAMIC] * known.size
 
     def interpolated(self, data: Array, given: Array, scales: Array | None, axes: Array | None) -> Array:
-        """Resize ``data``: ``given`` are the extents, or the scales where ``scales`` is None or in use."""
+        """Resize ``data``: ``given`` are the dimensions, or the scales where ``scales`` is None or in use."""
         work = self.padded(data, self.pads_begin, self.pads_end)
         chosen = list(range(work.ndim)) if axes is None else list(normalize_axes(axes.reshape(-1).tolist(), work.ndim))
         if self.shape_calculation_mode == "scales":
             factors = (given if scales is None else scales).reshape(-1).astype(np.float32)
-            counts = [scaled_extent(work.shape[axis], factor) for axis, factor in zip(chosen, factors)]
+            counts = [scaled_dimension(work.shape[axis], factor) for axis, factor in zip(chosen, factors)]
         else:
             counts = given.reshape(-1).tolist()
             before = np.array([work.shape[axis] for axis in chosen], np.float32)
@@ -206,61 +221,61 @@ class _Modes(_Interpolate):
             work = np.clip(np.rint(work), info.min, info.max)
         return work.astype(data.dtype, copy=False)
 
-    def taps(self, extent: int, count: int, scale: np.float32) -> Taps:
-        """What each of ``count`` positions along a dimension of ``extent`` is made from."""
+    def taps(self, dimension: int, count: int, scale: np.float32) -> Taps:
+        """What each of ``count`` positions along a dimension of ``dimension`` is made from."""
         if self.mode.endswith("_pillow"):
-            return _pillow(extent, count, self.mode == "bicubic_pillow", self.cube_coeff)
-        places = coordinates(self.coordinate_transformation_mode, extent, count, scale)
+            return _pillow(dimension, count, self.mode == "bicubic_pillow", self.cube_coeff)
+        places = coordinates(self.coordinate_transformation_mode, dimension, count, scale)
         if self.mode == "nearest":
             rounded = nearest(self.nearest_mode, places, bool(scale < 1))
-            return Taps(np.clip(rounded, 0, extent - 1).astype(np.intp)[:, None], None)
+            return Taps(np.clip(rounded, 0, dimension - 1).astype(np.intp)[:, None], None)
         if self.mode == "linear_onnx":
-            inside = np.clip(places, 0, extent - 1)
+            inside = np.clip(places, 0, dimension - 1)
             low = np.floor(inside).astype(np.intp)
-            high = np.minimum(low + 1, extent - 1)
+            high = np.minimum(low + 1, dimension - 1)
             part = (inside - low).astype(np.float64)
             return Taps(np.stack([low, high], 1), np.stack([1 - part, part], 1))
         if self.mode == "cubic":
             low = np.floor(places).astype(np.intp)
-            around = np.clip(low[:, None] + np.arange(-1, 3), 0, extent - 1)
+            around = np.clip(low[:, None] + np.arange(-1, 3), 0, dimension - 1)
             return Taps(around, cubic_weights(places - low, self.cube_coeff))
-        return self._triangles(places, extent, scale)
+        return self._triangles(places, dimension, scale)
 
-    def _triangles(self, places: Array, extent: int, scale: np.float32) -> Taps:
+    def _triangles(self, places: Array, dimension: int, scale: np.float32) -> Taps:
         """Mode linear: triangles around each place, as wide as the data shrink where antialiased."""
         slope = float(scale) if self.antialias else 1.0
         reach = 2 if scale > 1 else math.ceil(2 / slope)
         middle = np.round(places).astype(np.intp)
         around = middle[:, None] + np.arange(-reach, reach + 1)
-        inside = (around >= 0) & (around < extent)
+        inside = (around >= 0) & (around < dimension)
         distance = slope * np.abs(places.astype(np.float64)[:, None] - around)
         weights = np.where(inside, np.maximum(0, 1 - distance), 0)
         total = weights.sum(1, keepdims=True)
         weights = np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
-        return Taps(np.clip(around, 0, extent - 1), weights)
+        return Taps(np.clip(around, 0, dimension - 1), weights)
 
 
-def _pillow(extent: int, count: int, cubic: bool, a: float) -> Taps:
+def _pillow(dimension: int, count: int, cubic: bool, a: float) -> Taps:
     """The filters of the Python Imaging Library, which widen where the data shrink."""
-    scale = extent / count
+    scale = dimension / count
     stretch = max(scale, 1.0)
     support = (2.0 if cubic else 1.0) * stretch
     centre = (np.arange(count) + 0.5) * scale
     first = np.maximum((centre - support + 0.5).astype(np.intp), 0)
-    last = np.minimum((centre + support + 0.5).astype(np.intp), extent)
+    last = np.minimum((centre + support + 0.5).astype(np.intp), dimension)
     width = int((last - first).max(initial=1))
     around = first[:, None] + np.arange(width)
     distance = np.abs((around - centre[:, None] + 0.5) / stretch)
     weights = cubic_kernel(distance, a) if cubic else np.maximum(0, 1 - distance)
     weights = np.where(around < last[:, None], weights, 0)
-    return Taps(np.minimum(around, extent - 1), weights / weights.sum(1, keepdims=True))
+    return Taps(np.minimum(around, dimension - 1), weights / weights.sum(1, keepdims=True))
 
 
 @operation("Interpolate", opset=4)
 class Interpolate4(_Modes):
-    """Inputs: data, extents, scales, and the axes these are of (all where left out).
+    """Inputs: data, dimensions, scales, and the axes these are of (all where left out).
 
-    ``shape_calculation_mode`` says whether the extents count or the scales.
+    ``shape_calculation_mode`` selects the dimensions or the scales.
     """
 
     inputs = (3, 4)
@@ -276,7 +291,7 @@ class Interpolate4(_Modes):
 
 @operation("Interpolate", opset=11)
 class Interpolate11(_Modes):
-    """Inputs: data, extents or scales, and the axes these are of (all where left out). Adds Pillow's filters."""
+    """Inputs: data, dimensions or scales, and the axes these are of (all where left out). Adds Pillow's filters."""
 
     inputs = (2, 3)
     mode: str = enum(
@@ -292,7 +307,7 @@ class Interpolate11(_Modes):
 
 @operation("Interpolate", opset=1)
 class Interpolate1(_Interpolate):
-    """Inputs: data, and the extents along ``axes``. ``mode`` is nearest, linear or cubic."""
+    """Inputs: data, and the dimensions along ``axes``. ``mode`` is nearest, linear or cubic."""
 
     inputs = (2, 2)
     axes: Sequence[int] = integers(default=())

@@ -1,18 +1,18 @@
-"""Arithmetic on bounds of whole numbers, in Python's integers, which cannot wrap. No operation stands here."""
+"""Arithmetic on bounds of whole numbers, in Python's integers, which cannot wrap. This module has no operation."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.element_types import Array, ElementType
-from ir_runtime.operation import Bounds
-from ir_runtime.shapes import INFINITY
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import Bounds
+from ir_runtime.graph.shapes import INFINITY
 
 _ENDLESS = 1 << 200
-"""Stands for an end that bounds do not have: no product or quotient of such ends comes near a known number."""
+"""Stands for a missing bound: no product or quotient with it comes near a known number."""
 
 _KNOWN = 1 << 100
-"""Ends from here on come from :data:`_ENDLESS`."""
+"""Bounds from here on come from :data:`_ENDLESS`: they are none."""
 
 
 def ends_of(bounds: Bounds) -> tuple[Array, Array]:
@@ -22,11 +22,11 @@ def ends_of(bounds: Bounds) -> tuple[Array, Array]:
     return lower, np.where(~exact & (bounds.upper == INFINITY), _ENDLESS, bounds.upper.astype(np.object_))
 
 
-def held(low: Array, high: Array, kind: ElementType) -> Bounds | None:
+def bounds_of_type(low: Array, high: Array, kind: ElementType) -> Bounds | None:
     """Bounds of these ends (Python's integers); None where a value of the type might have wrapped.
 
-    Where there is no end the value is an extent or was computed from one, which is taken to be far from
-    the limits of its type, or it is not known at all.
+    A value without a bound is a dimension, or computed from one, and taken to be far from the limits of its type; or
+    nothing is known of it.
     """
     if not kind.is_integral or kind.bits < 32:
         return None

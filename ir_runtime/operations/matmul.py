@@ -10,10 +10,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array, dynamic, i32, i64
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation, text
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, broadcast_all
+from ir_runtime.graph.element_types import (
+    Array,
+    dynamic,
+    i32,
+    i64,
+)
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+    text,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    Dimension,
+    PartialShape,
+    broadcast,
+    broadcast_all,
+)
 
 from ..records import record
 from .elementwise import merge_types
@@ -31,7 +48,7 @@ def multiplied(a: Array, b: Array) -> Array:
 
 
 def _integer_product(a: Array, b: Array) -> Array:
-    """By BLAS, in float64, where no sum can exceed what float64 holds exactly."""
+    """The product: by BLAS in float64 where every sum is exact in float64, else in integers, which wrap."""
     depth = a.shape[-1]
     if a.size and b.size and _reach(a) * _reach(b) * depth <= _EXACT:
         product = np.matmul(a.astype(np.float64), b.astype(np.float64))
@@ -94,14 +111,14 @@ class MatMul1(Operation):
 
 @record
 class Equation:
-    """An Einstein summation: a letter for each dimension, ``.`` for those that an ellipsis stands for."""
+    """An Einstein summation: a letter for each dimension, ``.`` for those of an ellipsis."""
 
     operands: tuple[str, ...]
     output: str
 
     @classmethod
     def parse(cls, equation: str) -> Equation:
-        """Read ``ij,jk->ik``; without ``->`` the output is the letters that stand alone, in order.
+        """Read ``ij,jk->ik``; without ``->`` the output has the letters that occur once, in order.
 
         Raises :class:`InferenceError` for anything else.
         """
@@ -130,47 +147,47 @@ class Equation:
         return short.replace("#", ".")
 
     def text(self) -> str:
-        """The equation with its output spelled out."""
+        """The equation with its output."""
         return f"{','.join(self.operands)}->{self.output}".replace(".", "...")
 
     def shape(self, shapes: Sequence[PartialShape]) -> PartialShape:
         """The output's shape."""
         if len(shapes) != len(self.operands):
             raise InferenceError(f"'{self.text()}' is of {len(self.operands)} inputs, but got {len(shapes)}")
-        extents: dict[str, Dimension] = {}
+        dimensions: dict[str, Dimension] = {}
         middles: list[PartialShape] = []
         for term, shape in zip(self.operands, shapes):
             if not shape.has_rank:
                 if "." in term:
                     middles.append(PartialShape.dynamic())
                 for letter in term.replace(".", ""):
-                    extents.setdefault(letter, DYNAMIC)
+                    dimensions.setdefault(letter, DYNAMIC)
                 continue
             dims, middle = self._labelled(term, shape)
             if middle is not None:
                 middles.append(middle)
-            for letter, extent in self._own(term, dims).items():
-                extents[letter] = _common(extents.get(letter), extent, letter, self.text())
+            for letter, dimension in self._own(term, dims).items():
+                dimensions[letter] = _common(dimensions.get(letter), dimension, letter, self.text())
         middle = broadcast_all(middles)
         if "." in self.output and not middle.has_rank:
             return PartialShape.dynamic()
         dims_out: list[Dimension] = []
         for letter in self.output:
-            dims_out.extend(middle.dims if letter == "." else [extents[letter]])
+            dims_out.extend(middle.dims if letter == "." else [dimensions[letter]])
         return PartialShape(dims_out)
 
     def _own(self, term: str, dims: Sequence[tuple[str, Dimension]]) -> dict[str, Dimension]:
-        """The extent of each letter of an input; those of one that stands there twice must be equal."""
+        """The dimension of each letter of an input; those of a letter that occurs twice must be equal."""
         found: dict[str, Dimension] = {}
-        for letter, extent in dims:
-            merged = extent.merge(found.get(letter, DYNAMIC))
+        for letter, dimension in dims:
+            merged = dimension.merge(found.get(letter, DYNAMIC))
             if merged is None:
-                raise InferenceError(f"'{letter}' of '{term}' is both {found[letter]} and {extent}")
+                raise InferenceError(f"'{letter}' of '{term}' is both {found[letter]} and {dimension}")
             found[letter] = merged
         return found
 
     def _labelled(self, term: str, shape: PartialShape) -> tuple[list[tuple[str, Dimension]], PartialShape | None]:
-        """(letter, extent) pairs, and the dimensions under the ellipsis."""
+        """(letter, dimension) pairs, and the dimensions under the ellipsis."""
         count = len(term.replace(".", ""))
         if shape.rank < count or ("." not in term and shape.rank != count):
             raise InferenceError(f"an input of the shape {shape} does not fit '{term.replace('.', '...')}'")
@@ -183,13 +200,13 @@ class Equation:
         return pairs, PartialShape(shape.dims[before:end])
 
 
-def _common(known: Dimension | None, extent: Dimension, letter: str, shown: str) -> Dimension:
+def _common(known: Dimension | None, dimension: Dimension, letter: str, shown: str) -> Dimension:
     if known is None:
-        return extent
+        return dimension
     try:
-        return broadcast(PartialShape([known]), PartialShape([extent]))[0]
+        return broadcast(PartialShape([known]), PartialShape([dimension]))[0]
     except InferenceError:
-        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {extent} in another") from None
+        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {dimension} in another") from None
 
 
 @operation("Einsum", opset=7)
@@ -236,7 +253,7 @@ class GroupedMatMul17(Operation):
             raise InferenceError(f"{a} and {b} must agree in the last dimension")
         if a.rank == 2:
             if len(inputs) < 3:
-                raise InferenceError("rows of one matrix need a third input that says where each group ends")
+                raise InferenceError("rows of one matrix need a third input: where each group ends")
             if inputs[2].shape.has_rank and inputs[2].shape.rank != 1:
                 raise InferenceError(f"where groups end must be a list, but has the shape {inputs[2].shape}")
             return [TensorType(kind, PartialShape([a[0], b[1]]))]

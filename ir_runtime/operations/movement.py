@@ -1,4 +1,4 @@
-"""Operations that arrange values anew without computing any: Reshape, Transpose, Concat, Broadcast ...
+"""Operations that move values without computing any: Reshape, Transpose, Concat, Broadcast ...
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/shape/reshape-1.html
 """
@@ -10,16 +10,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis, quotient
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Bounds,
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    operation,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    Dimension,
+    PartialShape,
+    broadcast,
+    normalize_axes,
+    normalize_axis,
+    quotient,
+)
 
 from .elementwise import merge_types
 
 
 def target_dimensions(target: TensorType) -> list[Dimension] | None:
-    """The extents that an input which holds a shape asks for; None where not even their number is known."""
+    """The dimensions in an input that holds a shape; None where even their number is unknown."""
     bounds = target.known_bounds
     if bounds is not None:
         return bounds.dimensions()
@@ -32,7 +48,8 @@ def target_dimensions(target: TensorType) -> list[Dimension] | None:
 class Reshape1(Operation):
     """The same values in row-major order under another shape.
 
-    One extent may be -1 and takes what is left; with ``special_zero`` a 0 keeps the input's extent.
+    One dimension may be -1, which follows from the number of elements; with ``special_zero`` a 0 keeps the
+    input's dimension.
     """
 
     inputs = (2, 2)
@@ -53,33 +70,33 @@ class Reshape1(Operation):
         for index, (low, high) in enumerate(pairs):
             if low == high == -1:
                 if None in dims:
-                    raise InferenceError("at most one extent may be -1")
+                    raise InferenceError("at most one dimension may be -1")
                 dims.append(None)
             elif high < -1:
-                raise InferenceError(f"{high} is no extent")
+                raise InferenceError(f"{high} is no dimension")
             elif low == high == 0 and self.special_zero:
                 if data.shape.has_rank and index >= data.shape.rank:
-                    raise InferenceError(f"extent {index} is to be kept, but data has the shape {data.shape}")
+                    raise InferenceError(f"dimension {index} is to be kept, but data has the shape {data.shape}")
                 dims.append(data.shape[index] if data.shape.has_rank else DYNAMIC)
                 kept.add(index)
             elif low < 0:
                 perhaps_kept = perhaps_kept or (self.special_zero and high >= 0)
-                # It might be -1, and take what is left.
+                # It might be -1.
                 dims.append(DYNAMIC)
             elif low == 0 and self.special_zero:
                 perhaps_kept = True
-                kept_extent = data.shape[index] if data.shape.has_rank and index < data.shape.rank else DYNAMIC
-                dims.append(Dimension(low, high).union(kept_extent))
+                kept_dimension = data.shape[index] if data.shape.has_rank and index < data.shape.rank else DYNAMIC
+                dims.append(Dimension(low, high).union(kept_dimension))
             else:
                 dims.append(Dimension(low, high))
         if perhaps_kept and None in dims and data.shape.element_count().low == 0:
-            # Of data without elements what is left depends on which empty dimension is kept.
-            dims = [DYNAMIC if extent is None else extent for extent in dims]
+            # Without elements, the dimension for -1 depends on which empty dimensions are kept.
+            dims = [DYNAMIC if dimension is None else dimension for dimension in dims]
         return [TensorType(kind, self._fill(data.shape, dims, kept))]
 
     @staticmethod
     def _fill(source: PartialShape, dims: list[Dimension | None], kept: set[int]) -> PartialShape:
-        """The output shape, with -1 (None in ``dims``) worked out from what is not ``kept`` anyway."""
+        """The output shape, with the dimension for -1 (None in ``dims``) computed from those that are not ``kept``."""
         have = PartialShape([d for i, d in enumerate(source) if i not in kept] if source.has_rank else None)
         wanted = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept])
         rest = quotient(have.element_count(), wanted.element_count())
@@ -87,17 +104,17 @@ class Reshape1(Operation):
         if fits is None:
             shown = ",".join("-1" if d is None else str(d) for d in dims)
             raise InferenceError(f"the elements of {source} do not fit into [{shown}]")
-        return PartialShape([rest if extent is None else extent for extent in dims])
+        return PartialShape([rest if dimension is None else dimension for dimension in dims])
 
     def evaluate(self, *inputs: Array) -> Array:
         data, target = inputs
         wanted: list[int] = target.reshape(-1).tolist()
-        kept = {i for i, extent in enumerate(wanted) if extent == 0} if self.special_zero else set()
-        shape = [data.shape[i] if i in kept else extent for i, extent in enumerate(wanted)]
+        kept = {i for i, dimension in enumerate(wanted) if dimension == 0} if self.special_zero else set()
+        shape = [data.shape[i] if i in kept else dimension for i, dimension in enumerate(wanted)]
         if -1 in shape and data.size == 0:
-            # What is kept says nothing of what is left, even if it is empty.
-            rest = math.prod(extent for i, extent in enumerate(wanted) if extent != -1 and i not in kept)
-            have = math.prod(extent for i, extent in enumerate(data.shape) if i not in kept)
+            # The kept dimensions do not affect the dimension for -1, even if one is empty.
+            rest = math.prod(dimension for i, dimension in enumerate(wanted) if dimension != -1 and i not in kept)
+            have = math.prod(dimension for i, dimension in enumerate(data.shape) if i not in kept)
             shape[shape.index(-1)] = have // rest if rest else 0
         return data.reshape(shape)
 
@@ -136,7 +153,7 @@ class Transpose1(Operation):
 
 @operation("Squeeze", opset=1)
 class Squeeze1(Operation):
-    """Drops the dimensions of extent 1 that ``axes`` name, or all of them."""
+    """Drops the dimensions ``axes``, which are 1, or all dimensions that are 1."""
 
     inputs = (1, 2)
     movement = True
@@ -170,7 +187,7 @@ class Squeeze1(Operation):
 
 @operation("Squeeze", opset=15)
 class Squeeze15(Squeeze1):
-    """With ``allow_axis_skip`` a named dimension that is not 1 is left alone."""
+    """With ``allow_axis_skip`` a dimension in ``axes`` that is not 1 is kept."""
 
     allow_axis_skip: bool = boolean(default=False)
 
@@ -196,7 +213,7 @@ class Squeeze15(Squeeze1):
 
 @operation("Unsqueeze", opset=1)
 class Unsqueeze1(Operation):
-    """Inserts dimensions of extent 1 so that they stand at ``axes`` of the output."""
+    """Inserts dimensions of 1, which are the dimensions ``axes`` of the output."""
 
     inputs = (2, 2)
     movement = True
@@ -261,7 +278,7 @@ class Concat1(Operation):
 
 
 def _unknown_bounds(value: TensorType) -> Bounds | None:
-    """Bounds that say nothing, for a part of a shape that is computed."""
+    """Bounds without information, for a part of a shape that is computed."""
     if not value.shape.is_static or value.shape.element_count().value > 16:
         return None
     info = np.iinfo(np.int64)
@@ -298,8 +315,8 @@ class _Broadcast(Operation):
             return np.broadcast_to(data, np.broadcast_shapes(data.shape, shape))
         if mode == "explicit":
             placed = [1] * len(shape)
-            for axis, extent in zip(inputs[2].tolist(), data.shape):
-                placed[axis] = extent
+            for axis, dimension in zip(inputs[2].tolist(), data.shape):
+                placed[axis] = dimension
             data = data.reshape(placed)
         return np.broadcast_to(data, shape)
 
@@ -313,7 +330,7 @@ class Broadcast1(_Broadcast):
 
 @operation("Broadcast", opset=3)
 class Broadcast3(_Broadcast):
-    """Adds bidirectional: the target may have extents of 1, too."""
+    """Adds bidirectional: the target may have dimensions of 1, too."""
 
     mode: str = enum("numpy", "explicit", "bidirectional", default="numpy")
 

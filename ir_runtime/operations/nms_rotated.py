@@ -9,10 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
-from ir_runtime.operation import TensorType, boolean, operation, type_of_elements
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    TensorType,
+    boolean,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import PartialShape
 
 from .boxes import Shares
 from .detection import Suppression

@@ -10,14 +10,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, operation, real, type_of_elements
-from ir_runtime.shapes import Dimension, PartialShape, as_dimension
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    operation,
+    real,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape, as_dimension
 
 from .boxes import by_score, overlaps, shares_of, unsuppressed
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 
 
 @dataclass
@@ -57,8 +66,8 @@ class _Selection(Operation):
     and the number of rows of each image ``[N]``.
 
     ``nms_top_k`` limits the boxes of a class that are looked at, ``keep_top_k`` those of an image that
-    come out; -1 is no limit. ``background_class`` is left out. ``normalized`` says that the upper
-    corner is where the box ends, and not its last pixel. The boxes of an image come by falling score;
+    come out; -1 is no limit. ``background_class`` is left out. With ``normalized`` the upper
+    corner is where the box ends, otherwise it is its last pixel. The boxes of an image come by falling score;
     with ``sort_result_across_batch`` those of all images are sorted by score or class.
     """
 
@@ -85,15 +94,15 @@ class _Selection(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 3)
-        images = same_extent("the number of images of boxes and scores", boxes[0], scores[0])
-        count = same_extent("the number of boxes and of their scores", boxes[1], scores[2])
+        images = same_dimension("the number of images of boxes and scores", boxes[0], scores[0])
+        count = same_dimension("the number of boxes and of their scores", boxes[1], scores[2])
         return self.outputs(inputs[0].element_type, boxes, count, scores[1], images)
 
     def outputs(
         self, kind: ElementType, boxes: PartialShape, count: Dimension, classes: Dimension, images: Dimension
     ) -> list[TensorType]:
         """Types and shapes, given the number of boxes that an image and a class have at most."""
-        same_extent("the number of a box's coordinates", boxes[2], as_dimension(4))
+        same_dimension("the number of a box's coordinates", boxes[2], as_dimension(4))
         for name in ("nms_top_k", "keep_top_k", "background_class"):
             if getattr(self, name) < -1:
                 raise InferenceError(f"{name} must not be below -1, but is {getattr(self, name)}")
@@ -228,8 +237,8 @@ class MulticlassNms9(_MulticlassNms):
             return super().infer(inputs)
         boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 2)
         images = ranked("the numbers of boxes", inputs[2].shape, 1)
-        classes = same_extent("the number of classes of boxes and scores", boxes[0], scores[0])
-        count = same_extent("the number of boxes and of their scores", boxes[1], scores[1])
+        classes = same_dimension("the number of classes of boxes and scores", boxes[0], scores[0])
+        count = same_dimension("the number of boxes and of their scores", boxes[1], scores[1])
         return self.outputs(inputs[0].element_type, boxes, count, classes, images[0])
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:

@@ -9,11 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.shapes import Dimension, PartialShape, normalize_axes
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    integers,
+    operation,
+    real,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axes
 
 from .elementwise import computed_in_float32, merge_types
 
@@ -24,24 +33,24 @@ def _check_real(kind: element_types.ElementType) -> None:
 
 
 def _check_channels(data: PartialShape, named: Sequence[tuple[str, PartialShape]]) -> PartialShape:
-    """The shape of the data, with what the lists of one value a channel say of dimension 1."""
+    """The shape of the data, refined by the lengths of the lists that have one value for each channel."""
     if data.has_rank and data.rank < 2:
         raise InferenceError(f"the data must have a batch and a channel dimension, but is {data}")
-    extent = data[1] if data.has_rank else Dimension()
+    dimension = data[1] if data.has_rank else Dimension()
     for name, shape in named:
         if not shape.has_rank:
             continue
         if shape.rank != 1:
             raise InferenceError(f"{name} must be a list, but has the shape {shape}")
-        merged = extent.merge(shape[0])
+        merged = dimension.merge(shape[0])
         if merged is None:
-            raise InferenceError(f"{name} has {shape[0]} values, but the data has {extent} channels")
-        extent = merged
-    return data.replace(1, extent) if data.has_rank else data
+            raise InferenceError(f"{name} has {shape[0]} values, but the data has {dimension} channels")
+        dimension = merged
+    return data.replace(1, dimension) if data.has_rank else data
 
 
 def _by_channel(values: Array, rank: int) -> Array:
-    """A list of one value a channel, placed at dimension 1."""
+    """A list of one value for each channel, shaped to broadcast along dimension 1."""
     return values.reshape(-1, *[1] * (rank - 2))
 
 

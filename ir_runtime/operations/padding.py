@@ -9,33 +9,53 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, enum, operation
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Bounds,
+    Operation,
+    TensorType,
+    enum,
+    operation,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    INFINITY,
+    Dimension,
+    PartialShape,
+)
 
 from .elementwise import merge_types
 
 
-def source_positions(extent: int, begin: int, end: int, mode: str) -> Array:
+def check_mirrored(dimension: int, begin: int, end: int, mode: str) -> None:
+    """Raise :class:`InferenceError` where a dimension is too short for mode edge, reflect or symmetric."""
+    if dimension + begin + end <= 0:
+        return
+    if mode == "edge":
+        if dimension == 0:
+            raise InferenceError("an empty dimension has no edge to repeat")
+        return
+    room = dimension - 1 if mode == "reflect" else dimension
+    if max(begin, end) > room:
+        raise InferenceError(
+            f"mode {mode} can pad {dimension} elements by {max(room, 0)}, but not by {max(begin, end)}"
+        )
+
+
+def source_positions(dimension: int, begin: int, end: int, mode: str) -> Array:
     """For each place along a padded dimension the place it is taken from (edge, reflect, symmetric).
 
     Negative ``begin`` or ``end`` leave elements out. Raises :class:`InferenceError` where the
     dimension is too short to be mirrored that far.
     """
-    places = np.arange(-begin, extent + end)
-    if not places.size:
-        return places
-    if mode == "edge":
-        if extent == 0:
-            raise InferenceError("an empty dimension has no edge to repeat")
-        return np.clip(places, 0, extent - 1)
-    room = extent - 1 if mode == "reflect" else extent
-    if max(begin, end) > room:
-        raise InferenceError(f"mode {mode} can pad {extent} elements by {max(room, 0)}, but not by {max(begin, end)}")
+    check_mirrored(dimension, begin, end, mode)
+    places = np.arange(-begin, dimension + end)
+    if mode == "edge" or not places.size:
+        return np.clip(places, 0, max(dimension - 1, 0))
     skip = 0 if mode == "reflect" else 1
     places = np.where(places < 0, -places - skip, places)
-    return np.where(places >= extent, 2 * (extent - 1) + skip - places, places)
+    return np.where(places >= dimension, 2 * (dimension - 1) + skip - places, places)
 
 
 class _Pad(Operation):
@@ -68,12 +88,12 @@ class _Pad(Operation):
             return [TensorType(kind, PartialShape([self._grown(d) for d in data.shape]))]
         exact = before.is_exact and after.is_exact and self.pad_mode != "constant"
         dims = []
-        for axis, extent in enumerate(data.shape):
+        for axis, dimension in enumerate(data.shape):
             first, last = int(before.lower.reshape(-1)[axis]), int(after.lower.reshape(-1)[axis])
-            if exact and extent.is_static:
-                source_positions(extent.value, first, last, self.pad_mode)
+            if exact and dimension.is_static:
+                check_mirrored(dimension.value, first, last, self.pad_mode)
             high = int(before.upper.reshape(-1)[axis]) + int(after.upper.reshape(-1)[axis])
-            dims.append(_sum(extent, first + last, high, axis))
+            dims.append(_sum(dimension, first + last, high, axis))
         return [TensorType(kind, PartialShape(dims))]
 
     def _check_pads(self, what: str, pads: TensorType, shape: PartialShape) -> None:
@@ -89,8 +109,8 @@ class _Pad(Operation):
         if known is not None and not self.may_crop() and (known < 0).any():
             raise InferenceError(f"{what} must not be negative, but is {known.tolist()}")
 
-    def _grown(self, extent: Dimension) -> Dimension:
-        return DYNAMIC if self.may_crop() else Dimension(extent.low, INFINITY)
+    def _grown(self, dimension: Dimension) -> Dimension:
+        return DYNAMIC if self.may_crop() else Dimension(dimension.low, INFINITY)
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         first, begin, end = inputs[0].known_bounds, inputs[1].constant, inputs[2].constant
@@ -114,11 +134,11 @@ class _Pad(Operation):
         return data
 
 
-def _sum(extent: Dimension, low: int, high: int, axis: int) -> Dimension:
-    least = extent.low + low
-    most = INFINITY if extent.high == INFINITY or high >= INFINITY else min(INFINITY, extent.high + high)
+def _sum(dimension: Dimension, low: int, high: int, axis: int) -> Dimension:
+    least = dimension.low + low
+    most = INFINITY if dimension.high == INFINITY or high >= INFINITY else min(INFINITY, dimension.high + high)
     if most < 0:
-        raise InferenceError(f"dimension {axis} of extent {extent} is left with {most} elements")
+        raise InferenceError(f"the pads leave {most} elements of dimension {axis}, which has {dimension}")
     return Dimension(max(0, min(least, INFINITY)), most)
 
 

@@ -10,11 +10,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integers, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
-from ir_runtime.windows import Window
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    integers,
+    operation,
+)
+from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
+from ir_runtime.operations.windows import Window
 
 from .detection import ranked
 
@@ -28,7 +34,7 @@ def _two(name: str, values: Sequence[int], least: int) -> None:
 class Col2Im15(Operation):
     """Blocks added up at their places in an image.
 
-    Inputs: data ``[N, C * block, L]`` (or without N), the image's extents (two), a block's extents
+    Inputs: data ``[N, C * block, L]`` (or without N), the image's dimensions (two), a block's dimensions
     (two). Column ``l`` of the data is the block at the ``l``-th place, row by row. The output is
     ``[N, C, *image]``.
     """
@@ -49,18 +55,18 @@ class Col2Im15(Operation):
             return [TensorType(data.element_type, PartialShape.dynamic())]
         if data.shape.rank not in (2, 3):
             raise InferenceError(f"the data must have two or three dimensions, but the shape is {data.shape}")
-        extents, channels = [DYNAMIC, DYNAMIC], DYNAMIC
+        sizes, channels = [DYNAMIC, DYNAMIC], DYNAMIC
         if image.known_bounds is not None:
-            extents = image.known_bounds.dimensions()
+            sizes = image.known_bounds.dimensions()
         known = block.constant
         if known is not None and data.shape[-2].is_static:
             channels = self._channels(data.shape[-2].value, known)
-        if known is not None and all(e.is_static for e in extents):
-            places = self._places([e.value for e in extents], known.reshape(-1).tolist())
-            count = math.prod(window.count(e.value) for window, e in zip(places, extents))
+        if known is not None and all(size.is_static for size in sizes):
+            places = self._places([e.value for e in sizes], known.reshape(-1).tolist())
+            count = math.prod(window.count(e.value) for window, e in zip(places, sizes))
             if not data.shape[-1].contains(count):
                 raise InferenceError(f"data of the shape {data.shape} have not the {count} blocks of the image")
-        return [TensorType(data.element_type, PartialShape([*data.shape.dims[:-2], channels, *extents]))]
+        return [TensorType(data.element_type, PartialShape([*data.shape.dims[:-2], channels, *sizes]))]
 
     @staticmethod
     def _channels(rows: int, block: Array) -> Dimension:
@@ -74,14 +80,14 @@ class Col2Im15(Operation):
 
     def evaluate(self, *inputs: Array) -> Array:
         data, image, block = inputs
-        extents, kernel = image.reshape(-1).tolist(), block.reshape(-1).tolist()
+        sizes, kernel = image.reshape(-1).tolist(), block.reshape(-1).tolist()
         channels = self._channels(data.shape[-2], block).value
-        rows, columns = (w.count(e) for w, e in zip(self._places(extents, kernel), extents))
+        rows, columns = (w.count(e) for w, e in zip(self._places(sizes, kernel), sizes))
         lead = data.shape[:-2]
         if data.shape[-1] != rows * columns:
             raise InferenceError(f"data of the shape {data.shape} have not the {rows * columns} blocks of the image")
         taps = data.reshape(*lead, channels, *kernel, rows, columns)
-        padded = [e + before + behind for e, before, behind in zip(extents, self.pads_begin, self.pads_end)]
+        padded = [e + before + behind for e, before, behind in zip(sizes, self.pads_begin, self.pads_end)]
         total = np.zeros((*lead, channels, *padded), np.float32 if data.dtype.itemsize < 4 else data.dtype)
         for i in range(kernel[0]):
             top = i * self.dilations[0]
@@ -91,7 +97,7 @@ class Col2Im15(Operation):
                 along = slice(left, left + self.strides[1] * (columns - 1) + 1, self.strides[1])
                 total[..., down, along] += taps[..., i, j, :, :]
         top, left = self.pads_begin
-        inner = total[..., top : top + extents[0], left : left + extents[1]]
+        inner = total[..., top : top + sizes[0], left : left + sizes[1]]
         if data.dtype.kind in "iu" and inner.dtype.kind == "f":
             inner = inner.astype(np.int64)  # Sums of small integers wrap in their own type.
         return inner.astype(data.dtype)
@@ -101,7 +107,7 @@ class Col2Im15(Operation):
 class ExtractImagePatches3(Operation):
     """Each patch's elements side by side in the channels: ``[N, h * w * C, OH, OW]`` of ``[N, C, H, W]``.
 
-    ``sizes`` are a patch's extents, ``strides`` the steps between patches, ``rates`` those within one.
+    ``sizes`` are a patch's dimensions, ``strides`` the steps between patches, ``rates`` those within one.
     """
 
     inputs = (1, 1)
@@ -120,15 +126,15 @@ class ExtractImagePatches3(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = ranked("the data", inputs[0].shape, 4)
-        spatial = [window.count_dimension(extent) for window, extent in zip(self._windows(), data.dims[2:])]
+        spatial = [window.count_dimension(size) for window, size in zip(self._windows(), data.dims[2:])]
         channels = data[1] * math.prod(self.sizes)
         return [TensorType(inputs[0].element_type, PartialShape([data[0], channels, *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data = inputs[0]
         windows = self._windows()
-        counts = [window.count(extent) for window, extent in zip(windows, data.shape[2:])]
-        pads = [window.pads(extent) for window, extent in zip(windows, data.shape[2:])]
+        counts = [window.count(size) for window, size in zip(windows, data.shape[2:])]
+        pads = [window.pads(size) for window, size in zip(windows, data.shape[2:])]
         padded = np.pad(data, [(0, 0), (0, 0), *pads])
         parts = []
         for i in range(self.sizes[0]):

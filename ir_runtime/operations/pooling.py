@@ -11,18 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, type_of_elements
-from ir_runtime.shapes import PartialShape, normalize_axis
-from ir_runtime.windows import Window, covered, pad_for, shifted
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    integers,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import PartialShape, normalize_axis
+from ir_runtime.operations.windows import (
+    Window,
+    covered,
+    pad_for,
+    shifted,
+)
 
 AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
 
 
 class Pooling(Operation):
-    """What all poolings have: a window of ``kernel`` elements that moves by ``strides``.
+    """Base of all poolings: a window of ``kernel`` elements that moves by ``strides``.
 
     ``pads_begin`` and ``pads_end`` are used where ``auto_pad`` is ``explicit``. All lists have one
     entry a spatial dimension.
@@ -60,7 +74,7 @@ class Pooling(Operation):
             raise InferenceError(
                 f"a kernel of {len(windows)} dimensions needs data of rank {2 + len(windows)}, but got {shape}"
             )
-        spatial = [window.count_dimension(extent) for window, extent in zip(windows, shape.dims[2:])]
+        spatial = [window.count_dimension(dimension) for window, dimension in zip(windows, shape.dims[2:])]
         return PartialShape([*shape.dims[:2], *spatial])
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -68,10 +82,10 @@ class Pooling(Operation):
 
 
 class AvgPool(Pooling):
-    """The mean of what lies under each window.
+    """The mean of each window.
 
-    With ``exclude-pad`` the sum is divided by the number of elements that lie on data, otherwise
-    padding counts too, but never what lies beyond it.
+    With ``exclude-pad`` the sum is divided by the number of the window's elements in the data, otherwise by that of
+    its elements in data and padding.
     """
 
     exclude_pad: bool = boolean(default=True, xml="exclude-pad")
@@ -130,7 +144,7 @@ class MaxPool(Pooling):
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """What is less than or equal to every value of the type."""
+    """The least value of the type."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
 
 
@@ -143,7 +157,7 @@ class MaxPool1(MaxPool):
 
 
 class IndexedMaxPool(MaxPool):
-    """Max pooling whose second output says where each maximum stood.
+    """Max pooling whose second output is the index of each maximum.
 
     The index counts through the dimensions from ``axis`` on, in row-major order; the first of equal
     maxima counts.
@@ -161,7 +175,7 @@ class IndexedMaxPool(MaxPool):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         data = inputs[0]
         windows, padded = self.windows_padded(data)
-        counts = [window.count(extent) for window, extent in zip(windows, data.shape[2:])]
+        counts = [window.count(dimension) for window, dimension in zip(windows, data.shape[2:])]
         best: Array = np.full([*data.shape[:2], *counts], lowest(data.dtype), data.dtype)
         where = np.full(best.shape, -1, np.int64)
         for taps in itertools.product(*[range(window.kernel) for window in windows]):
@@ -177,12 +191,12 @@ class IndexedMaxPool(MaxPool):
             better = on_data & ((view > best) | (where < 0))
             best = np.where(better, view, best)
             where = np.where(better, place, where)
-        # A window that lies in the padding alone has no maximum: OpenVINO counts its first element.
+        # A window that lies only in the padding has no maximum: OpenVINO gives the index of its first element.
         where = np.maximum(where, 0) + self._offsets(data.shape)
         return best, where.astype(self.index_element_type.dtype)
 
     def _offsets(self, shape: tuple[int, ...]) -> Array:
-        """What batch and channel add to an index that counts from ``axis`` on."""
+        """The offset of each batch and channel in an index that counts from ``axis`` on."""
         offsets = np.zeros([1] * len(shape), np.int64)
         for axis in range(normalize_axis(self.axis, len(shape)), 2):
             step = int(np.prod(shape[axis + 1 :]))
@@ -206,7 +220,7 @@ class MaxPool14(IndexedMaxPool):
 class AdaptivePooling(Operation):
     """Pools ``[N, C, ...]`` to the spatial shape given as the second input.
 
-    Position ``i`` of ``n`` along an extent ``e`` covers elements ``floor(i*e/n)`` to
+    Position ``i`` of ``n`` along a dimension ``e`` covers elements ``floor(i*e/n)`` to
     ``ceil((i+1)*e/n)``, the last not included.
     """
 
@@ -220,12 +234,12 @@ class AdaptivePooling(Operation):
         if spatial is None:
             return PartialShape([*data.shape.dims[:2], *[None] * (data.shape.rank - 2)])
         if spatial.lower.size != data.shape.rank - 2:
-            raise InferenceError(f"{spatial.lower.size} output extents were given for data {data.shape}")
+            raise InferenceError(f"{spatial.lower.size} output dimensions were given for data {data.shape}")
         return PartialShape([*data.shape.dims[:2], *spatial.dimensions()])
 
     @staticmethod
-    def regions(extent: int, count: int) -> list[tuple[int, int]]:
-        return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
+    def regions(dimension: int, count: int) -> list[tuple[int, int]]:
+        return [(i * dimension // count, -(-(i + 1) * dimension // count)) for i in range(count)]
 
 
 @operation("AdaptiveAvgPool", opset=8)

@@ -1,4 +1,4 @@
-"""Regions pooled from maps of which each bin has its own: PSROIPooling and DeformablePSROIPooling.
+"""Regions pooled from maps, one for each bin: PSROIPooling and DeformablePSROIPooling.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/detection/psroi-pooling-1.html
 """
@@ -9,12 +9,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integer, operation, real
-from ir_runtime.shapes import PartialShape, as_dimension
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    integer,
+    operation,
+    real,
+)
+from ir_runtime.graph.shapes import PartialShape, as_dimension
 
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 from .regions import Points, four_neighbours, interpolated, rounded
 
 
@@ -39,8 +46,8 @@ class _PositionSensitive(Operation):
         data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
         if self.output_dim < 1 or self.bins() < 1:
             raise InferenceError("output_dim and group_size must be positive")
-        same_extent("the number of channels", data[1], as_dimension(self.channels()))
-        same_extent("the number of a region's values", regions[1], as_dimension(5))
+        same_dimension("the number of channels", data[1], as_dimension(self.channels()))
+        same_dimension("the number of a region's values", regions[1], as_dimension(5))
         shape = PartialShape([regions[0], self.output_dim, self.bins(), self.bins()])
         return [TensorType(inputs[0].element_type, shape)]
 
@@ -119,15 +126,15 @@ class PSROIPooling1(_PositionSensitive):
                 target += four[0] + four[1] + four[2] + four[3]
         target /= np.float32(self.spatial_bins_x * self.spatial_bins_y)
 
-    def _line(self, start: Array, end: Array, extent: int) -> Points:
+    def _line(self, start: Array, end: Array, dimension: int) -> Points:
         """Regular points from one end to the other, which are parts of the whole; a single one is between."""
-        last = np.float32(extent - 1)
+        last = np.float32(dimension - 1)
         if self.group_size == 1:
             places = np.array([np.float32(0.5) * (start + end) * last])
         else:
             step = (end - start) * last / np.float32(self.group_size - 1)
             places = np.arange(self.group_size, dtype=np.float32) * step + start * last
-        return Points.around(places, extent, margin=0.0)
+        return Points.around(places, dimension, margin=0.0)
 
 
 @operation("DeformablePSROIPooling", opset=1)
@@ -136,7 +143,7 @@ class DeformablePSROIPooling1(_PositionSensitive):
 
     Inputs: data ``[N, output_dim * group_size^2, H, W]``, regions ``[R, 5]`` in elements, and perhaps
     offsets ``[R, 2 * classes, part_size, part_size]``: ``trans_std`` times their x and y, in parts of the
-    region's extent. The output is ``[R, output_dim, group_size, group_size]``.
+    region's dimension. The output is ``[R, output_dim, group_size, group_size]``.
 
     A bin has ``spatial_bins_x`` times ``spatial_bins_y`` points; those outside the data do not count.
     The channels are spread evenly over the classes.
@@ -163,21 +170,21 @@ class DeformablePSROIPooling1(_PositionSensitive):
             regions, channels = ranked("the regions", inputs[1].shape, 2), offsets[1]
             if channels.is_static and (channels.value < 2 or 2 * self.output_dim % channels.value):
                 raise InferenceError(f"{self.output_dim} channels cannot be spread over {channels}/2 classes")
-            same_extent("the number of regions and of their offsets", regions[0], offsets[0])
+            same_dimension("the number of regions and of their offsets", regions[0], offsets[0])
             for axis in (2, 3):
-                same_extent("the parts of a region that have offsets", offsets[axis], as_dimension(self.part_size))
+                same_dimension("the parts of a region that have offsets", offsets[axis], as_dimension(self.part_size))
         return super().infer(inputs)
 
     def pool(self, target: Array, image: Array, corners: Array, offsets: Array | None) -> None:
         scale, bins, half = np.float32(self.spatial_scale), self.group_size, np.float32(0.5)
         start, end = rounded(corners[:2]) * scale - half, (rounded(corners[2:]) + 1) * scale - half
-        extent = np.maximum(end - start, np.float32(0.1))
-        step = extent / np.float32(bins)
+        dimension = np.maximum(end - start, np.float32(0.1))
+        step = dimension / np.float32(bins)
         shift = self._shifts(offsets)
         index = np.arange(bins)
         edges = index.astype(np.float32)
-        left = edges * step[0] + start[0] + shift[:, 0] * extent[0]
-        top = edges[:, None] * step[1] + start[1] + shift[:, 1] * extent[1]
+        left = edges * step[0] + start[0] + shift[:, 0] * dimension[0]
+        top = edges[:, None] * step[1] + start[1] + shift[:, 1] * dimension[1]
         across = np.arange(self.spatial_bins_x, dtype=np.float32) * (step[0] / np.float32(self.spatial_bins_x))
         down = np.arange(self.spatial_bins_y, dtype=np.float32) * (step[1] / np.float32(self.spatial_bins_y))
         shape = (*shift.shape[:1], bins, bins, self.spatial_bins_y, self.spatial_bins_x)

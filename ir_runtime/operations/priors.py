@@ -9,17 +9,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation, real, reals
-from ir_runtime.shapes import Dimension, PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+    real,
+    reals,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape
 
 
 class _Priors(Operation):
     """Boxes around every element of a layer, in parts of the image, with the variances they come with.
 
-    Inputs: the layer's extents and the image's (height, width). The output ``[2, 4 * H * W * boxes]``
+    Inputs: the layer's dimensions and the image's (height, width). The output ``[2, 4 * H * W * boxes]``
     has the corners x1, y1, x2, y2 of the boxes of each element, and as many variances.
     """
 
@@ -40,7 +47,7 @@ class _Priors(Operation):
         raise NotImplementedError
 
     def always_clipped(self) -> int:
-        """How many of an element's boxes, from the first on, are cut to the image whatever is asked for."""
+        """How many of an element's boxes, from the first on, are always cut to the image, whatever the attributes."""
         return 0
 
     def _sized(self, boxes: Array, image: Array) -> Array:
@@ -49,7 +56,7 @@ class _Priors(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         for value in inputs:
             if not value.shape.element_count().contains(2):
-                raise InferenceError(f"the extents must be two, but have the shape {value.shape}")
+                raise InferenceError(f"the dimensions must be two, but have the shape {value.shape}")
         if len(self.prior_variances()) not in (0, 1, 4):
             raise InferenceError(f"the variances must be one, four or none, but are {list(self.prior_variances())}")
         length = Dimension()
@@ -80,7 +87,7 @@ class _PriorBox(_Priors):
     """Squares of a least size and of the mean of it and a greatest size, the former also in ratios.
 
     ``fixed_size`` are squares laid densely instead, and cut to the image. ``step`` is the distance between
-    centres in the image, 0 what the layer's extents make it.
+    centres in the image, 0 what the layer's dimensions make it.
     """
 
     min_size: Sequence[float] = reals(default=())

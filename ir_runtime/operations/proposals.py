@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.operation import (
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
     Operation,
     TensorType,
     boolean,
@@ -23,10 +23,10 @@ from ir_runtime.operation import (
     text,
     type_of_elements,
 )
-from ir_runtime.shapes import Dimension, PartialShape, as_dimension
+from ir_runtime.graph.shapes import Dimension, PartialShape, as_dimension
 
-from .boxes import by_score, clipped, large_enough, moved, shares_of, unsuppressed
-from .detection import ranked, same_extent
+from .boxes import by_score, clipped, large_enough, refined, shares_of, unsuppressed
+from .detection import ranked, same_dimension
 
 LOGARITHM_LIMIT = float(np.log(1000.0 / 16.0))
 """Proposals grow at most by this factor's logarithm, so that nothing overflows."""
@@ -65,11 +65,11 @@ class _Proposal(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         scores, deltas = ranked("the scores", inputs[0].shape, 4), ranked("the deltas", inputs[1].shape, 4)
-        image = ranked("the image's extents", inputs[2].shape, 1)
-        batch = same_extent("the number of images of scores and deltas", scores[0], deltas[0])
-        same_extent("the number of deltas, twice that of scores,", scores[1] * 2, deltas[1])
+        image = ranked("the image's dimensions", inputs[2].shape, 1)
+        batch = same_dimension("the number of images of scores and deltas", scores[0], deltas[0])
+        same_dimension("the number of deltas, twice that of scores,", scores[1] * 2, deltas[1])
         if image[0].high < 3 or image[0].low > 4:
-            raise InferenceError(f"the image's extents must be three or four numbers, but their shape is {image}")
+            raise InferenceError(f"the image's dimensions must be three or four numbers, but their shape is {image}")
         if self.framework not in ("", "tensorflow"):
             raise InferenceError(f"framework must be empty or 'tensorflow', but is '{self.framework}'")
         if self.post_nms_topn < 0 or self.pre_nms_topn < 0:
@@ -86,7 +86,7 @@ class _Proposal(Operation):
         if scores.shape[1] != 2 * len(anchors):
             raise ExecutionError(f"{len(anchors)} anchors need twice as many scores, but got {scores.shape[1]}")
         if not (image[:2] > 0).all():
-            raise ExecutionError(f"the image's extents must be positive, but are {image[:2].tolist()}")
+            raise ExecutionError(f"the image's dimensions must be positive, but are {image[:2].tolist()}")
         rows = np.zeros((len(scores), self.post_nms_topn, 5), np.float32)
         values = np.zeros((len(scores), self.post_nms_topn), np.float32)
         for index in range(len(scores)):
@@ -118,7 +118,7 @@ class _Proposal(Operation):
     def _of_image(self, scores: Array, deltas: Array, anchors: Array, image: Array) -> tuple[Array, Array]:
         height, width = image[:2] if not self._is_tensorflow else image[1::-1]
         pixel = np.float32(0 if self._is_tensorflow else 1)
-        rows, columns = (np.arange(extent, dtype=np.float32) * self.feat_stride for extent in scores.shape[1:])
+        rows, columns = (np.arange(dimension, dtype=np.float32) * self.feat_stride for dimension in scores.shape[1:])
         across, down = np.meshgrid(columns, rows)
         x, y = (down, across) if self._is_tensorflow else (across, down)
         boxes = np.stack([x, y, x, y], -1)[:, :, None] + anchors
@@ -126,7 +126,7 @@ class _Proposal(Operation):
             boxes = clipped(boxes, width, height)
         parts = deltas.reshape(len(anchors), 4, *deltas.shape[1:]).transpose(2, 3, 0, 1)
         divisors = np.repeat(np.array([self.box_coordinate_scale, self.box_size_scale], np.float32), 2)
-        boxes = moved(boxes, parts / divisors, float(pixel)).reshape(-1, 4)
+        boxes = refined(boxes, parts / divisors, float(pixel)).reshape(-1, 4)
         if self.clip_before_nms:
             boxes = clipped(boxes, width - pixel, height - pixel)
         least = np.float32(self.min_size) * image[2:]
@@ -171,7 +171,7 @@ def proposed(
     """
     count, height, width = scores.shape
     parts = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
-    boxes = moved(anchors.reshape(-1, 4), parts, pixel, LOGARITHM_LIMIT)
+    boxes = refined(anchors.reshape(-1, 4), parts, pixel, LOGARITHM_LIMIT)
     boxes[:, 2:] -= np.float32(pixel)
     boxes = clipped(boxes, image[1] - np.float32(pixel), image[0] - np.float32(pixel))
     large = large_enough(boxes, least[1], least[0], pixel)
@@ -189,7 +189,7 @@ class GenerateProposals9(Operation):
     Boxes are cut to the image. Of the ``pre_nms_count`` best ones those smaller than ``min_size`` times
     the scale go, and those that overlap a better one by more than ``nms_threshold``; at most
     ``post_nms_count`` come out. ``nms_eta`` below 1 multiplies a threshold above a half after each box
-    taken. ``normalized`` says that the upper corner is where a box ends, and not its last pixel.
+    taken. With ``normalized`` the upper corner is where a box ends, and not its last pixel.
     """
 
     inputs = (4, 4)
@@ -202,17 +202,17 @@ class GenerateProposals9(Operation):
     roi_num_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        names = ("the images' extents", "the anchors", "the deltas", "the scores")
+        names = ("the images' dimensions", "the anchors", "the deltas", "the scores")
         shapes = [ranked(what, value.shape, rank) for what, value, rank in zip(names, inputs, (2, 4, 4, 4))]
         images, anchors, deltas, scores = shapes
-        batch = same_extent("the number of images", images[0], deltas[0], scores[0])
+        batch = same_dimension("the number of images", images[0], deltas[0], scores[0])
         if images[1].high < 3 or images[1].low > 4:
-            raise InferenceError(f"an image's extents must be three or four numbers, but their shape is {images}")
-        same_extent("the number of an anchor's coordinates", anchors[3], as_dimension(4))
+            raise InferenceError(f"an image's dimensions must be three or four numbers, but their shape is {images}")
+        same_dimension("the number of an anchor's coordinates", anchors[3], as_dimension(4))
         for axis, what in enumerate(("the height", "the width")):
-            same_extent(f"{what} of anchors, deltas and scores", anchors[axis], deltas[axis + 2], scores[axis + 2])
-        count = same_extent("the number of anchors and scores", anchors[2], scores[1])
-        same_extent("the number of deltas, four for each anchor,", deltas[1], count * 4)
+            same_dimension(f"{what} of anchors, deltas and scores", anchors[axis], deltas[axis + 2], scores[axis + 2])
+        count = same_dimension("the number of anchors and scores", anchors[2], scores[1])
+        same_dimension("the number of deltas, four for each anchor,", deltas[1], count * 4)
         if self.pre_nms_count < 1 or self.post_nms_count < 1:
             raise InferenceError("pre_nms_count and post_nms_count must be positive")
         if not 0 <= self.nms_eta <= 1:

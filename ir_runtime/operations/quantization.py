@@ -9,18 +9,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integer, operation, type_of_elements
-from ir_runtime.shapes import broadcast_to
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    integer,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import broadcast_to
 
 from .elementwise import broadcast_shapes, merge_types
 
 
 @operation("FakeQuantize", opset=1)
 class FakeQuantize1(Operation):
-    """x put onto ``levels`` steps between two limits, and from there between two others.
+    """x quantised to ``levels`` values between two limits, and dequantised between two others.
 
     Inputs: x, input low, input high, output low, output high. What is not above the lesser input
     limit becomes output low, what is above the greater one output high; in between the nearest of
@@ -57,7 +64,7 @@ class FakeQuantize1(Operation):
 
 @operation("FakeConvert", opset=13)
 class FakeConvert13(Operation):
-    """(x * scale - shift) rounded to a type of 8 bits, and all of that undone: x is left with its error.
+    """(x * scale - shift) rounded to a type of 8 bits, and dequantised again: x with the error of the rounding.
 
     Inputs: x, scale and optionally shift. What is beyond the type's greatest number becomes that.
     """

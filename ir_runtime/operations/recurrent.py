@@ -14,10 +14,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, operation, real, reals, strings
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    operation,
+    real,
+    reals,
+    strings,
+)
+from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 
 from .elementwise import merge_types
 
@@ -116,17 +126,17 @@ class _LSTM(_Recurrent):
     def step(self, x: Array, states: Sequence[Array], weights: Weights, functions: list[Activation]) -> list[Array]:
         hidden, cell = states
         forget, into, new, out = np.split(x + hidden @ weights.r.T + weights.b, 4, -1)
-        act, act_cell, act_hidden = functions
-        f, i = act(self.clipped(forget)), act(self.clipped(into))
-        after = f * cell + i * act_cell(self.clipped(new))
-        return [act(self.clipped(out)) * act_hidden(after), after]
+        gate, of_cell, of_hidden = functions
+        f, i = gate(self.clipped(forget)), gate(self.clipped(into))
+        after = f * cell + i * of_cell(self.clipped(new))
+        return [gate(self.clipped(out)) * of_hidden(after), after]
 
 
 class _GRU(_Recurrent):
     """z, r = act1(...), h~ = act2(...), H = (1-z)*h~ + z*H.
 
-    With ``linear_before_reset`` the reset gate acts behind the recurrent product, whose bias it then
-    has for itself (the fourth).
+    With ``linear_before_reset`` the reset gate multiplies the recurrent product, which then
+    has a bias of its own (the fourth).
     """
 
     gates = 3
@@ -142,19 +152,19 @@ class _GRU(_Recurrent):
     def step(self, x: Array, states: Sequence[Array], weights: Weights, functions: list[Activation]) -> list[Array]:
         (hidden,) = states
         size = hidden.shape[-1]
-        act, act_hidden = functions
+        gate, of_hidden = functions
         both = x[..., : 2 * size] + hidden @ weights.r[: 2 * size].T + weights.b[: 2 * size]
-        z, r = np.split(act(self.clipped(both)), 2, -1)
+        z, r = np.split(gate(self.clipped(both)), 2, -1)
         new = x[..., 2 * size :] + weights.b[2 * size : 3 * size]
         last = weights.r[2 * size :].T
         apart = self.linear_before_reset
         new = new + (r * (hidden @ last + weights.b[3 * size :]) if apart else (r * hidden) @ last)
-        new = act_hidden(self.clipped(new))
+        new = of_hidden(self.clipped(new))
         return [(1 - z) * new + z * hidden]
 
 
 class _RNN(_Recurrent):
-    """H = act(W*x + R*H + b)."""
+    """H = f(W*x + R*H + b)."""
 
     gates = 1
     activations: Sequence[str] = strings(default=("tanh",))
@@ -173,10 +183,10 @@ def _known(shape: PartialShape, axis: int, rank: int, what: str) -> Dimension:
 
 def _agree(what: str, *found: Dimension) -> Dimension:
     common = DYNAMIC
-    for extent in found:
-        merged = common.merge(extent)
+    for dimension in found:
+        merged = common.merge(dimension)
         if merged is None:
-            raise InferenceError(f"the inputs do not agree on {what}: {common} and {extent}")
+            raise InferenceError(f"the inputs do not agree on {what}: {common} and {dimension}")
         common = merged
     return common
 

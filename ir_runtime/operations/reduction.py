@@ -12,21 +12,26 @@ from typing import ClassVar
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation
-from ir_runtime.shapes import Dimension, PartialShape, normalize_axes
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axes
 
 Kernel = Callable[[Array, tuple[int, ...]], Array]
-"""Reduces the given axes (counted from the front, never none), which are kept with extent 1."""
+"""Reduces the given axes (counted from the front, at least one), which become 1."""
 
 
 class Reduction(Operation):
     """Reduces ``data`` over ``axes`` (integers, each in ``[-rank, rank)``, a scalar or a list).
 
     No axes at all leave ``data`` as it is (ReduceL1 and ReduceL2 reduce nothing, but still take the
-    absolute value). ``keep_dims`` keeps each reduced dimension with extent 1. The output has the
+    absolute value). With ``keep_dims`` each reduced dimension is 1, else it is dropped. The output has the
     type of ``data``.
     """
 
@@ -70,12 +75,12 @@ class Reduction(Operation):
         data, axes = inputs
         reduced = normalize_axes(np.atleast_1d(axes).tolist(), data.ndim)
         kernel = type(self).kernel
-        kept = kernel(data, reduced)
-        if kept.dtype != data.dtype:
-            kept = kept.astype(data.dtype)
+        result = kernel(data, reduced)
+        if result.dtype != data.dtype:
+            result = result.astype(data.dtype)
         if self.keep_dims or not reduced:
-            return kept
-        return kept.reshape([n for i, n in enumerate(kept.shape) if i not in reduced])
+            return result
+        return result.reshape([n for i, n in enumerate(result.shape) if i not in reduced])
 
 
 class LogicalReduction(Reduction):
@@ -88,7 +93,7 @@ class LogicalReduction(Reduction):
 
 
 def wide(data: Array) -> Array:
-    """``data`` in a type that sums of it do not overflow or round in needlessly.
+    """``data`` in the type in which it is summed.
 
     Sums of 16-bit and smaller floats are made in float32, of integers in 64 bits (where they wrap as
     the narrower type's own sums would, once converted back).

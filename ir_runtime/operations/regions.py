@@ -11,12 +11,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.shapes import Dimension, PartialShape
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    integers,
+    operation,
+    real,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape
 
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 
 
 @dataclass(frozen=True)
@@ -29,12 +38,12 @@ class Points:
     inside: Array
 
     @classmethod
-    def around(cls, places: Array, extent: int, margin: float = 1.0) -> Points:
+    def around(cls, places: Array, dimension: int, margin: float = 1.0) -> Points:
         """Points at ``places``; those farther from the elements than ``margin`` are not inside."""
-        inside = (places >= -margin) & (places <= extent - 1 + margin)
-        place = np.clip(places, 0, extent - 1)
+        inside = (places >= -margin) & (places <= dimension - 1 + margin)
+        place = np.clip(places, 0, dimension - 1)
         low = np.floor(place).astype(np.intp)
-        return cls(low, np.minimum(low + 1, extent - 1), place - low, inside)
+        return cls(low, np.minimum(low + 1, dimension - 1), place - low, inside)
 
     def at(self, place: tuple[int, ...]) -> Points:
         """Some of the points."""
@@ -66,7 +75,7 @@ def rounded(values: Array) -> Array:
 
 
 class _AlignedPooling(Operation):
-    """Bins of regions, and points in each: what both kinds have in common."""
+    """Base of both kinds of ROIAlign: bins of regions, and points in each bin."""
 
     inputs = (3, 3)
     pooled_h: int = integer(default=0)
@@ -74,15 +83,15 @@ class _AlignedPooling(Operation):
     sampling_ratio: int = integer(default=0)
     spatial_scale: float = real(default=0.0)
     numbers: ClassVar[int] = 4
-    """How many describe a region."""
+    """The number of values that describe a region."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
         batches = ranked("the list of batches", inputs[2].shape, 1)
         if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
             raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
-        count = same_extent("the number of regions and of their batches", regions[0], batches[0])
-        same_extent("the number of a region's coordinates", regions[1], Dimension(self.numbers, self.numbers))
+        count = same_dimension("the number of regions and of their batches", regions[0], batches[0])
+        same_dimension("the number of a region's coordinates", regions[1], Dimension(self.numbers, self.numbers))
         return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
 
 
@@ -98,7 +107,7 @@ class _ROIAlign(_AlignedPooling):
     mode: str = enum("max", "avg", default="avg")
 
     def shifts(self) -> tuple[float, float, float]:
-        """What is added before scaling and after, and the least extent of a region."""
+        """Offsets that are added before and after scaling, and the least size of a region."""
         return 0.0, 0.0, 1.0
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -116,8 +125,8 @@ class _ROIAlign(_AlignedPooling):
 
     def _places(self, start: Array, end: Array, least: float, bins: int) -> Array:
         """The points along one dimension, ``[bins, points]``."""
-        extent = end - start if least == 0 else np.maximum(end - start, least)
-        step = extent / start.dtype.type(bins)
+        dimension = end - start if least == 0 else np.maximum(end - start, least)
+        step = dimension / start.dtype.type(bins)
         count = self.sampling_ratio or max(int(np.ceil(step)), 0)
         inner = (np.arange(count, dtype=start.dtype) + start.dtype.type(0.5)) * step / max(count, 1)
         return start + np.arange(bins, dtype=start.dtype)[:, None] * step + inner
@@ -137,12 +146,12 @@ class _ROIAlign(_AlignedPooling):
 
 @operation("ROIAlign", opset=3)
 class ROIAlign3(_ROIAlign):
-    """Regions have an extent of at least one element."""
+    """Regions are at least one element large."""
 
 
 @operation("ROIAlign", opset=9)
 class ROIAlign9(_ROIAlign):
-    """Adds where elements lie: asymmetric as in the third revision, or at half pixels."""
+    """Adds ``aligned_mode``: positions are asymmetric as in the third revision, or at half pixels."""
 
     aligned_mode: str = enum("half_pixel", "asymmetric", "half_pixel_for_nn", default="asymmetric")
 
@@ -171,8 +180,8 @@ class ROIAlignRotated15(_AlignedPooling):
         scale = work.dtype.type(self.spatial_scale)
         out = np.zeros((len(regions), data.shape[1], self.pooled_h, self.pooled_w), work.dtype)
         for target, region, batch in zip(out, regions.astype(work.dtype), batches.tolist()):
-            centre, extents = region[:2] * scale - work.dtype.type(0.5), region[2:4] * scale
-            y, x = (self._along(extents[axis], bins) for axis, bins in ((1, self.pooled_h), (0, self.pooled_w)))
+            centre, dimensions = region[:2] * scale - work.dtype.type(0.5), region[2:4] * scale
+            y, x = (self._along(dimensions[axis], bins) for axis, bins in ((1, self.pooled_h), (0, self.pooled_w)))
             if not y.size or not x.size:
                 continue
             angle = -region[4] if self.clockwise_mode else region[4]
@@ -182,12 +191,12 @@ class ROIAlignRotated15(_AlignedPooling):
             target[:] = interpolated(work[batch], rows, columns).mean(axis=(3, 4))
         return out.astype(data.dtype, copy=False)
 
-    def _along(self, extent: Array, bins: int) -> Array:
+    def _along(self, dimension: Array, bins: int) -> Array:
         """The points along one side of a region, from its middle: ``[bins, points]``."""
-        step = extent / extent.dtype.type(bins)
+        step = dimension / dimension.dtype.type(bins)
         count = self.sampling_ratio or max(int(np.ceil(step)), 0)
-        inner = (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * (step / max(count, 1))
-        return -extent / 2 + np.arange(bins, dtype=extent.dtype)[:, None] * step + inner
+        inner = (np.arange(count, dtype=dimension.dtype) + dimension.dtype.type(0.5)) * (step / max(count, 1))
+        return -dimension / 2 + np.arange(bins, dtype=dimension.dtype)[:, None] * step + inner
 
 
 @operation("ROIPooling", opset=2)
@@ -208,7 +217,7 @@ class ROIPooling2(Operation):
 
     def validate(self) -> None:
         super().validate()
-        # Files say the size in any of three ways, of which the last one counts; all are written.
+        # A file may give the size in any of three attributes, of which the last one counts; all are written.
         ways = ((self.pooled_h, self.pooled_w), self.output_roi, self.output_size)
         size = next((way for way in ways if way != (2, 2)), (2, 2))
         if len(size) == 2:
@@ -219,7 +228,7 @@ class ROIPooling2(Operation):
         data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
         if len(self.output_roi) != 2 or min(self.output_roi) < 1:
             raise InferenceError(f"output_roi must be two positive numbers, but is {list(self.output_roi)}")
-        same_extent("the number of a region's coordinates", regions[1], Dimension(5, 5))
+        same_dimension("the number of a region's coordinates", regions[1], Dimension(5, 5))
         return [TensorType(inputs[0].element_type, PartialShape([regions[0], data[1], *self.output_roi]))]
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -254,18 +263,18 @@ class ROIPooling2(Operation):
         target[:] = np.where(inside_rows[:, None] & inside_columns, four[0] + four[1] + four[2] + four[3], 0)
 
 
-def _bins(start: int, end: int, count: int, extent: int) -> list[tuple[int, int]]:
+def _bins(start: int, end: int, count: int, dimension: int) -> list[tuple[int, int]]:
     """The elements of each bin between ``start`` and ``end``, both included, cut to the data."""
     size = np.float32(max(end - start + 1, 1)) / np.float32(count)
     edges = np.arange(count, dtype=np.float32)
-    low = np.clip(np.floor(edges * size).astype(np.int64) + start, 0, extent)
-    high = np.clip(np.ceil((edges + 1) * size).astype(np.int64) + start, 0, extent)
+    low = np.clip(np.floor(edges * size).astype(np.int64) + start, 0, dimension)
+    high = np.clip(np.ceil((edges + 1) * size).astype(np.int64) + start, 0, dimension)
     return list(zip(low.tolist(), high.tolist()))
 
 
-def _line(start: Array, end: Array, count: int, extent: int) -> Array:
+def _line(start: Array, end: Array, count: int, dimension: int) -> Array:
     """Regular points from one end to the other, which are parts of the whole; a single one is between."""
-    last = np.float32(extent - 1)
+    last = np.float32(dimension - 1)
     if count == 1:
         return np.array([(start + end) * np.float32(0.5) * last])
     step = (end - start) * last / np.float32(count - 1)

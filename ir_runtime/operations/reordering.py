@@ -9,10 +9,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, enum, integer, operation
-from ir_runtime.shapes import normalize_axes, normalize_axis
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    enum,
+    integer,
+    operation,
+)
+from ir_runtime.graph.shapes import normalize_axes, normalize_axis
 
 
 class _SameShape(Operation):

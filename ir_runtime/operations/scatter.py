@@ -10,10 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, boolean, enum, operation
-from ir_runtime.shapes import PartialShape, normalize_axis
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Bounds,
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    operation,
+)
+from ir_runtime.graph.shapes import PartialShape, normalize_axis
 
 from .elementwise import merge_types
 
@@ -24,12 +31,12 @@ def check_indices(indices: TensorType, what: str = "indices") -> None:
         raise InferenceError(f"{what} must be integers, but are {indices.element_type}")
 
 
-def from_front(indices: Array, extent: int) -> Array:
+def from_front(indices: Array, dimension: int) -> Array:
     """Indices of which negative ones count from the end, all from the front, as signed integers."""
     signed = indices.astype(np.int64, copy=False)
-    if signed.size and not (-extent <= signed.min() and signed.max() < extent):
-        raise InferenceError(f"indices from {signed.min()} to {signed.max()} lie outside {extent} elements")
-    return np.where(signed < 0, signed + extent, signed)
+    if signed.size and not (-dimension <= signed.min() and signed.max() < dimension):
+        raise InferenceError(f"indices from {signed.min()} to {signed.max()} lie outside {dimension} elements")
+    return np.where(signed < 0, signed + dimension, signed)
 
 
 class _Scatter(Operation):
@@ -98,7 +105,7 @@ _REDUCERS: dict[str, np.ufunc] = {
 
 
 def _neutral(reduction: str, dtype: np.dtype[Any]) -> Any:
-    """What a reduction starts from where the value that stood there does not count."""
+    """The initial value of a reduction that does not use the value in ``data``."""
     if reduction == "prod":
         return 1
     if reduction not in ("min", "max"):
@@ -159,12 +166,12 @@ class _ScatterElements(_Scatter):
 
 @operation("ScatterElementsUpdate", opset=3)
 class ScatterElementsUpdate3(_ScatterElements):
-    """Updates replace what stood there."""
+    """Updates replace the values in data."""
 
 
 @operation("ScatterElementsUpdate", opset=12)
 class ScatterElementsUpdate12(_ScatterElements):
-    """Updates may be reduced, with the value that stood there or (``use_init_val`` false) without it."""
+    """Updates may be reduced, with the value in data or (``use_init_val`` false) without it."""
 
     reduction: str = enum("none", "sum", "prod", "min", "max", "mean", default="none")
     use_init_val: bool = boolean(default=True)
@@ -203,11 +210,11 @@ class _ScatterND(_Scatter):
 
 @operation("ScatterNDUpdate", opset=4)
 class ScatterNDUpdate4(_ScatterND):
-    """Updates replace what stood there."""
+    """Updates replace the values in data."""
 
 
 @operation("ScatterNDUpdate", opset=15)
 class ScatterNDUpdate15(_ScatterND):
-    """Updates may be reduced with what stood there."""
+    """Updates may be reduced with the value in data."""
 
     reduction: str = enum("none", "sum", "sub", "prod", "min", "max", default="none")

@@ -10,11 +10,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, operation
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
-from ir_runtime.windows import Window
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    operation,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    INFINITY,
+    Dimension,
+    PartialShape,
+    normalize_axes,
+)
+from ir_runtime.operations.windows import Window
 
 from .detection import ranked
 from .elementwise import merge_types
@@ -48,12 +59,12 @@ class _Fourier(Operation):
     complex_in: ClassVar[bool] = True
     complex_out: ClassVar[bool] = True
 
-    def natural(self, extent: Dimension) -> Dimension:
+    def natural(self, size: Dimension) -> Dimension:
         """The length of the signal along the last axis where none is given."""
-        return extent
+        return size
 
     def spectrum(self, length: Dimension) -> Dimension:
-        """The output's extent along the last axis."""
+        """The output's length along the last axis."""
         return length
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -95,8 +106,8 @@ class _Fourier(Operation):
         signal = as_complex(data) if self.complex_in else data.astype(np.result_type(data.dtype, np.float32))
         chosen = normalize_axes(axes.reshape(-1).tolist(), signal.ndim)
         lengths = [-1] * len(chosen) if not sizes else sizes[0].reshape(-1).tolist()
-        extents = [Dimension(signal.shape[axis], signal.shape[axis]) for axis in chosen]
-        natural = [self.natural(e) if i == len(chosen) - 1 else e for i, e in enumerate(extents)]
+        dims = [Dimension(signal.shape[axis], signal.shape[axis]) for axis in chosen]
+        natural = [self.natural(e) if i == len(chosen) - 1 else e for i, e in enumerate(dims)]
         lengths = [n.value if length == -1 else length for n, length in zip(natural, lengths)]
         found = type(self).kernel(signal, s=lengths, axes=chosen) if chosen else signal
         return as_pairs(found, data.dtype) if self.complex_out else found.astype(data.dtype)
@@ -133,14 +144,14 @@ class RDFT9(_Fourier):
 
 @operation("IRDFT", opset=9)
 class IRDFT9(_Fourier):
-    """The inverse of RDFT; along the last axis the signal is even unless a length says otherwise."""
+    """The inverse of RDFT; along the last axis the signal has an even length unless a length is given."""
 
     kernel = staticmethod(np.fft.irfftn)
     complex_out = False
 
-    def natural(self, extent: Dimension) -> Dimension:
-        most = INFINITY if extent.high == INFINITY else 2 * max(extent.high - 1, 0)
-        return Dimension(2 * max(extent.low - 1, 0), most)
+    def natural(self, size: Dimension) -> Dimension:
+        most = INFINITY if size.high == INFINITY else 2 * max(size.high - 1, 0)
+        return Dimension(2 * max(size.low - 1, 0), most)
 
 
 @operation("STFT", opset=15)
@@ -196,13 +207,13 @@ class STFT15(Operation):
 
 @operation("ISTFT", opset=16)
 class ISTFT16(Operation):
-    """Real signals of the transforms of their frames, as the least squares of the errors want them.
+    """Real signals of the transforms of their frames, by least squares.
 
     Inputs: frames ``[batch, frame / 2 + 1, frames, 2]`` (or of one signal), a window at most as long as
     a frame (it is put in the middle), scalars: the length of a frame and the steps from one to the
     next, and optionally the length of the signals, which are cut or filled up with zeros to it (-1:
-    as they are). The output is ``[batch, length]``. ``center`` says that the signals were padded by
-    half a frame on each side, which is dropped, ``normalized`` that the transforms were divided by the
+    as they are). The output is ``[batch, length]``. With ``center`` the signals were padded by
+    half a frame on each side, which is dropped; with ``normalized`` the transforms were divided by the
     square root of a frame's length.
     """
 
@@ -276,7 +287,7 @@ class ISTFT16(Operation):
 
 
 def _only_number(length: TensorType) -> Dimension:
-    """What a scalar or a list of one number says of an extent."""
+    """A scalar, or a list of one number, as a dimension."""
     if not length.shape.element_count().contains(1) or (length.shape.has_rank and length.shape.rank > 1):
         raise InferenceError(f"the length of the signals must be one number, but has the shape {length.shape}")
     bounds = length.known_bounds

@@ -11,21 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Bounds, Operation, TensorType, integer, integers, operation
-from ir_runtime.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes, normalize_axis
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Bounds,
+    Operation,
+    TensorType,
+    integer,
+    integers,
+    operation,
+)
+from ir_runtime.graph.shapes import (
+    DYNAMIC,
+    INFINITY,
+    Dimension,
+    PartialShape,
+    normalize_axes,
+    normalize_axis,
+)
 
 from .elementwise import merge_types
 
 _FAR = 2**31 - 1
-"""A start or stop at or beyond it, or at or before its negative, stands for an end that is not named."""
+"""A start or stop from here on, or up to its negative, means the end of the dimension on that side."""
 
 _ENDLESS = 1 << 80
-"""Stands for an extent without an upper bound where the most is looked for: no count of it is a known number."""
+"""Stands for an unbounded dimension when an upper bound is computed: no known count reaches it."""
 
 _BEYOND = 1 << 90
-"""A position out of range of all extents, :data:`_ENDLESS` too."""
+"""A position out of range of all dimensions, :data:`_ENDLESS` too."""
 
 Interval = tuple[int, int]
 
@@ -35,22 +49,22 @@ def _flat(array: Array) -> list[int]:
     return values
 
 
-def sliced_extent(extent: Dimension, start: Interval, stop: Interval, step: int) -> Dimension:
-    """How many elements ``start:stop:step`` takes, where start and stop lie in the given intervals.
+def sliced_dimension(size: Dimension, start: Interval, stop: Interval, step: int) -> Dimension:
+    """The number of elements of ``start:stop:step``, where start and stop lie in the given intervals.
 
     Negative positions count from the end, those out of range are moved to the nearest end, as in Python.
-    A start or stop beyond 2^31 - 2 on either side is taken for the end of the dimension when the most is
-    looked for, as exporters write open ends with the greatest number of 32 or of 64 bits.
+    For the upper bound, a start or stop beyond 2^31 - 2 on either side is the end of the dimension: exporters
+    write open ends as the greatest number of 32 or of 64 bits.
     """
     counts: list[Dimension] = []
     for low_start, high_start in _halves(start):
         for low_stop, high_stop in _halves(stop):
-            # With each sign a position rises with what names it, so the ends of the intervals decide.
+            # For each sign the position is monotonic in start and stop, so that the ends of the intervals decide.
             first, last = (low_start, high_stop) if step > 0 else (high_start, low_stop)
-            endless = _ENDLESS if extent.high == INFINITY else extent.high
-            most = max(_distances(extent.low, endless, _opened(first, step < 0), _opened(last, step > 0), step))
+            endless = _ENDLESS if size.high == INFINITY else size.high
+            most = max(_distances(size.low, endless, _opened(first, step < 0), _opened(last, step > 0), step))
             first, last = (high_start, low_stop) if step > 0 else (low_start, high_stop)
-            least = min(_distances(extent.low, extent.high, first, last, step))
+            least = min(_distances(size.low, size.high, first, last, step))
             counts.append(Dimension(_steps(least, step), _steps(most, step)))
     return functools.reduce(Dimension.union, counts)
 
@@ -62,23 +76,23 @@ def _halves(ends: Interval) -> list[Interval]:
 
 
 def _opened(position: int, upwards: bool) -> int:
-    """A position that stands for an end that is not named on that side, moved beyond all extents."""
+    """A position that means the end of the dimension on its side, moved beyond all dimensions."""
     if upwards:
         return _BEYOND if position >= _FAR else position
     return -_BEYOND if position <= -_FAR else position
 
 
 def _distances(low: int, high: int, start: int, stop: int, step: int) -> list[int]:
-    """Among them the least and the greatest distance from start to stop, for extents from low to high."""
-    # The distance is linear in the extent between the extents at which a position comes into range.
+    """Distances from start to stop for dimensions from low to high; the least and the greatest are among them."""
+    # The distance is linear in the dimension between the dimensions at which a position comes into range.
     bends = [turn for end in (start, stop) for turn in (abs(end), abs(end + 1))]
-    extents = [low, high, *[turn for turn in bends if low < turn < high]]
-    return [_distance(extent, start, stop, step) for extent in extents]
+    sizes = [low, high, *[turn for turn in bends if low < turn < high]]
+    return [_distance(size, start, stop, step) for size in sizes]
 
 
-def _distance(extent: int, start: int, stop: int, step: int) -> int:
-    least, most = (0, extent) if step > 0 else (-1, extent - 1)
-    first, last = (min(max(end + extent if end < 0 else end, least), most) for end in (start, stop))
+def _distance(size: int, start: int, stop: int, step: int) -> int:
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+    first, last = (min(max(end + size if end < 0 else end, least), most) for end in (start, stop))
     return max(0, last - first if step > 0 else first - last)
 
 
@@ -103,7 +117,7 @@ def _slices(rank: int, axes: Sequence[int] | None, *parts: Array) -> tuple[slice
 
 
 def _check_lists(names: Sequence[str], inputs: Sequence[TensorType]) -> int | None:
-    """How many positions the lists have; raises where they differ."""
+    """The length of the lists; raises :class:`InferenceError` where it differs."""
     count: Dimension = DYNAMIC
     for name, value in zip(names, inputs):
         if not (value.element_type.is_integral or value.element_type.is_dynamic):
@@ -136,7 +150,7 @@ def _sliced_shape(shape: PartialShape, parts: Sequence[TensorType], axes: Tensor
     names = None if axes is None else axes.constant
     if (axes is not None and names is None) or count is None:
         # Some dimensions get shorter, and none longer.
-        return PartialShape([Dimension(0, extent.high) for extent in shape])
+        return PartialShape([Dimension(0, size.high) for size in shape])
     chosen = normalize_axes(range(count) if names is None else _flat(names), shape.rank)
     dims = list(shape)
     for index, axis in enumerate(chosen):
@@ -145,7 +159,7 @@ def _sliced_shape(shape: PartialShape, parts: Sequence[TensorType], axes: Tensor
             continue
         by = _checked_step(int(steps.reshape(-1)[index]))
         low, high = _interval(start.known_bounds, index), _interval(stop.known_bounds, index)
-        dims[axis] = sliced_extent(dims[axis], low, high, by)
+        dims[axis] = sliced_dimension(dims[axis], low, high, by)
     return PartialShape(dims)
 
 
@@ -201,9 +215,9 @@ class SliceScatter15(Operation):
 class StridedSlice1(Operation):
     """``data[begin:end:strides]`` with masks, one number a position of ``begin``.
 
-    A 1 in ``begin_mask`` or ``end_mask`` takes everything on that side. ``new_axis_mask`` inserts an
-    extent of 1, ``shrink_axis_mask`` takes the one element at begin and drops the dimension, and
-    ``ellipsis_mask`` stands for as many whole dimensions as are left over.
+    A 1 in ``begin_mask`` or ``end_mask`` takes everything on that side. ``new_axis_mask`` inserts a
+    dimension of 1, ``shrink_axis_mask`` takes the one element at begin and drops the dimension, and
+    a 1 in ``ellipsis_mask`` takes all dimensions that no other position takes.
     """
 
     inputs = (3, 4)
@@ -214,7 +228,7 @@ class StridedSlice1(Operation):
     ellipsis_mask: Sequence[int] = integers(default=())
 
     def _plan(self, rank: int, count: int) -> Iterator[tuple[str, int, int]]:
-        """What happens, in order: (kind, dimension of data, position in begin); kinds are ``new``,
+        """The steps in order: (kind, dimension of data, position in begin); kinds are ``new``,
         ``whole``, ``one`` and ``part``."""
         if sum(map(bool, self.ellipsis_mask)) > 1:
             raise InferenceError("ellipsis_mask may hold a single 1")
@@ -264,7 +278,7 @@ class StridedSlice1(Operation):
                 ends = (INFINITY, -INFINITY) if step < 0 else (0, INFINITY)
                 low = (ends[0], ends[0]) if self._is(self.begin_mask, i) else _interval(begin.known_bounds, i)
                 high = (ends[1], ends[1]) if self._is(self.end_mask, i) else _interval(end.known_bounds, i)
-                dims.append(sliced_extent(data.shape[axis], low, high, step))
+                dims.append(sliced_dimension(data.shape[axis], low, high, step))
         return [TensorType(kind, PartialShape(dims))]
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
@@ -330,11 +344,11 @@ class Split1(Operation):
             shape = PartialShape.of_rank(shape.rank)
         elif shape.has_rank and known is not None:
             at = normalize_axis(known, shape.rank)
-            extent = shape[at]
-            if extent.is_static and extent.value % self.num_splits:
+            size = shape[at]
+            if size.is_static and size.value % self.num_splits:
                 raise InferenceError(f"dimension {at} of {shape} cannot be split into {self.num_splits} equal parts")
-            high = INFINITY if extent.high == INFINITY else extent.high // self.num_splits
-            shape = shape.replace(at, Dimension(-(-extent.low // self.num_splits), high))
+            high = INFINITY if size.high == INFINITY else size.high // self.num_splits
+            shape = shape.replace(at, Dimension(-(-size.low // self.num_splits), high))
         outputs = [TensorType(data.element_type, shape)] * self.num_splits
         return _with_bounds(self, inputs, outputs)
 
@@ -372,16 +386,16 @@ class VariadicSplit1(Operation):
             parts_of = [whole.replace(at, part.merge(whole[at]) or whole[at]) for part in bounds.dimensions()]
             return [TensorType(data.element_type, part) for part in parts_of]
         at = normalize_axis(known, shape.rank)
-        extent = shape[at]
+        size = shape[at]
         parts = _flat(sizes)
         rest = sum(part for part in parts if part != -1)
         if parts.count(-1) > 1 or min(parts, default=0) < -1:
             raise InferenceError(f"the split lengths {parts} must not be negative; a single one may be -1")
-        if -1 in parts and rest <= extent.high:
-            low = max(0, extent.low - rest)
-            high = INFINITY if extent.high == INFINITY else extent.high - rest
+        if -1 in parts and rest <= size.high:
+            low = max(0, size.low - rest)
+            high = INFINITY if size.high == INFINITY else size.high - rest
             left = Dimension(low, high)
-        elif -1 in parts or not extent.contains(rest):
+        elif -1 in parts or not size.contains(rest):
             raise InferenceError(f"the split lengths {parts} do not add up to dimension {at} of {shape}")
         else:
             left = DYNAMIC

@@ -1,4 +1,4 @@
-"""Order: TopK, Unique, and looking up where values stand in sorted ones.
+"""Sorting: TopK, Unique, SearchSorted and Bucketize.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/sort/top-k-11.html
 """
@@ -11,17 +11,25 @@ from typing import Literal
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
-from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    operation,
+    type_of_elements,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
 
 from .elementwise import merge_types
 
 
 class _TopK(Operation):
-    """The ``k`` greatest (or least) elements along ``axis``, and where they stood.
+    """The ``k`` greatest (or least) elements along ``axis``, and their indices.
 
     ``sort`` orders them by value (best first), by index, or not at all. Of equal elements the one
     with the lower index comes first.
@@ -42,10 +50,10 @@ class _TopK(Operation):
         shape = PartialShape.dynamic()
         if data.shape.has_rank:
             at = normalize_axis(self.axis, data.shape.rank)
-            shape = data.shape.replace(at, self._extent(data.shape[at], k))
+            shape = data.shape.replace(at, self._dimension(data.shape[at], k))
         return [TensorType(data.element_type, shape), TensorType(self.index_element_type, shape)]
 
-    def _extent(self, available: Dimension, k: TensorType) -> Dimension:
+    def _dimension(self, available: Dimension, k: TensorType) -> Dimension:
         bounds = k.known_bounds
         if bounds is None:
             return Dimension(0, available.high)
@@ -67,7 +75,7 @@ class _TopK(Operation):
         return np.take_along_axis(data, order, at), order.astype(self.index_element_type.dtype)
 
     def _order(self, data: Array, count: int, axis: int) -> Array:
-        """Where the best stand, best first."""
+        """The indices of the best elements, best first."""
         if count == 1 and not _has_nan(data):
             # A single pass instead of a sort; of equal elements it takes the first, too.
             return np.expand_dims((np.argmax if self.mode == "max" else np.argmin)(data, axis), axis)
@@ -88,7 +96,7 @@ def _descending(data: Array) -> Array:
 
 @operation("TopK", opset=1)
 class TopK1(_TopK):
-    """TopK with indices in the type asked for."""
+    """TopK with indices in ``index_element_type``."""
 
 
 @operation("TopK", opset=3)
@@ -109,7 +117,7 @@ class Unique10(Operation):
 
     Outputs: the unique values (of a flattened list, or stacked along the axis), the index where each
     stands first, for each element or slice the index of its value, and how often each value occurs.
-    ``sorted`` puts the values in ascending order; otherwise they stand as they came.
+    ``sorted`` puts the values in ascending order; otherwise they are in the order of their first occurrence.
     """
 
     inputs = (1, 2)
@@ -128,12 +136,12 @@ class Unique10(Operation):
                 shape = PartialShape.of_rank(data.shape.rank)
             if known is not None and data.shape.has_rank:
                 at = normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
-                extent = data.shape[at]
-                listed, all_of = PartialShape([_distinct(extent)]), PartialShape([extent])
-                shape = data.shape.replace(at, _distinct(extent))
+                dimension = data.shape[at]
+                listed, all_of = PartialShape([_distinct(dimension)]), PartialShape([dimension])
+                shape = data.shape.replace(at, _distinct(dimension))
         index, count = self.index_element_type, self.count_element_type
         types = [(data.element_type, shape), (index, listed), (index, all_of), (count, listed)]
-        return [TensorType(kind, extents) for kind, extents in types]
+        return [TensorType(kind, dimensions) for kind, dimensions in types]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         data = inputs[0]
@@ -150,8 +158,8 @@ class Unique10(Operation):
         return values, first.astype(index), inverse.astype(index), counts.astype(count)
 
 
-def _distinct(extent: Dimension) -> Dimension:
-    return Dimension(min(1, extent.low), extent.high)
+def _distinct(dimension: Dimension) -> Dimension:
+    return Dimension(min(1, dimension.low), dimension.high)
 
 
 def _groups(slices: Array) -> tuple[Array, Array, Array]:
@@ -211,7 +219,7 @@ class SearchSorted15(Operation):
 class Bucketize3(Operation):
     """The number of the bucket between ascending boundaries (a list) into which each value falls.
 
-    ``with_right_bound`` says that a bucket holds its right boundary, and not its left one.
+    With ``with_right_bound`` a bucket holds its right boundary, and not its left one.
     """
 
     inputs = (2, 2)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, operation
-from ir_runtime.shapes import DYNAMIC, Dimension, PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import Operation, TensorType, operation
+from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 
-from .detection import ranked, same_extent
+from .detection import ranked, same_dimension
 from .elementwise import merge_types
 
 
@@ -23,7 +23,7 @@ from .elementwise import merge_types
 class SparseFillEmptyRows16(Operation):
     """A sparse matrix with a value at the start of every row that has none.
 
-    Inputs: values ``[m]``, the extents ``[rows, columns]``, the values' places ``[m, 2]``, and the
+    Inputs: values ``[m]``, the dimensions ``[rows, columns]``, the values' places ``[m, 2]``, and the
     scalar to fill with. Outputs, by row and column: places ``[k, 2]``, values ``[k]``, and for each row
     whether it was empty.
     """
@@ -31,21 +31,21 @@ class SparseFillEmptyRows16(Operation):
     inputs = (4, 4)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        values, extents, places, default = inputs
+        values, sizes, places, default = inputs
         kind = merge_types([values, default])
-        whole = merge_types([extents, places])
+        whole = merge_types([sizes, places])
         if not (whole.is_integral or whole.is_dynamic):
-            raise InferenceError(f"extents and places must be integers, but are {whole}")
-        same_extent("the number of dimensions", ranked("the extents", extents.shape, 1)[0], Dimension(2, 2))
+            raise InferenceError(f"dimensions and places must be integers, but are {whole}")
+        same_dimension("the number of dimensions", ranked("the dimensions", sizes.shape, 1)[0], Dimension(2, 2))
         ranked("the value to fill with", default.shape, 0)
         given = ranked("the values", values.shape, 1)[0]
         listed, columns = ranked("the places", places.shape, 2)
-        same_extent("the number of values", given, listed)
-        same_extent("the number of dimensions", columns, Dimension(2, 2))
-        rows = DYNAMIC if extents.known_bounds is None else extents.known_bounds.dimensions()[0]
+        same_dimension("the number of values", given, listed)
+        same_dimension("the number of dimensions", columns, Dimension(2, 2))
+        rows = DYNAMIC if sizes.known_bounds is None else sizes.known_bounds.dimensions()[0]
         empty = None
-        if extents.constant is not None and places.constant is not None:
-            count = int(_is_empty(extents.constant, places.constant).sum())
+        if sizes.constant is not None and places.constant is not None:
+            count = int(_is_empty(sizes.constant, places.constant).sum())
             empty = Dimension(count, count)
         return [
             TensorType(whole, PartialShape([DYNAMIC if empty is None else listed + empty, 2])),
@@ -54,8 +54,8 @@ class SparseFillEmptyRows16(Operation):
         ]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        values, extents, places, default = inputs
-        empty = _is_empty(extents, places)
+        values, sizes, places, default = inputs
+        empty = _is_empty(sizes, places)
         added = np.zeros((int(empty.sum()), 2), places.dtype)
         added[:, 0] = np.flatnonzero(empty)
         everywhere = np.concatenate([places, added])
@@ -64,10 +64,10 @@ class SparseFillEmptyRows16(Operation):
         return everywhere[order], filled[order], empty
 
 
-def _is_empty(extents: Array, places: Array) -> Array:
+def _is_empty(sizes: Array, places: Array) -> Array:
     """For each row whether no place is in it; :class:`InferenceError` for a place outside."""
-    if places.size and ((places < 0) | (places >= extents)).any():
-        raise InferenceError(f"a value's place lies outside a matrix of the extents {extents.tolist()}")
-    empty = np.ones(int(extents[0]), np.bool_)
+    if places.size and ((places < 0) | (places >= sizes)).any():
+        raise InferenceError(f"a value's place lies outside a matrix of the dimensions {sizes.tolist()}")
+    empty = np.ones(int(sizes[0]), np.bool_)
     empty[places[:, 0]] = False
     return empty

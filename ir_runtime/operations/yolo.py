@@ -9,10 +9,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.element_types import Array
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import Operation, TensorType, boolean, integer, integers, operation, reals
-from ir_runtime.shapes import Dimension, PartialShape, normalize_axis
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import (
+    Operation,
+    TensorType,
+    boolean,
+    integer,
+    integers,
+    operation,
+    reals,
+)
+from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
 
 from .blocks import divided
 from .detection import ranked
@@ -91,10 +99,10 @@ class ReorgYolo2(Operation):
         if not self.stride or self.stride[0] < 1:
             raise InferenceError(f"stride must be positive, but is {list(self.stride)}")
         step = self.stride[0]
-        for extent, divisor in zip(data.dims[1:], (step * step, step, step)):
-            if extent.is_static and extent.value % divisor:
+        for dimension, divisor in zip(data.dims[1:], (step * step, step, step)):
+            if dimension.is_static and dimension.value % divisor:
                 raise InferenceError(f"data of the shape {data} cannot be divided by strides of {step}")
-        spatial = [divided(extent, step, f"dimension {axis}") for axis, extent in enumerate(data.dims[2:], 2)]
+        spatial = [divided(dimension, step, f"dimension {axis}") for axis, dimension in enumerate(data.dims[2:], 2)]
         return [TensorType(inputs[0].element_type, PartialShape([data[0], data[1] * (step * step), *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -19,7 +19,7 @@ _DTYPES = [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint32, np
 
 @dataclass
 class Case:
-    """A model of one node, its inputs, and what an oracle says the outputs are."""
+    """A model of one node, its inputs, and the outputs of an oracle."""
 
     name: str
     model: onnx.ModelProto
@@ -79,7 +79,7 @@ def pooling_case(op_type: str, seed: int) -> Case | None:
     rng, generator = random.Random(f"{op_type}{seed}"), np.random.default_rng(seed)
     opset = rng.choice([7, 10, 11, 19, 22])
     rank = rng.choice([1, 2, 2, 3])
-    extents = [rng.randint(3, 9) for _ in range(rank)]
+    dimensions = [rng.randint(3, 9) for _ in range(rank)]
     kernel = [rng.randint(1, 4) for _ in range(rank)]
     attributes: dict[str, Any] = {"kernel_shape": kernel, "count_include_pad": rng.choice([0, 1])}
     if rng.random() < 0.8:
@@ -97,11 +97,11 @@ def pooling_case(op_type: str, seed: int) -> Case | None:
         pads = attributes["pads"] = [rng.randint(0, k - 1) for k in kernel + kernel]
     if not auto_pad.startswith("SAME"):
         spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
-        room = [n + pads[i] + pads[rank + i] - spans[i] for i, n in enumerate(extents)]
+        room = [n + pads[i] + pads[rank + i] - spans[i] for i, n in enumerate(dimensions)]
         if min(room) < 0:
             return None
     dtype = rng.choice([np.float32, np.float32, np.float64])
-    x = _values(generator, [2, 3, *extents], dtype)
+    x = _values(generator, [2, 3, *dimensions], dtype)
     dynamic = rng.random() < 0.4
     shapes = {"x": ["n", 3, *[f"d{i}" for i in range(rank)]]} if dynamic else None
     model = node_model(op_type, {"x": x}, opset=opset, attributes=attributes, shapes=shapes)
@@ -113,7 +113,7 @@ def pooling_case(op_type: str, seed: int) -> Case | None:
         return None
     if 0 in expected.shape:
         return None
-    name = f"{op_type}-{opset} {x.dtype}{extents} {attributes} dynamic={dynamic}"
+    name = f"{op_type}-{opset} {x.dtype}{dimensions} {attributes} dynamic={dynamic}"
     return Case(name, model, {"x": x}, [expected.astype(dtype)])
 
 

@@ -121,7 +121,7 @@ BY_REFERENCE = [  # what onnxruntime refuses, or has no infinity for
 ]
 
 
-def made(
+def model_and_feeds(
     opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: dict[str, Any], op: str = "Attention"
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     feeds = {name: value for name, value in inputs.items() if value is not None}
@@ -133,15 +133,15 @@ def made(
 def test_attention_gives_the_numbers_of_onnxruntime(
     opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: dict[str, Any]
 ) -> None:
-    model, feeds = made(opset, inputs, attributes, more)
+    model, feeds = model_and_feeds(opset, inputs, attributes, more)
     check_node(model, feeds)
 
 
 @pytest.mark.parametrize(("opset", "inputs", "attributes", "more"), ROWS)
-def test_attention_of_open_extents(
+def test_attention_of_dynamic_dimensions(
     opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: dict[str, Any]
 ) -> None:
-    model, feeds = made(opset, inputs, attributes, more)
+    model, feeds = model_and_feeds(opset, inputs, attributes, more)
     check_node(opened(model), feeds)
 
 
@@ -151,16 +151,16 @@ def test_attention_gives_the_numbers_of_the_specification(
 ) -> None:
     more = dict(more)
     limits = {name: more.pop(name) for name in ("rtol", "atol") if name in more}
-    model, feeds = made(opset, inputs, attributes, more)
+    model, feeds = model_and_feeds(opset, inputs, attributes, more)
     check_node(model, feeds, reference(model, feeds), **limits)
 
 
 def test_a_mask_of_one_column_broadcasts_in_version_23() -> None:
-    # Nothing says there that a mask is made wider, which version 24 does.
+    # Only version 24 defines that a narrow mask is padded.
     column = np.where(mask(2, 1, 3, 1), np.float32(0.5), np.float32(-np.inf))
     column[0, 0, 1] = -np.inf
-    model, feeds = made(23, {**QKV, "m": column}, {}, {})
-    whole, spread = made(23, {**QKV, "m": np.repeat(column, 5, axis=-1)}, {}, {})
+    model, feeds = model_and_feeds(23, {**QKV, "m": column}, {}, {})
+    whole, spread = model_and_feeds(23, {**QKV, "m": np.repeat(column, 5, axis=-1)}, {}, {})
     check_node(model, feeds, reference(whole, spread))
 
 
@@ -176,7 +176,7 @@ def test_a_mask_of_one_column_broadcasts_in_version_23() -> None:
     ids=["plain", "causal", "bias", "mask-causal", "heads-in-rows"],
 )
 def test_attention_is_one_layer(inputs: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-    model, _ = made(24, inputs, attributes, {})
+    model, _ = model_and_feeds(24, inputs, attributes, {})
     types = [node.op.type for node in converter.convert_model(model).nodes()]
     assert types.count("ScaledDotProductAttention") == 1
     assert not {"MatMul", "SoftMax"} & set(types)
@@ -194,22 +194,22 @@ def test_attention_is_one_layer(inputs: Mapping[str, Any], attributes: Mapping[s
     ],
     ids=["plain", "causal", "one-for-more", "one-each", "pairs", "one-pair"],
 )
-def test_heads_that_the_file_states_stay_open(
+def test_declared_heads_can_be_reshaped(
     inputs: Mapping[str, Any], other: tuple[Any, int, int, int], attributes: Mapping[str, Any], layers: int
 ) -> None:
     batch, heads, queries, keys = other
     n, m = heads if isinstance(heads, tuple) else (heads, heads)
     data = {"q": f(batch, n, queries, 8), "k": f(batch, m, keys, 8), "v": f(batch, m, keys, 6)}
-    model, feeds = made(23, inputs, attributes, {})
+    model, feeds = model_and_feeds(23, inputs, attributes, {})
     check_reshaped(model, feeds, data)
     types = [node.op.type for node in converter.convert_model(model).nodes()]
     assert len([name for name in types if name not in ("Const", "Parameter", "Result")]) == layers
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 2), (6, 4)])
-def test_heads_that_do_not_fit_what_was_stated_are_refused(n: int, m: int) -> None:
+def test_heads_that_do_not_fit_what_was_declared_are_refused(n: int, m: int) -> None:
     data = {"q": f(2, n, 3, 8), "k": f(2, m, 5, 8), "v": f(2, m, 5, 6)}
-    model, _ = made(23, QKV, {}, {})
+    model, _ = model_and_feeds(23, QKV, {}, {})
     case = Reshaping("heads", {name: list(value.shape) for name, value in data.items()}, data, [])
     with pytest.raises(ir_runtime.ModelError):
         in_numpy(converted(model), case)
@@ -217,7 +217,7 @@ def test_heads_that_do_not_fit_what_was_stated_are_refused(n: int, m: int) -> No
         in_openvino(converted(model), case)
 
 
-def test_a_mask_known_to_leave_no_row_empty_needs_no_further_layers() -> None:
+def test_a_constant_mask_without_empty_rows_is_one_layer() -> None:
     model = node_model("Attention", QKV, opset=24, constants={"m": mask(3, 5)})
     types = [node.op.type for node in converter.convert_model(model).nodes()]
     assert sorted(set(types)) == ["Const", "Parameter", "Result", "ScaledDotProductAttention"]
@@ -243,7 +243,7 @@ ROTARY_ROWS = [
 def test_rotary_embeddings_give_the_numbers_of_onnxruntime(
     opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: dict[str, Any]
 ) -> None:
-    model, feeds = made(opset, inputs, attributes, more, "RotaryEmbedding")
+    model, feeds = model_and_feeds(opset, inputs, attributes, more, "RotaryEmbedding")
     check_node(model, feeds)
     check_node(opened(model), feeds)
 
@@ -262,12 +262,12 @@ def test_rotary_embeddings_give_the_numbers_of_onnxruntime(
         ("RotaryEmbedding", 23, {**TURNS, "x": X3}, {}, "num_heads is required"),
         ("RotaryEmbedding", 23, {**TURNS, "c": f(6, 3)}, {}, "must hold 4 angles"),
         ("RotaryEmbedding", 23, {"x": X4, "c": f(6, 4), "s": f(6, 4)}, {}, "must have 3 dimensions without"),
-        ("RotaryEmbedding", 23, TURNS, {"rotary_embedding_dim": 10}, "an even part of each head"),
+        ("RotaryEmbedding", 23, TURNS, {"rotary_embedding_dim": 10}, "must be even and at most 8, but is 10"),
     ],
 )
 def test_contradictions_are_errors_that_name_the_node(
     op: str, opset: int, inputs: Mapping[str, Any], attributes: Mapping[str, Any], message: str
 ) -> None:
-    model, _ = made(opset, inputs, attributes, {}, op)
+    model, _ = model_and_feeds(opset, inputs, attributes, {}, op)
     with pytest.raises(converter.ConversionError, match=rf"'node' \({op}.*{message}"):
         converter.convert_model(model)

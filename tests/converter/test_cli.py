@@ -64,7 +64,7 @@ def test_convert_verify_run_inspect(model: Path, tmp_path: Path) -> None:
     assert "AvgPool-1" in onnx2ir("inspect", xml).stdout
 
 
-def test_run_says_where_the_time_goes(model: Path, tmp_path: Path) -> None:
+def test_run_prints_where_the_time_goes(model: Path, tmp_path: Path) -> None:
     xml = tmp_path / "m.xml"
     assert onnx2ir("convert", model, "-o", xml).returncode == 0
     shown = json.loads(onnx2ir("run", xml, "--repeat", "3", "--profile", "--json").stdout)
@@ -118,7 +118,7 @@ def test_two_conversions_are_identical_under_any_hash_seed(model: Path, tmp_path
     assert written[0] == written[1] == written[2]
 
 
-def test_quiet_says_nothing_but_results(model: Path) -> None:
+def test_quiet_prints_nothing_but_results(model: Path) -> None:
     done = onnx2ir("--quiet", "convert", model)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -195,7 +195,7 @@ def test_ops_sees_functions(tmp_path: Path) -> None:
         (["convert", "none.onnx"], 2, "does not exist"),
         (["convert", "pool.onnx", "-o", "x.bin"], 2, "must not end in .bin"),
         (["convert", "pool.onnx", "-o", "pool.onnx"], 2, "would overwrite the model"),
-        (["convert", "pool.onnx", "--inputs", "pool.onnx"], 2, "--inputs is of use with --verify only"),
+        (["convert", "pool.onnx", "--inputs", "pool.onnx"], 2, "--inputs needs --verify"),
         (["--quiet", "--verbose", "ops"], 2, "exclude each other"),
         (["verify", "pool.onnx", "pool.onnx"], 1, "pool.onnx is not OpenVINO IR, but an ONNX model: convert it first"),
         (["run", "pool.onnx"], 1, "pool.onnx is not OpenVINO IR, but an ONNX model: convert it first"),

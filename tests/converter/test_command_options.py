@@ -64,7 +64,7 @@ def test_files_go_where_ovc_writes_them(folder: Path, output: str, xml: str) -> 
     assert written(folder) == sorted([xml, f"{xml[:-4]}.bin"])
 
 
-def test_ovc_writes_where_the_rows_say(folder: Path) -> None:
+def test_ovc_writes_to_the_paths_of_the_rows(folder: Path) -> None:
     ovc = Path(sys.executable).with_name("ovc")
     if not ovc.exists():
         pytest.skip("ovc is not installed")
@@ -80,7 +80,7 @@ def test_a_folder_is_not_made_for_what_cannot_be_converted(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "says"),
+    ("before", "after", "message"),
     [
         ([], [], "Converting"),
         (["-q"], [], ""),
@@ -90,14 +90,14 @@ def test_a_folder_is_not_made_for_what_cannot_be_converted(folder: Path) -> None
         (["-v"], ["-v"], "Converting"),
     ],
 )
-def test_loudness_stands_before_and_after_the_command(folder: Path, before: list, after: list, says: str) -> None:
+def test_quiet_and_verbose_before_and_after_the_command(folder: Path, before: list, after: list, message: str) -> None:
     code, _, messages = onnx2ir(*before, "convert", "m.onnx", *after)
     assert code == 0
-    assert messages.startswith(says) if says else messages == ""
+    assert messages.startswith(message) if message else messages == ""
 
 
 @pytest.mark.parametrize("command", [["ops"], ["inspect", "m.onnx"], ["convert", "m.onnx"]])
-def test_loudness_contradicts_itself_wherever_it_stands(folder: Path, command: list[str]) -> None:
+def test_quiet_and_verbose_exclude_each_other(folder: Path, command: list[str]) -> None:
     code, _, messages = onnx2ir("-q", *command, "-v")
     assert code == 2
     assert "--quiet and --verbose exclude each other" in messages
@@ -168,7 +168,7 @@ def test_extensions_add_up(folder: Path) -> None:
         text = f"import converter\n@converter.onnx_op({name!r}, domain='x{name}', versions=(1,))\ndef f(ctx, x): ...\n"
         (folder / f"{name}.py").write_text(text)
     assert onnx2ir("convert", "m.onnx", "--extension", "a.py,b.py", "--extension", "c.py")[0] == 0
-    from converter.translation.registry import find_translator
+    from converter.from_onnx.translation.registry import find_translator
 
     assert not any(isinstance(find_translator(name, f"x{name}", 1), str) for name in "abc")
 

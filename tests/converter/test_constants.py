@@ -178,7 +178,7 @@ def test_large_constant_of_shape_takes_no_space() -> None:
     ("value", "shape", "reason"),
     [
         (np.ones(2, np.float32), np.array([2], np.int64), "must have one element"),
-        (np.ones(1, np.float32), np.array([-1], np.int64), "negative extent"),
+        (np.ones(1, np.float32), np.array([-1], np.int64), "negative dimension"),
         (np.ones(1, np.float32), np.array([[2]], np.int64), "must be a list"),
     ],
 )

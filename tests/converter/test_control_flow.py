@@ -96,7 +96,7 @@ def test_a_known_condition_leaves_one_branch(truth: bool) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 1), (2, 3)])
 def test_a_condition_on_a_known_dimension_is_settled_while_converting(shape: tuple[int, ...]) -> None:
-    """How exporters write a squeeze of what may be no dimension of extent 1."""
+    """How exporters write a squeeze of a dimension that may not be 1."""
     nodes = [
         node("Shape", "x", "s"),
         node("Gather", "s at", "d"),
@@ -139,8 +139,8 @@ def test_nested_branches_see_everything_around_them(outer: bool, inner: bool) ->
 
 
 @pytest.mark.parametrize("truth", [True, False])
-def test_several_outputs_of_different_extents(truth: bool) -> None:
-    """The branches take different values, return constants and what they took, and differ in an extent."""
+def test_several_outputs_of_different_dimensions(truth: bool) -> None:
+    """The branches take different values, return constants and what they took, and differ in a dimension."""
     then = graph([node("Identity", "a", "t0"), node("Neg", "b", "t1")], [value("t0"), value("t1")])
     other = graph([node("Concat", "a a", "e0", axis=0)], [value("e0"), value("k")], k=np.ones((2, 2), np.float32))
     made = model(
@@ -248,7 +248,7 @@ def test_a_condition_to_start_with(start: bool) -> None:
     ],
     ids=["no M", "no cond", "neither", "no trips", "endless"],
 )
-def test_what_may_be_absent(inputs: str, constants: dict[str, Any]) -> None:
+def test_loop_by_trip_count_and_condition(inputs: str, constants: dict[str, Any]) -> None:
     made = loop(doubling(limit=50), inputs, "y", [value("x", F, [2])], **constants)
     check_node(made, {"x": np.array([1, 2], np.float32)})
 
@@ -269,8 +269,8 @@ def test_joined_outputs_of_every_rank(trips: int, fixed: bool) -> None:
     check_node(made, feeds if fixed else {"n": np.array(trips), **feeds})
 
 
-def test_nothing_joined() -> None:
-    """There are no iterations, but their shape is known; onnxruntime says [0] where the file does not."""
+def test_scan_outputs_of_no_iterations() -> None:
+    """There are no iterations, but their shape is known; onnxruntime gives [0] where the file declares none."""
     body = doubling(node("Identity", "v_next", "r1"))
     made = loop(body, "n - x", "y a", [value("n", INT, []), value("x", F, [2])])
     x = np.array([1, 2], np.float32)
@@ -279,7 +279,7 @@ def test_nothing_joined() -> None:
 
 @pytest.mark.parametrize("trips", [0, 1, 3])
 def test_a_state_that_grows(trips: int) -> None:
-    """The plug-in takes the extent after an iteration for the least that the output can have."""
+    """The plug-in takes the dimension after an iteration for the least that the output can have."""
     body = graph(
         [node("Identity", "go", "on"), node("Concat", "v w", "v_next", axis=0)],
         [value("on", B), value("v_next")],
@@ -436,7 +436,7 @@ def test_states_that_change_places(trips: int, kind: int) -> None:
 
 
 @pytest.mark.parametrize("through", ["Identity", "Split", "Reshape"])
-def test_a_state_that_is_the_slice_before(through: str) -> None:
+def test_a_state_that_is_the_previous_slice(through: str) -> None:
     steps = {
         "Identity": node("Identity", "p", "x2"),
         "Split": node("Split", "p", "x2 rest", axis=0),

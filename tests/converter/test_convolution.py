@@ -49,12 +49,14 @@ def conv(
         ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "", "pads": [1, 0, 2, 1]}),
     ],
 )
-@pytest.mark.parametrize("extents", ["known", "unknown"])
+@pytest.mark.parametrize("dimensions", ["known", "unknown"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_conv(x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], extents: str, biased: bool) -> None:
+def test_conv(
+    x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], dimensions: str, biased: bool
+) -> None:
     data, weights = normal(*x), normal(*w)
     constants = {"w": weights, "b": normal(w[0])} if biased else {"w": weights}
-    shapes = None if extents == "known" else {"x": ["n", x[1], *[None] * (len(x) - 2)]}
+    shapes = None if dimensions == "known" else {"x": ["n", x[1], *[None] * (len(x) - 2)]}
     model = node_model("Conv", {"x": data}, opset=11, attributes=attributes, constants=constants, shapes=shapes)
     check_node(model, {"x": data})
 
@@ -80,10 +82,10 @@ def test_conv_of_bfloat16() -> None:
 
 
 @pytest.mark.parametrize(("group", "w"), [(1, (4, 4, 3, 3)), (4, (4, 1, 3, 3)), (2, (6, 2, 3, 3))])
-@pytest.mark.parametrize("extents", ["known", "unknown"])
-def test_conv_with_weights_given_at_execution(group: int, w: tuple[int, ...], extents: str) -> None:
+@pytest.mark.parametrize("dimensions", ["known", "unknown"])
+def test_conv_with_weights_given_at_execution(group: int, w: tuple[int, ...], dimensions: str) -> None:
     feeds = {"x": normal(2, 4, 7, 7), "w": normal(*w), "b": normal(w[0])}
-    shapes = None if extents == "known" else {"x": ["n", 4, None, None]}
+    shapes = None if dimensions == "known" else {"x": ["n", 4, None, None]}
     check_node(node_model("Conv", feeds, opset=11, attributes={"group": group}, shapes=shapes), feeds)
 
 
@@ -105,16 +107,16 @@ def test_conv_with_weights_given_at_execution(group: int, w: tuple[int, ...], ex
         ((1, 2, 3, 4, 3), (2, 3, 2, 3, 2), {"strides": [2, 1, 2], "pads": [0, 1, 0, 0, 1, 0]}),
     ],
 )
-@pytest.mark.parametrize("extents", ["known", "unknown"])
+@pytest.mark.parametrize("dimensions", ["known", "unknown"])
 @pytest.mark.parametrize("biased", [False, True])
 def test_conv_transpose(
-    x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], extents: str, biased: bool
+    x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], dimensions: str, biased: bool
 ) -> None:
     data, weights = normal(*x), normal(*w)
     constants = {"w": weights}
     if biased:
         constants["b"] = normal(w[1] * attributes.get("group", 1))
-    shapes = None if extents == "known" else {"x": ["n", x[1], *[None] * (len(x) - 2)]}
+    shapes = None if dimensions == "known" else {"x": ["n", x[1], *[None] * (len(x) - 2)]}
     model = node_model(
         "ConvTranspose", {"x": data}, opset=11, attributes=attributes, constants=constants, shapes=shapes
     )

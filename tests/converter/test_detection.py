@@ -86,13 +86,13 @@ def test_exact_threshold(threshold: float, constant: bool) -> None:
     check_node(node_model("NonMaxSuppression", inputs_, constants=constants, opset=11), inputs_)
 
 
-def test_nothing_to_select() -> None:
+def test_no_boxes_to_select() -> None:
     feeds = {"boxes": np.empty((1, 0, 4), np.float32), "scores": np.empty((1, 2, 0), np.float32)}
     model = node_model("NonMaxSuppression", feeds, constants={"limit": LIMIT}, opset=11, shapes=DYNAMIC)
     check_node(model, feeds, [np.empty((0, 3), np.int64)])
 
 
-def test_nothing_above_the_threshold() -> None:
+def test_no_scores_above_the_threshold() -> None:
     constants = {"limit": LIMIT, "overlap": OVERLAP, "least": np.array([2.0], np.float32)}
     check_node(node_model("NonMaxSuppression", inputs(), constants=constants, opset=11), inputs())
 

@@ -35,7 +35,7 @@ def test_dropout_passes_everything(opset: int, attributes: dict[str, Any]) -> No
     check_node(node_model("Dropout", {"x": FLOATS}, opset=opset, attributes=attributes), {"x": FLOATS}, [FLOATS])
 
 
-def test_dropout_told_not_to_train() -> None:
+def test_dropout_without_training_or_with_ratio_0() -> None:
     constants = {"ratio": np.array(0.5, np.float32), "training": np.array(False)}
     check_node(node_model("Dropout", {"x": FLOATS}, opset=13, constants=constants), {"x": FLOATS})
     constants = {"ratio": np.array(0, np.float32), "training": np.array(True)}
@@ -45,7 +45,7 @@ def test_dropout_told_not_to_train() -> None:
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("where", ["constant", "input"])
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
-def test_what_is_dropped_is_random_and_what_is_kept_grows(training: bool, where: str, kind: Any) -> None:
+def test_training_drops_at_random_and_scales_the_rest(training: bool, where: str, kind: Any) -> None:
     more = {"ratio": np.array(0.3, np.float32), "training": np.array(training)}
     inputs = {"x": MANY.astype(kind)} | (more if where == "input" else {})
     constants = more if where == "constant" else {}
@@ -70,7 +70,7 @@ def test_a_ratio_of_0_at_execution_drops_nothing() -> None:
     check_node(node_model("Dropout", feeds, opset=13, outputs=2), feeds, [FLOATS, np.ones(FLOATS.shape, np.bool_)])
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_a_ratio_of_1_and_training_in_opset_6_are_refused() -> None:
     constants = {"ratio": np.array(1.0, np.float32), "training": np.array(True)}
     with pytest.raises(converter.ConversionError, match=r"'node' \(Dropout.*from 0 to below 1, but is 1"):
         converter.convert_model(node_model("Dropout", {"x": FLOATS}, opset=13, constants=constants))

@@ -221,7 +221,7 @@ def test_division_of_integers(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 def test_division_of_small_integers(dtype: str) -> None:
-    # With extents known at run time the plug-in takes other kernels.
+    # With dimensions known at run time the plug-in takes other kernels.
     a, b = division_pairs(dtype)
     values = np.unique(a)
     quotient = c_divide(a, b)

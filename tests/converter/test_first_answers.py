@@ -1,4 +1,4 @@
-"""What the first try of a model says: once, with all that is needed, and with what to type."""
+"""The messages of a first conversion: each once, with all that is needed, and with what to type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_operator_of_ones_own_names_the_way_to_add_it(domain: str, hint: bool
 
 
 def ranks_by_value_and_shape(by_value: bool) -> onnx.ModelProto:
-    """An If whose branches differ in rank, decided by a value or by an extent."""
+    """An If whose branches differ in rank, decided by a value or by a dimension."""
     branches = []
     for name, axes in (("then", [0]), ("else", [0, 1])):
         inner = helper.make_node("ReduceSum", ["x", f"axes_{name}"], [f"{name}_out"], keepdims=0)
@@ -79,7 +79,7 @@ def ranks_by_value_and_shape(by_value: bool) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(("by_value", "typed"), [(True, "rate=VALUE"), (False, "x[N,N]")])
-def test_what_decides_a_branch_is_said_with_the_command(by_value: bool, typed: str, tmp_path: Path) -> None:
+def test_the_message_of_an_undecided_branch_has_the_command(by_value: bool, typed: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(ranks_by_value_and_shape(by_value), path)
     code, _, messages = onnx2ir("convert", str(path))
@@ -87,6 +87,6 @@ def test_what_decides_a_branch_is_said_with_the_command(by_value: bool, typed: s
     found = re.search(r'write onnx2ir convert MODEL --input "([^"]+)"', messages)
     assert found is not None
     assert found[1] == typed
-    # With numbers for the words, what the message says to paste is all that is needed.
+    # With numbers for the words, the command of the message converts the model.
     filled = found[1].replace("VALUE", "3").replace("N", "3")
     assert onnx2ir("convert", str(path), "--input", filled)[0] == 0

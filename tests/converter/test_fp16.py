@@ -1,4 +1,4 @@
-"""Weights as float16: which ones are stored so, which ones stay, and what is said of it."""
+"""Weights as float16: which ones are stored so, which ones stay, and the messages about them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_numbers_that_decide_shapes_stay() -> None:
         np.testing.assert_allclose(run(ir_runtime.model_to_bytes(made), {"x": x})[0], expected, rtol=1e-6)
 
 
-def test_the_command_line_says_what_stayed(tmp_path: Path) -> None:
+def test_the_command_line_counts_constants_that_stay_float32(tmp_path: Path) -> None:
     weights = np.array([1, 1e30, 2], np.float32)
     onnx.save(node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights}), tmp_path / "m.onnx")
     done = onnx2ir("convert", tmp_path / "m.onnx", "--compress-to-fp16")
@@ -117,7 +117,7 @@ def test_halves_are_those_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_does_not_fit_is_counted(dtype: type) -> None:
+def test_values_beyond_float16_are_counted(dtype: type) -> None:
     values = np.array([0.0, -0.0, 1.0, -65504, np.inf, np.nan, 2.0**-14, -(2.0**-15), 1e-40], dtype)
     assert misfits(values) == (False, 2)
     assert misfits(np.append(values, dtype(-65505))) == (True, 2)

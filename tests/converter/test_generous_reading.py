@@ -12,8 +12,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import converter
-from converter.translation.registry import onnx_op
-from ir_runtime.operation import find_operation
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph.operation import find_operation
 from ir_runtime.operations import activation, pooling
 from tests.engines import check_node, node_model
 
@@ -39,9 +39,9 @@ def check_with_one_warning(
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="converter"):
         check_node(model, feeds, [expected])
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 1, said
-    assert message in said[0]
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1, messages
+    assert message in messages[0]
 
 
 # Operator, opset, inputs, constants, attributes, expected, part of the warning.
@@ -157,12 +157,12 @@ def test_branches_that_declare_what_they_see(known: bool, caplog: pytest.LogCapt
     data = np.array([1, -2, 3], np.float32)
     with caplog.at_level(logging.WARNING, logger="converter"):
         check_node(model, {"x": data} if known else {"x": data, "c": condition}, [-data])
-    said = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
     names = ["then"] if known else ["then", "else"]
-    assert said == [f"the graph '{name}' declares as inputs what it sees around it: x" for name in names]
+    assert messages == [f"the graph '{name}' declares as inputs what it sees around it: x" for name in names]
 
 
-def test_a_declared_type_that_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_declared_type_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     model = node_model("Neg", {"x": X}, opset=17)
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y0", 7, list(X.shape)))
     check_with_one_warning(caplog, model, {"x": X}, -X, "declares 'y0' as i64, but it is f32")
@@ -181,7 +181,7 @@ def test_a_declared_type_that_is_wrong(caplog: pytest.LogCaptureFixture) -> None
         ("Where", 16, {"c": X, "a": X, "b": X}, "but is f32"),
     ],
 )
-def test_what_leaves_doubt(op_type: str, opset: int, inputs: dict[str, Any], message: str) -> None:
+def test_input_types_that_are_refused(op_type: str, opset: int, inputs: dict[str, Any], message: str) -> None:
     with pytest.raises(converter.InvalidModelError, match=message):
         converter.convert_model(node_model(op_type, inputs, opset=opset))
 

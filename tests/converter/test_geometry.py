@@ -170,7 +170,7 @@ def test_affine_grid(size: list[int], align: int, constant: bool, dynamic: bool)
 
 @pytest.mark.parametrize(
     ("theta", "size", "message"),
-    [(THETAS[4], [2, 3, 5], "4 or 5 extents"), (THETAS[4], [2, 3, 4, 5, 6], "theta must be")],
+    [(THETAS[4], [2, 3, 5], "4 or 5 dimensions"), (THETAS[4], [2, 3, 4, 5, 6], "theta must be")],
 )
 def test_contradictions_of_affine_grid(theta: np.ndarray, size: list[int], message: str) -> None:
     model = node_model("AffineGrid", {"theta": theta}, constants={"size": np.array(size)}, opset=20)

@@ -32,7 +32,7 @@ CONTROL: dict[str, tuple[str, str, Mapping[str, Any]]] = {
 
 
 def loop(trips: str, condition: str, outputs: Sequence[str], known: bool = True) -> onnx.NodeProto:
-    """A sum that is carried round, its positive part and the number of the iteration, which are joined."""
+    """A sum as a loop-carried value, its positive part and the number of the iteration, which are joined."""
     shape = [2, 3] if known else None
     body = helper.make_graph(
         [
@@ -92,7 +92,7 @@ def check(model: onnx.ModelProto, feeds: Mapping[str, Any], expected: Mapping[st
 
 @pytest.mark.parametrize("opset", [8, 11, 13, 21])
 @pytest.mark.parametrize("control", CONTROL)
-def test_constants_that_let_nothing_run(control: str, opset: int) -> None:
+def test_no_iterations_by_constants(control: str, opset: int) -> None:
     trips, condition, constants = CONTROL[control]
     model = model_of([loop(trips, condition, ENDS)], ENDS, constants, opset=opset)
     for name, value in zip(ENDS, run_onnxruntime(model, FEEDS), strict=True):
@@ -125,12 +125,12 @@ def test_inside_an_if(control: str, choice: bool) -> None:
     check(model, feeds, dict(zip(ENDS, run_onnxruntime(model, feeds), strict=True)))
 
 
-def test_what_folds_to_no_trips() -> None:
+def test_no_iterations_by_folded_values() -> None:
     nodes = [helper.make_node("Sub", ["a", "a"], ["m"]), helper.make_node("Less", ["a", "a"], ["c"])]
     check(model_of([*nodes, loop("m", "c", ENDS)], ENDS, {"a": np.int64(4)}), FEEDS, NOTHING)
 
 
-def test_what_is_frozen_to_no_trips() -> None:
+def test_no_iterations_by_frozen_inputs() -> None:
     inputs = [value_info("m", TensorProto.INT64, []), value_info("c", TensorProto.BOOL, [])]
     model = model_of([loop("m", "c", ENDS)], ENDS, {}, inputs)
     check(model, FEEDS, NOTHING, freeze={"m": 0, "c": True})
@@ -155,7 +155,7 @@ def test_shapes_that_the_body_does_not_declare_follow_from_the_inputs() -> None:
     check(model_of([loop("m", "", ENDS, known=False)], ENDS, {"m": np.int64(0)}), FEEDS, NOTHING)
 
 
-def test_other_shapes_where_nothing_joined_is_asked_for() -> None:
+def test_no_iterations_can_be_reshaped_without_scan_outputs() -> None:
     model = model_of([loop("m", "", ["end", "", ""], known=False)], ["end"], {"m": np.int64(0)})
     made = converter.convert_model(model)
     made.reshape({"s0": [4, 5]})

@@ -219,9 +219,9 @@ def test_compress(opset: int, axis: int | None, shapes: Any, known: bool) -> Non
 
 @pytest.mark.parametrize(("axis", "kept"), [(None, [1, 4]), (0, [0]), (1, [1, 2])])
 def test_compress_with_a_longer_condition(axis: int | None, kept: list[int]) -> None:
-    """onnxruntime does not look at what the condition says beyond the data; OpenVINO's Gather would give zeros."""
-    extent = X.size if axis is None else X.shape[axis]
-    feeds = {"x": X, "c": np.isin(np.arange(extent + 3), [*kept, extent, extent + 2])}
+    """onnxruntime ignores the condition beyond the data; OpenVINO's Gather would give zeros."""
+    dimension = X.size if axis is None else X.shape[axis]
+    feeds = {"x": X, "c": np.isin(np.arange(dimension + 3), [*kept, dimension, dimension + 2])}
     attributes = {} if axis is None else {"axis": axis}
     for shapes in SHAPES:
         model = node_model("Compress", feeds, attributes=attributes, opset=11, shapes=shapes)

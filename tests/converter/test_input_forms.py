@@ -13,19 +13,19 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.input_forms import OptionError
-from ir_runtime.shapes import Dimension, PartialShape
+from converter.from_onnx.input_forms import OptionError
+from ir_runtime.graph.shapes import Dimension, PartialShape
 from tests.converter.test_command_options import two_inputs
 
-Said = list[tuple[str, str]]
+Inputs = list[tuple[str, str]]
 
 
-def said_by_openvino(path: Path, given: Any) -> Said:
+def inputs_by_openvino(path: Path, given: Any) -> Inputs:
     inputs = openvino.convert_model(path, input=given).inputs
     return [(str(port.partial_shape), port.element_type.get_type_name()) for port in inputs]
 
 
-def said(model: ir_runtime.Model) -> Said:
+def inputs_of(model: ir_runtime.Model) -> Inputs:
     return [(str(port.shape), port.element_type.name) for port in model.inputs]
 
 
@@ -80,8 +80,8 @@ F32, I32 = openvino.Type.f32, openvino.Type.i32
     ],
     ids=str,
 )
-def test_what_openvino_takes(path: Path, given: Any) -> None:
-    assert said(converter.convert_model(path, input=given)) == said_by_openvino(path, given)
+def test_input_forms_that_openvino_takes(path: Path, given: Any) -> None:
+    assert inputs_of(converter.convert_model(path, input=given)) == inputs_by_openvino(path, given)
 
 
 # What OpenVINO refuses, although there is no doubt of the meaning.
@@ -106,7 +106,7 @@ def test_what_openvino_takes(path: Path, given: Any) -> None:
         ([("x", [1, 3], [1, 3])], None),
         ((2, (3, 4)), None),
         ({"x": np.complex64}, None),
-        ({"x": ir_runtime.element_types.dynamic}, None),
+        ({"x": ir_runtime.graph.element_types.dynamic}, None),
         ({"x": [2**70, 3]}, None),
         ({"x": [-2, 3]}, None),
         (b"x", None),
@@ -114,15 +114,15 @@ def test_what_openvino_takes(path: Path, given: Any) -> None:
     ],
     ids=str,
 )
-def test_what_else_is_taken_or_refused(path: Path, given: Any, expected: list[str] | None) -> None:
+def test_input_forms_that_openvino_refuses(path: Path, given: Any, expected: list[str] | None) -> None:
     if expected is None:
         with pytest.raises(OptionError):
             converter.convert_model(path, input=given)
         return
-    assert [shape for shape, _ in said(converter.convert_model(path, input=given))] == expected
+    assert [shape for shape, _ in inputs_of(converter.convert_model(path, input=given))] == expected
 
 
-def test_types_take_the_place_of_the_stated_ones(path: Path) -> None:
+def test_types_take_the_place_of_the_declared_ones(path: Path) -> None:
     model = converter.convert_model(path, input={"x": "i64", "y": "i64"})
     compiled = ir_runtime.compile_model(model)
     result = compiled({"x": np.array([[1, -5, 2**40]]), "y": np.array([[1, 2, 3]])})
@@ -132,10 +132,10 @@ def test_types_take_the_place_of_the_stated_ones(path: Path) -> None:
 
 def test_positions_and_names_are_openvinos(path: Path) -> None:
     model = converter.convert_model(path, [("x", [1, 3])], "z")
-    assert said(model)[0] == ("[1,3]", "f32")
+    assert inputs_of(model)[0] == ("[1,3]", "f32")
     assert [node.output_names for node in model.results] == [["z"]]
-    assert said(converter.convert_model(input_model=path, input=[1, 3]))[0] == ("[1,3]", "f32")
-    assert said(converter.convert_model([path])) == said(converter.convert_model(path))
+    assert inputs_of(converter.convert_model(input_model=path, input=[1, 3]))[0] == ("[1,3]", "f32")
+    assert inputs_of(converter.convert_model([path])) == inputs_of(converter.convert_model(path))
     converter.convert_model(path, example_input=np.zeros((1, 3)), share_weights=True, verbose=False, dynamo=False)
 
 

@@ -94,9 +94,11 @@ def test_the_table(path: Path) -> None:
     assert "[batch,?]" in text
 
 
-def test_open_extents_are_not_counted(tmp_path: Path) -> None:
+def test_dynamic_dimensions_are_not_counted(tmp_path: Path) -> None:
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", value[:1], value[1:])
     graph.initializer.append(numpy_helper.from_array(np.zeros((4, 4), np.float32), "w"))
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
-    assert "multiplications: 0, besides 1 nodes with open extents" in onnx2ir("inspect", str(tmp_path / "m.onnx"))[1]
+    assert (
+        "multiplications: 0, besides 1 nodes with dynamic dimensions" in onnx2ir("inspect", str(tmp_path / "m.onnx"))[1]
+    )

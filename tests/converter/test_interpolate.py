@@ -134,7 +134,7 @@ def test_given_at_execution(given: str, mode: str, dynamic: bool) -> None:
     check_node(model, {"x": x, "g": value}, rtol=1e-3, atol=1e-3)
 
 
-def test_extents_that_stay_are_recognised() -> None:
+def test_sizes_with_dimensions_of_the_input_resize_the_others_alone() -> None:
     """PyTorch's F.interpolate(x, size=...): batch and channels come from the shape of x."""
     x = image(2, 3, 6, 7)
     nodes = [
@@ -299,7 +299,7 @@ def without_idle_options(mode: str, options: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("options", BEYOND_INTERPOLATE)
-def test_what_interpolate_cannot_say_with_unknown_extents(mode: str, options: dict[str, Any]) -> None:
+def test_options_that_interpolate_lacks_with_dynamic_dimensions(mode: str, options: dict[str, Any]) -> None:
     x = image(1, 2, 6, 7)
     model = resize(x, opset=19, mode=mode, dynamic=True, **without_idle_options(mode, options))
     check_node(model, {"x": x}, reference(model, {"x": x}), rtol=1e-3, atol=1e-3)

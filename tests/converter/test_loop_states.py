@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import converter
-from ir_runtime.graph import Node
+from ir_runtime.graph.model import Node
 from tests.converter.test_control_flow import INT, B, F, branch, graph, model, node, normal, value
 from tests.engines import check_node
 
@@ -36,7 +36,7 @@ def handing_on() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("trips", [0, 1, 3])
-def test_what_stays_is_not_carried_round(trips: int) -> None:
+def test_unchanged_states_are_no_loop_states(trips: int) -> None:
     made = handing_on()
     feeds = {"n": np.array(trips), "x": normal(2, 3), "w0": normal(3)}
     if trips:
@@ -166,7 +166,7 @@ READERS = [
     "then", READERS, ids=lambda n: f"{n.op_type}-{'-'.join(str(a.i) for a in n.attribute)}-{n.input[-1]}"
 )
 @pytest.mark.parametrize("fixed", [True, False], ids=["known", "at run time"])
-def test_what_a_loop_appends_is_joined(then: onnx.NodeProto, fixed: bool) -> None:
+def test_appended_sequences_become_scan_outputs(then: onnx.NodeProto, fixed: bool) -> None:
     feeds = {"x": normal(2, 3)} if fixed else {"n": np.array(3), "x": normal(2, 3)}
     inputs = [value("x", F, [2, 3])] if fixed else [value("n", INT, []), value("x", F, [2, 3])]
     constants = {"two": np.array(2), "last": np.array(-1)} | ({"n": np.array(3)} if fixed else {})

@@ -42,7 +42,7 @@ def test_matmul(opset: int, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     check_node(node_model("MatMul", feeds, opset=opset), feeds)
 
 
-def test_matmul_of_unknown_extents() -> None:
+def test_matmul_of_dynamic_dimensions() -> None:
     feeds = {"a": normal(2, 1, 3, 4), "b": normal(5, 4, 2)}
     shapes = {"a": ["n", None, None, None], "b": [None, None, 2]}
     check_node(node_model("MatMul", feeds, opset=13, shapes=shapes), feeds)
@@ -115,7 +115,7 @@ def test_gemm_with_broadcast_flag(opset: int, c: tuple[int, ...], broadcast: int
     check_node(model, feeds, [(0.5 * a @ b + d).astype(np.float32)])
 
 
-def test_gemm_of_unknown_extents() -> None:
+def test_gemm_of_dynamic_dimensions() -> None:
     feeds = {"a": normal(2, 3), "b": normal(4, 3), "c": normal(4)}
     shapes = {"a": ["n", None], "b": [None, None], "c": [None]}
     check_node(node_model("Gemm", feeds, opset=13, attributes={"transB": 1}, shapes=shapes), feeds)
@@ -185,7 +185,7 @@ def test_matmul_integer(a_type: Any, b_type: Any, depth: int, zeros: str) -> Non
     check_node(model, {"a": a}, [expected.astype(np.int32)])
 
 
-def test_matmul_integer_of_two_inputs_of_unknown_extents() -> None:
+def test_matmul_integer_of_two_inputs_of_dynamic_dimensions() -> None:
     a, b = whole(0, 255, 2, 3, 70, dtype=np.uint8), whole(0, 255, 2, 70, 4, dtype=np.uint8)
     feeds = {"a": a, "b": b, "az": np.uint8(128), "bz": np.uint8(3)}
     model = node_model("MatMulInteger", feeds, opset=10, shapes={"a": [None, None, None], "b": [None, None, None]})

@@ -301,7 +301,7 @@ PROJECTED = {"w": W, "b": B}
     ],
     ids=["causal", "lengths", "ends-starts", "bias"],
 )
-def test_other_extents_than_stated(
+def test_other_dimensions_than_declared(
     op_type: str,
     inputs: Mapping[str, Any],
     constants: Mapping[str, Any],
@@ -317,7 +317,7 @@ def test_other_extents_than_stated(
 
 
 def test_a_list_of_lengths_is_not_taken_for_ends_and_starts() -> None:
-    """One row's length, stated, and then two numbers: they would be its end and its start."""
+    """One row's length, declared, and then two numbers: they would be its end and its start."""
     feeds = {"x": f(1, 3, 8), **PROJECTED, "m": i(2)}
     model = node_model("Attention", feeds, opset=1, attributes=TWO, domain="com.microsoft")
     written = ir_runtime.model_to_bytes(converter.convert_model(model))

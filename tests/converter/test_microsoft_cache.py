@@ -115,7 +115,7 @@ def test_contradictions(bits: int, given: dict[str, Any], with_scales: bool, mes
         converter.convert_model(model(step(1, 3, bits), scales, packed=True, **given))
 
 
-def kept(total: int, capacity: int, window: int) -> int:
+def cached_keys(total: int, capacity: int, window: int) -> int:
     """How many keys the cache of a window has after ``total`` of them."""
     group = capacity - window + 1
     return total if total <= capacity else total - group * -(-(total - capacity) // group)
@@ -154,7 +154,7 @@ def test_cache_of_a_window(capacity: int, window: int, total: int, steps: int, f
     made = model(feeds, scales, packed=True, shapes=shapes if form == "dynamic" else None, **given)
     if form == "rotary":
         made.graph.node[0].input.extend(["cos", "sin"])
-    wanted, left = run_onnxruntime(made, feeds), kept(total, capacity, window)
+    wanted, left = run_onnxruntime(made, feeds), cached_keys(total, capacity, window)
     ir = converted(made)
     for engine in ENGINES:
         y, *present = run(engine, ir, feeds)
@@ -182,7 +182,7 @@ def test_window_of_a_batch() -> None:
         assert_close(y, wanted[0])
         for mine, theirs in zip(present, wanted[1:]):
             for row, total in enumerate(totals):
-                left = kept(total, capacity, window)
+                left = cached_keys(total, capacity, window)
                 assert_close(mine[row, :, :left], theirs[row, :, :left])
 
 
@@ -280,7 +280,7 @@ def test_chunks_that_are_filled_up(form: str) -> None:
             assert mine.shape == theirs.shape
         for row, (valid, total) in enumerate(zip(feeds["valid"], totals)):
             assert_close(found[0][row, :valid], wanted[0][row, :valid])
-            left = kept(total, room, 3) if form == "window of a cache" else total
+            left = cached_keys(total, room, 3) if form == "window of a cache" else total
             for mine, theirs in zip(found[1:], wanted[1:]):
                 assert_close(mine[row, :, :left], theirs[row, :, :left])
 

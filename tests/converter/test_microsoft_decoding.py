@@ -51,7 +51,7 @@ def test_with_a_guess(start: int, equal: int, dynamic: bool) -> None:
     check(feeds, dynamic=dynamic)
 
 
-def test_sizes_the_wrong_way_round() -> None:
+def test_ngram_sizes_out_of_order_are_refused() -> None:
     feeds = {"src": np.array([1, 2]), "cur": np.array([1]), "prev": np.array([0])}
     given = {"min_ngram_size": 3, "max_ngram_size": 2}
     model = node_model("BifurcationDetector", feeds, opset=1, domain="com.microsoft", attributes=given, outputs=2)

@@ -160,14 +160,14 @@ def test_causal_convolution(channels_last: int, past: bool, dilation: int, taps:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"state_length": 7}, "states of another length"),
+        ({"state_length": 7}, "states of another length than"),
         ({"state_update_capacity": 2}, "updates of them"),
         ({"input_channels": 2}, "a part of the input's channels"),
         ({"state_channels_last": 1}, "another layout"),
-        ({"state_window": 3}, "states of another length"),
+        ({"state_window": 3}, "states of another length than"),
     ],
 )
-def test_what_only_other_processors_convolve(attributes: dict[str, int], message: str) -> None:
+def test_attributes_of_other_execution_providers_are_refused(attributes: dict[str, int], message: str) -> None:
     constants = {"w": f(5, 1, 3)}
     model = node_model(
         "CausalConvWithState",

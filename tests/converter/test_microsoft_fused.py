@@ -269,7 +269,7 @@ def test_packed_weights_stay_packed() -> None:
     assert len(written) < weights.size + 4 * 64 * 32 + 1024
     expected = run_onnxruntime(model, feeds)[0]
     np.testing.assert_allclose(run_numpy(ir, feeds)[0], expected, rtol=1e-4, atol=1e-4)
-    # The plug-in rounds the data to 8 bits as well, unless it is told not to.
+    # The plug-in rounds the data to 8 bits as well, unless a group size of 0 turns that off.
     options = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     exact = core().compile_model(core().read_model(*ir), "CPU", options)
     np.testing.assert_allclose(exact(feeds)[0], expected, rtol=1e-4, atol=1e-3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import converter
-from converter.support import needed_operators
+from converter.from_onnx.support import needed_operators
 from tests.engines import check_node, node_model
 from tests.random_data import generator
 

@@ -102,7 +102,7 @@ def test_probit(op_type: str) -> None:
 
 
 def test_labels_of_16_bits_are_found() -> None:
-    """onnxruntime has no kernel for such keys; the answer is worked out by hand."""
+    """onnxruntime has no kernel for such keys; the expected values are calculated by hand."""
     x = np.array([[5, -300], [7, 5]], np.int16)
     attributes = {"keys_tensor": tensor([5, -300], np.int16), "values_tensor": tensor([0.5, 2.5], np.float32)}
     attributes["default_tensor"] = tensor([9], np.float32)
@@ -119,7 +119,7 @@ def test_labels_of_16_bits_are_found() -> None:
             "LinearClassifier",
             X,
             {**ONE, "classlabels_ints": [3, 4], "post_transform": "PROBIT"},
-            "leaves one open",
+            "does not write the second one",
         ),
         ("Normalizer", X, {"norm": "L3"}, "norm must be MAX, L1 or L2"),
         ("Scaler", X, {"offset": [1.0, 2.0]}, "offset must have one number, or one for each of 3 features"),

@@ -145,7 +145,7 @@ def test_types_of_the_regressor(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op_type", "changed", "said"),
+    ("op_type", "changed", "message"),
     [
         ("SVMClassifier", {"kernel_type": "X"}, "kernel_type must be"),
         ("SVMClassifier", {"kernel_params": [1.0]}, "gamma, coef0 and degree"),
@@ -164,17 +164,17 @@ def test_types_of_the_regressor(kind: Any) -> None:
         ("SVMRegressor", {"n_supports": 4}, "do not make 4"),
     ],
 )
-def test_errors(op_type: str, changed: dict[str, Any], said: str) -> None:
+def test_errors(op_type: str, changed: dict[str, Any], message: str) -> None:
     base = machine(3) if op_type == "SVMClassifier" else regression()
     attributes = {name: value for name, value in {**base, **changed}.items() if value is not None}
     outputs = 2 if op_type == "SVMClassifier" else 1
     model = node_model(op_type, {"x": X}, opset=1, domain="ai.onnx.ml", outputs=outputs, attributes=attributes)
-    with pytest.raises(converter.ConversionError, match=said):
+    with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model)
 
 
 def test_a_transform_that_leaves_a_score_open() -> None:
     attributes = machine(2, post_transform="PROBIT")
     model = node_model("SVMClassifier", {"x": X}, opset=1, domain="ai.onnx.ml", outputs=2, attributes=attributes)
-    with pytest.raises(converter.ConversionError, match="leaves one open"):
+    with pytest.raises(converter.ConversionError, match="does not write the second one"):
         converter.convert_model(model)

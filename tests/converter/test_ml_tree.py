@@ -95,7 +95,7 @@ def test_regressor_gives_the_numbers_of_onnxruntime(x: Any, attributes: Mapping[
 
 
 def test_a_single_score_is_transformed_too() -> None:
-    """onnxruntime leaves a regressor's single score as it is, which the specification does not say."""
+    """onnxruntime leaves a regressor's single score as it is, which the specification does not have."""
     attributes = {**PLAIN, "n_targets": 1}
     plain = node_model("TreeEnsembleRegressor", {"x": X}, attributes=attributes, domain="ai.onnx.ml", opset=3)
     want = 1 / (1 + np.exp(-run_onnxruntime(plain, {"x": X})[0]))

@@ -53,7 +53,7 @@ def test_reshape_1() -> None:
 
 
 @pytest.mark.parametrize("shape", [[0, -1], [-1, 4], [6, 4], [0, 0, -1]], ids=str)
-def test_reshape_of_unknown_extents(shape: list[int]) -> None:
+def test_reshape_of_dynamic_dimensions(shape: list[int]) -> None:
     check_node(node_model("Reshape", {"x": X}, constants={"s": ints(*shape)}, opset=14, shapes=DYNAMIC), {"x": X})
 
 
@@ -151,7 +151,7 @@ def test_squeeze_along_axes_that_come_at_execution(shapes: Any) -> None:
     check_node(node_model("Squeeze", feeds, opset=13, shapes=shapes), feeds)
 
 
-def test_squeeze_of_dynamic_extents() -> None:
+def test_squeeze_of_dynamic_dimensions() -> None:
     model = node_model("Squeeze", {"x": ONES}, constants={"axes": ints(0)}, opset=13, shapes={"x": ["a", "b", "c"]})
     check_node(model, {"x": ONES})
     model = node_model("Squeeze", {"x": ONES}, opset=13, shapes={"x": ["a", "b", "c"]})
@@ -186,7 +186,7 @@ def test_concat_1_joins_along_dimension_1() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_concat_of_dynamic_extents(axis: int) -> None:
+def test_concat_of_dynamic_dimensions(axis: int) -> None:
     feeds = {"a": X, "b": X}
     shapes: dict[str, Any] = {"a": ["n", None, 4], "b": ["n", 3, "k"]}
     check_node(node_model("Concat", feeds, attributes={"axis": axis}, opset=13, shapes=shapes), feeds)
@@ -242,26 +242,26 @@ def test_split_by_lengths_that_come_at_execution(shapes: Any) -> None:
 
 @pytest.mark.parametrize("opset", [8, 13])
 @pytest.mark.parametrize(
-    ("extents", "shape"),
+    ("dimensions", "shape"),
     [((3, 1), [2, 3, 4]), ((3, 4), [1]), ((3, 4), [3, 1]), ((3, 1), [0]), ((), [2, 2]), ((1, 3), [0, 3])],
     ids=str,
 )
-def test_expand(opset: int, extents: tuple[int, ...], shape: list[int]) -> None:
-    x = numbers(np.dtype(np.float32), extents)
+def test_expand(opset: int, dimensions: tuple[int, ...], shape: list[int]) -> None:
+    x = numbers(np.dtype(np.float32), dimensions)
     expected = x + np.zeros(shape, np.float32)
     check_node(node_model("Expand", {"x": x}, constants={"s": ints(*shape)}, opset=opset), {"x": x}, [expected])
     feeds = {"x": x, "s": ints(*shape)}
-    names = {"x": [f"d{i}" for i in range(len(extents))]}
-    # Where a 0 meets a 1 the CPU plug-in takes the greater extent; known shapes are worked out before.
+    names = {"x": [f"d{i}" for i in range(len(dimensions))]}
+    # Where a 0 meets a 1 the CPU plug-in takes the greater dimension; known shapes are computed before.
     engines = ["numpy"] if 0 in shape else ["numpy", "openvino"]
     check_node(node_model("Expand", feeds, opset=opset, shapes=names), feeds, [expected], engines=engines)
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 4, 3), (3, 1, 1, 2, 2), (1, 2, 3)])
 @pytest.mark.parametrize("unknown", [0b1, 0b100, 0b1001, 0b11111])
-def test_tile_of_extents_that_are_partly_known(shape: tuple[int, ...], unknown: int) -> None:
+def test_tile_of_dimensions_that_are_partly_known(shape: tuple[int, ...], unknown: int) -> None:
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    declared = [None if unknown >> axis & 1 else extent for axis, extent in enumerate(shape)]
+    declared = [None if unknown >> axis & 1 else dimension for axis, dimension in enumerate(shape)]
     for repeats in itertools.product((1, 2), repeat=len(shape)):
         model = node_model("Tile", {"x": x}, constants={"r": ints(*repeats)}, opset=13, shapes={"x": declared})
         check_node(model, {"x": x}, [np.tile(x, repeats)])
@@ -377,7 +377,7 @@ def test_part_of_a_shape(part: dict[str, int], shapes: Any) -> None:
     ("op_type", "opset", "arguments", "message"),
     [
         ("Reshape", 13, {"constants": {"s": ints(5, 5)}}, "do not fit"),
-        ("Reshape", 13, {"constants": {"s": ints(-1, -1)}}, "at most one extent may be -1"),
+        ("Reshape", 13, {"constants": {"s": ints(-1, -1)}}, "at most one dimension may be -1"),
         ("Reshape", 14, {"constants": {"s": ints(0, -1)}, "attributes": {"allowzero": 1}}, "both 0 and -1"),
         ("Reshape", 1, {}, "'shape' is missing"),
         ("Flatten", 13, {"attributes": {"axis": 4}}, "axis 4 lies outside"),
@@ -396,7 +396,7 @@ def test_contradictions(op_type: str, opset: int, arguments: dict[str, Any], mes
 
 
 def test_flatten_of_any_batch_before_channels_of_a_known_number() -> None:
-    """The tail of a classifier: pooled channels, of which the product of extents is known."""
+    """The tail of a classifier: pooled channels, of which the product of dimensions is known."""
     graph = helper.make_graph(
         [
             helper.make_node("Conv", ["x", "w"], ["c"]),

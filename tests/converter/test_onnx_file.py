@@ -6,6 +6,7 @@ import functools
 import io
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import ir_runtime
 from converter.onnx_file import messages, wire_format
 from converter.onnx_file.messages import MESSAGES, REPEATED, Message
 from converter.onnx_file.reader import open_model
+from converter.onnx_file.skeleton import EMBEDDED, skeleton
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 
@@ -113,7 +115,7 @@ def everything() -> onnx.ModelProto:
     return model
 
 
-def told(message: Any, data: bytes, kind: Any) -> Any:
+def plain_values(message: Any, data: bytes, kind: Any) -> Any:
     """A message of ours and one of onnx's as the same plain values; raw data as bytes, wherever it lies."""
     if isinstance(message, Message):
         start, size = getattr(message, "raw_span", (0, 0))
@@ -127,7 +129,7 @@ def told(message: Any, data: bytes, kind: Any) -> Any:
         if name in names:
             field = names[name]
             if field.message is not None:
-                one = functools.partial(told, data=data, kind=field.message)
+                one = functools.partial(plain_values, data=data, kind=field.message)
                 found[name] = [one(item) for item in value] if field.kind == MESSAGES else one(value)
             else:
                 found[name] = list(value) if field.kind in REPEATED else value
@@ -165,8 +167,10 @@ def test_files_are_read_as_onnx_reads_them(monkeypatch: pytest.MonkeyPatch, wind
     data = write(model)
     ours = wire_format.parse_bytes(messages.ModelProto, data)
     assert ours.graph.initializer[0].raw_span[1] == BIG.nbytes
-    assert told(ours, data, messages.ModelProto) == told(onnx.ModelProto.FromString(data), data, messages.ModelProto)
-    assert told(messages.from_onnx(model, messages.ModelProto), b"", messages.ModelProto) == told(
+    assert plain_values(ours, data, messages.ModelProto) == plain_values(
+        onnx.ModelProto.FromString(data), data, messages.ModelProto
+    )
+    assert plain_values(messages.from_onnx(model, messages.ModelProto), b"", messages.ModelProto) == plain_values(
         model, b"", messages.ModelProto
     )
 
@@ -200,6 +204,51 @@ def test_little_is_read_of_a_file_with_large_weights() -> None:
 
     wire_format.parse(messages.ModelProto, some, len(data))
     assert sum(read) < 5 * 2**16
+
+
+def tensors_of(message: Any) -> Iterator[onnx.TensorProto]:
+    """Every tensor that a message of onnx holds, at any depth."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            for item in [value] if hasattr(value, "DESCRIPTOR") else value:
+                yield from tensors_of(item)
+
+
+@pytest.mark.parametrize("write", [onnx.ModelProto.SerializeToString, in_other_ways], ids=["protobuf", "otherwise"])
+def test_a_skeleton_is_the_model_with_the_places_of_large_data(write: Any) -> None:
+    data = write(everything())
+    whole, without = onnx.ModelProto.FromString(data), onnx.ModelProto.FromString(skeleton(data))
+    large = [tensor for tensor in tensors_of(whole) if len(tensor.raw_data) >= 1024]
+    cut = [tensor for tensor in tensors_of(without) if tensor.external_data and not tensor.raw_data]
+    cut = [tensor for tensor in cut if tensor.external_data[0].value == EMBEDDED]
+    assert [tensor.name for tensor in cut] == [tensor.name for tensor in large] != []
+    for tensor in cut:
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        start, length = int(place["offset"]), int(place["length"])
+        tensor.raw_data = data[start : start + length]
+        del tensor.external_data[:]
+    assert without == whole
+
+
+@pytest.mark.parametrize("size", [*range(1, 200, 7), -1, -5000])
+def test_a_truncated_file_has_no_skeleton(size: int) -> None:
+    data = everything().SerializeToString()[:size]
+    try:
+        onnx.ModelProto.FromString(data)
+    except Exception:
+        with pytest.raises(converter.InvalidModelError, match=r"corrupt|protobuf"):
+            skeleton(data)
+    else:
+        assert onnx.ModelProto.FromString(skeleton(data)) == onnx.ModelProto.FromString(data)
+
+
+def test_the_places_of_fields() -> None:
+    data = b"\x08\x01" + b"\x12\x02ab" + b"\x1d1234" + b"\x3a\x00" + b"\x12\x01c"
+    spans = wire_format.field_spans(memoryview(data), 0, len(data), [2, 3, 7])
+    assert spans == [(2, 2, 4, 6), (7, 11, 13, 13), (2, 13, 15, 16)]
 
 
 @pytest.mark.parametrize("offset", [0, 64])

@@ -118,10 +118,10 @@ def test_deformable_convolution(mask: bool, given: dict[str, Any]) -> None:
         given.get(n, d) for n, d in (("pads", [0] * 4), ("strides", [1, 1]), ("dilations", [1, 1]))
     )
     rows, columns = (
-        -(-extent // strides[i])
+        -(-dimension // strides[i])
         if given.get("auto_pad") == "SAME_UPPER"
-        else (extent + pads[i] + pads[i + 2] - dilations[i] * (k - 1) - 1) // strides[i] + 1
-        for i, (extent, k) in enumerate(((6, 3), (7, 2)))
+        else (dimension + pads[i] + pads[i + 2] - dilations[i] * (k - 1) - 1) // strides[i] + 1
+        for i, (dimension, k) in enumerate(((6, 3), (7, 2)))
     )
     inputs = [f(2, 4, 6, 7), f(2, 12 * parts, rows, columns), f(2, 4 // group, 3, 2)]
     if mask:
@@ -141,7 +141,7 @@ def test_deformable_convolution(mask: bool, given: dict[str, Any]) -> None:
     check("DeformableConv2D", inputs, given, build)
 
 
-def extents_of(name: str, opset: int, **attributes: Any) -> Build:
+def dimensions_of(name: str, opset: int, **attributes: Any) -> Build:
     """PriorBox and its like of the heights and widths of layer and image, with a dimension in front."""
 
     def build(x: Any, image: Any) -> Any:
@@ -171,16 +171,16 @@ PRIORS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_prior_box(given: dict[str, Any], dynamic: bool) -> None:
     defaults: dict[str, Any] = {"min_size": [], "max_size": [], "aspect_ratio": [], "offset": 0.0, "variance": []}
-    build = extents_of("PriorBox", 8, **{**defaults, **given})
+    build = dimensions_of("PriorBox", 8, **{**defaults, **given})
     attributes = {name: int(value) if isinstance(value, bool) else value for name, value in given.items()}
     shapes = {"x0": ["n", 3, None, None], "x1": ["n", 3, None, None]} if dynamic else None
-    # The CPU plug-in runs the first order of the two alone; the other is a constant where extents are known.
+    # The CPU plug-in runs the first order of the two alone; the other is a constant where dimensions are known.
     engines = ("numpy",) if dynamic and not given.get("min_max_aspect_ratios_order", True) else ENGINES
     check("PriorBox", [f(1, 3, 2, 3), f(1, 3, 12, 15)], attributes, build, shapes=shapes, engines=engines)
 
 
 @pytest.mark.parametrize("name", ["img_h", "img_w", "img_size", "step_h", "step_w"])
-def test_prior_box_with_what_the_ir_has_not(name: str) -> None:
+def test_prior_box_attributes_that_the_ir_lacks(name: str) -> None:
     x = f(1, 3, 2, 2)
     for value in (0, 3):
         given = {"min_size": [1.0], name: float(value) if name.startswith("step") else value}
@@ -202,7 +202,7 @@ def test_prior_box_with_what_the_ir_has_not(name: str) -> None:
     ids=range(3),
 )
 def test_prior_box_clustered(given: dict[str, Any]) -> None:
-    build = extents_of("PriorBoxClustered", 1, **{"clip": False, "offset": 0.0, "variance": [0.1], **given})
+    build = dimensions_of("PriorBoxClustered", 1, **{"clip": False, "offset": 0.0, "variance": [0.1], **given})
     attributes = {name: int(value) if isinstance(value, bool) else value for name, value in given.items()}
     check("PriorBoxClustered", [f(1, 1, 2, 3), f(1, 3, 12, 15)], attributes, build)
 

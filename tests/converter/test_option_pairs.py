@@ -21,11 +21,11 @@ import pytest
 import ir_runtime
 from converter.equivalence import layers as layer_comparison
 from ir_runtime import CompiledModel
-from ir_runtime.graph import Model, Node
+from ir_runtime.files.xml_writer import write_model
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.reshaping import infer_again
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewrite import infer_again
-from ir_runtime.tensor import Tensor
-from ir_runtime.xml_writer import write_model
 from tests.converter.option_models import (
     MODELS,
     SMALL,
@@ -48,6 +48,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "fp16": ["none", "on"],
     "target": ["any", "cpu", "cpu@2023.3"],
     "static": ["none", "on"],
+    "fuse": ["on", "none"],
     "shapes": ["none", "input", "batch"],
     "output": ["none", "inner"],
     "freeze": ["none", "value"],
@@ -69,7 +70,7 @@ def model_of(name: str) -> onnx.ModelProto:
 
 @cache
 def lacking(name: str) -> Mapping[str, str]:
-    """The values of options that have nothing to act on in a model."""
+    """The values of options that change nothing in a model."""
     model = model_of(name)
     missing = {
         "batch": not takes_a_batch(model),
@@ -221,32 +222,33 @@ class Case:
         return [inner_tensor(self.model)] if self.row["output"] == "inner" else []
 
     @property
-    def told(self) -> list[str]:
-        """What convert and verify are both told."""
+    def shared(self) -> list[str]:
+        """The options that convert and verify share."""
         texts = []
         if self.row["shapes"] == "input":
             shapes = shapes_of(self.model, SIZES)
             texts += [f"{name}{shapes[name]}".replace(" ", "") for name in dynamic_inputs(self.model)]
         if self.row["freeze"] == "value":
             texts += [f"{name}=[{SMALL}]" for name in small_inputs(self.model)]
-        told = ["--input", ",".join(texts)] if texts else []
-        told += ["--batch", str(SIZES["n"])] if self.row["shapes"] == "batch" else []
+        shared = ["--input", ",".join(texts)] if texts else []
+        shared += ["--batch", str(SIZES["n"])] if self.row["shapes"] == "batch" else []
         if self.inner:
-            told += ["--output", ",".join([*(output.name for output in self.model.graph.output), *self.inner])]
-        return told
+            shared += ["--output", ",".join([*(output.name for output in self.model.graph.output), *self.inner])]
+        return shared
 
     def convert(self, xml: str, **changed: str) -> dict[str, Any]:
         row = {**self.row, **changed}
-        options = ["--target", row["target"], "--json", *self.told]
+        options = ["--target", row["target"], "--json", *self.shared]
         options += ["--compress", row["compress"]] if row["compress"] != "none" else []
         options += ["--compress-to-fp16"] if row["fp16"] == "on" else []
         options += ["--static"] if row["static"] == "on" else []
+        options += ["--no-fuse"] if row["fuse"] == "none" else []
         code, text, messages = onnx2ir("convert", self.onnx, "-o", xml, *options)
         assert code == 0, messages
         return json.loads(text)
 
     def verify(self, xml: str, *more: str, name: str = "verified") -> tuple[int, dict[str, Any]]:
-        options = [*self.told, "--json", *more, "--engine", self.row["engine"]]
+        options = [*self.shared, "--json", *more, "--engine", self.row["engine"]]
         options += ["--layers"] if self.row["layers"] == "on" else []
         options += ["--stress"] if self.row["stress"] == "on" else []
         options += ["--minimise", str(self.folder / f"{name}_part")] if self.row["minimise"] == "on" else []
@@ -260,7 +262,7 @@ class Case:
         """That of a comparison on these inputs, which passes."""
         np.savez(self.folder / "inputs.npz", allow_pickle=False, **feeds)
         given = ["--inputs", str(self.folder / "inputs.npz"), "--engine", engine, "--json"]
-        code, text, messages = onnx2ir("verify", self.onnx, xml, *self.told, *given)
+        code, text, messages = onnx2ir("verify", self.onnx, xml, *self.shared, *given)
         assert code == 0, (engine, messages, failures(json.loads(text)) if text else "")
         return json.loads(text)
 
@@ -323,9 +325,10 @@ def held_against(
 
 def simple_work(case: Case, work: Work) -> Work:
     """That of the plain comparison of the plain IR."""
-    case.convert(str(case.folder / "simple.xml"), compress="none", fp16="none", target="any", static="none")
+    plain = {"compress": "none", "fp16": "none", "target": "any", "static": "none", "fuse": "none"}
+    case.convert(str(case.folder / "simple.xml"), **plain)
     before = Work(**vars(work))
-    code, text, messages = onnx2ir("verify", case.onnx, str(case.folder / "simple.xml"), *case.told, "--json")
+    code, text, messages = onnx2ir("verify", case.onnx, str(case.folder / "simple.xml"), *case.shared, "--json")
     assert code == 0, messages + text
     return Work(**{name: count - vars(before)[name] for name, count in vars(work).items()})
 
@@ -428,7 +431,7 @@ def with_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> tuple[Model, str]
         if not what:
             continue
         try:
-            infer_again(model)
+            infer_again(model.nodes())
             wrong = ir_runtime.compile_model(model)(feeds)
         except ir_runtime.ModelError:
             continue

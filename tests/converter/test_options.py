@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter.input_forms import OptionError, parse_inputs
-from ir_runtime.shapes import PartialShape
+from converter.from_onnx.input_forms import OptionError, parse_inputs
+from ir_runtime.graph.shapes import PartialShape
 from tests.engines import core, run_onnxruntime
 
 EXTENSION = '''
@@ -68,7 +68,7 @@ def test_input_shapes_in_every_notation(given: object) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"), [([-1, 4], "[?,4]"), ([None, "1..8"], "[?,1..8]"), (["..5", 4], "[..5,4]")]
 )
-def test_open_extents(given: list, expected: str) -> None:
+def test_dynamic_dimensions(given: list, expected: str) -> None:
     assert shape(converter.convert_model(model(), input={"x": given})) == expected
 
 
@@ -98,7 +98,7 @@ def test_outputs_of_choice() -> None:
     assert ir_runtime.compile_model(swapped).output_names == ["z", "y"]
 
 
-def test_what_the_outputs_do_not_need_need_not_be_supported() -> None:
+def test_unsupported_nodes_that_no_output_needs_are_left_out() -> None:
     proto = model()
     proto.graph.node.append(helper.make_node("NoSuchOp", ["s"], ["dead"], name="dead"))
     with pytest.raises(converter.ConversionError, match="node 'dead'"):
@@ -139,7 +139,7 @@ def test_options_that_do_not_fit(arguments: dict, message: str) -> None:
         converter.convert_model(model(), **arguments)
 
 
-def said(text: str) -> list[tuple[str | None, str | None, str | None, object]]:
+def parsed(text: str) -> list[tuple[str | None, str | None, str | None, object]]:
     """Name, shape, type and value of each input, as plain values."""
     return [
         (
@@ -170,7 +170,7 @@ def said(text: str) -> list[tuple[str | None, str | None, str | None, object]]:
     ],
 )
 def test_command_line_notation(text: str, expected: object) -> None:
-    assert said(text) == expected
+    assert parsed(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_on_the_command_line_with_verification(tmp_path: Path) -> None:
     assert core().read_model(tmp_path / "m.xml").inputs[0].shape == openvino_shape(2, 4)
 
 
-def openvino_shape(*extents: int) -> object:
+def openvino_shape(*dimensions: int) -> object:
     import openvino
 
-    return openvino.Shape(extents)
+    return openvino.Shape(dimensions)
 
 
 def test_extension_in_the_api_and_on_the_command_line(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import converter
+import ir_runtime
+from converter.errors import InternalError
 from tests.engines import check_node, node_model, schema_types
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -135,7 +137,7 @@ def test_types_of_pad(dtype: np.dtype[Any], mode: str) -> None:
     ("opset", "arguments", "message"),
     [
         (13, {"constants": {"pads": ints(1, 2)}}, "pads must hold 6 numbers"),
-        (13, {"constants": {"pads": ints(0, 0, -3, 0, 0, -2)}}, "is left with -1"),
+        (13, {"constants": {"pads": ints(0, 0, -3, 0, 0, -2)}}, "the pads leave -1 elements of dimension"),
         (13, {"constants": {"pads": ints(*[0] * 6)}, "attributes": {"mode": "wrap"}}, "mode must be one of"),
         (2, {"attributes": {"pads": [0, 0, 0]}}, "pads must hold 6 numbers"),
         (13, {"constants": {"pads": ints(*[1] * 6), "v": np.array([1, 2], np.float32)}}, "must be a single number"),
@@ -148,9 +150,25 @@ def test_contradictions(opset: int, arguments: dict[str, Any], message: str) -> 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])
 @pytest.mark.parametrize("pads", [[1, 0, 2, 1], [0, -1, 1, 0]])
-def test_a_value_that_is_computed_at_execution(dtype: type, pads: list[int]) -> None:
+def test_pad_value_computed_at_run_time(dtype: type, pads: list[int]) -> None:
     """OpenVINO's own Pad fills with 0 then."""
     x = np.arange(6).reshape(2, 3).astype(dtype)
     feeds = {"x": x, "value": np.array(7, dtype)}
     model = node_model("Pad", feeds, opset=18, constants={"pads": np.array(pads)}, order=["x", "pads", "value"])
     check_node(model, feeds)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_pads_beyond_memory_are_refused(mode: str) -> None:
+    """Types are inferred without making the positions; what needs them is an error of the model."""
+    x = np.zeros((1, 2), np.float32)
+    model = node_model(
+        "Pad", {"x": x}, opset=19, constants={"p": np.array([0, 0, 0, 1 << 61])}, attributes={"mode": mode}
+    )
+    try:
+        made = converter.convert_model(model)
+    except converter.ConversionError as error:
+        assert not isinstance(error, InternalError), error  # noqa: PT017
+    else:
+        with pytest.raises(ir_runtime.ModelError):
+            ir_runtime.compile_model(made)({"x": x})

@@ -13,8 +13,8 @@ from tests.engines import check_node, node_model, run_onnxruntime
 from tests.oracles.pooling import average_pool
 
 
-def image(*extents: int, dtype: object = np.float32) -> np.ndarray:
-    return np.random.default_rng(sum(extents)).standard_normal((2, 3, *extents)).astype(dtype)
+def image(*dimensions: int, dtype: object = np.float32) -> np.ndarray:
+    return np.random.default_rng(sum(dimensions)).standard_normal((2, 3, *dimensions)).astype(dtype)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -45,7 +45,7 @@ def image(*extents: int, dtype: object = np.float32) -> np.ndarray:
     ],
     ids=str,
 )
-def test_average_pool_as_the_specification_says(attributes: dict, dynamic: bool) -> None:
+def test_average_pool_against_the_specification(attributes: dict, dynamic: bool) -> None:
     x = image(9, 8)
     shapes = {"x": ["n", "c", "h", "w"]} if dynamic else None
     model = node_model("AveragePool", {"x": x}, opset=22, attributes=attributes, shapes=shapes)
@@ -55,10 +55,14 @@ def test_average_pool_as_the_specification_says(attributes: dict, dynamic: bool)
 
 
 @pytest.mark.parametrize("opset", [1, 7, 10, 11, 19, 22])
-@pytest.mark.parametrize("extents", [(9,), (7, 6), (4, 5, 6)])
-def test_average_pool_every_version_and_rank(opset: int, extents: tuple[int, ...]) -> None:
-    x = image(*extents)
-    attributes = {"kernel_shape": [2] * len(extents), "strides": [2] * len(extents), "pads": [1] * 2 * len(extents)}
+@pytest.mark.parametrize("dimensions", [(9,), (7, 6), (4, 5, 6)])
+def test_average_pool_every_version_and_rank(opset: int, dimensions: tuple[int, ...]) -> None:
+    x = image(*dimensions)
+    attributes = {
+        "kernel_shape": [2] * len(dimensions),
+        "strides": [2] * len(dimensions),
+        "pads": [1] * 2 * len(dimensions),
+    }
     check_node(
         node_model("AveragePool", {"x": x}, opset=opset, attributes=attributes),
         {"x": x},
@@ -139,11 +143,11 @@ def test_max_pool(op_type: str, opset: int, attributes: dict, dynamic: bool) -> 
 
 
 @pytest.mark.parametrize("storage_order", [0, 1])
-@pytest.mark.parametrize("extents", [(8,), (6, 5), (4, 3, 5)])
+@pytest.mark.parametrize("dimensions", [(8,), (6, 5), (4, 3, 5)])
 @pytest.mark.parametrize("padded", [False, True])
-def test_max_pool_indices(extents: tuple[int, ...], storage_order: int, padded: bool) -> None:
-    x = image(*extents)
-    rank = len(extents)
+def test_max_pool_indices(dimensions: tuple[int, ...], storage_order: int, padded: bool) -> None:
+    x = image(*dimensions)
+    rank = len(dimensions)
     attributes = {"kernel_shape": [2] * rank, "strides": [2] * rank, "storage_order": storage_order}
     if padded:
         attributes["pads"] = [1] * 2 * rank

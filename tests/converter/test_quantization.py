@@ -28,7 +28,7 @@ def limits(dtype: Any) -> tuple[int, int]:
 
 
 def quantized(x: np.ndarray, scale: Any, zero: Any, dtype: Any) -> np.ndarray:
-    """What the specification says, in float64."""
+    """The specification's formula, in float64."""
     ratio = (x.astype(np.float32) / np.asarray(scale).astype(np.float32)).astype(np.float64)
     return np.clip(np.rint(ratio) + np.asarray(zero).astype(np.float64), *limits(dtype)).astype(dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,18 @@ import pytest
 from onnx import helper, numpy_helper
 
 import converter
-from converter.translation import registry
-from converter.translation.registry import onnx_op
-from ir_runtime.graph import Output
+from converter.from_onnx.translation import registry
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph.model import Output
 from ir_runtime.operations.elementwise import Abs1
+from ir_runtime.rewriting import layers
 from tests.converter.test_generous_reading import X, check_with_one_warning, floats, ints
 from tests.engines import check_node, node_model, run_onnxruntime
 
 IMAGES = floats(1, 2, 4, 4)
 
 
-# Operator, opset, inputs, constants, attributes, and the opset in which onnxruntime says what is right.
+# Operator, opset, inputs, constants, attributes, and the opset in which onnxruntime computes the expected values.
 EARLY: list[tuple[str, int, dict[str, Any], dict[str, Any], dict[str, Any], int]] = [
     ("Sign", 8, {"x": X}, {}, {}, 9),
     ("Mish", 1, {"x": X}, {}, {}, 18),
@@ -66,6 +68,67 @@ def test_an_operator_that_two_domains_have_is_refused() -> None:
         onnx_op("OfTwoDomains", domain=domain, versions=(1,))(lambda ctx, x: x)
     with pytest.raises(converter.UnsupportedModelError, match="ONNX has no operator of that name"):
         converter.convert_model(node_model("OfTwoDomains", {"x": X}, opset=17))
+
+
+# --- versions that share a function ---
+
+
+def scaled(ctx: Any, x: Output, offset: Output | None = None, *, factor: float = 2.0) -> Output:
+    y = layers.multiply(ctx, x, ctx.like(factor, x))
+    return y if offset is None else layers.add(ctx, y, offset)
+
+
+@pytest.fixture
+def _two_versions() -> Iterator[None]:
+    onnx_op("Scaled", domain="test.without", versions=(1,), without=("offset", "factor"))(scaled)
+    onnx_op("Scaled", domain="test.without", versions=(2,))(scaled)
+    yield
+    # Not a copy of the table: families that are imported meanwhile must stay in it.
+    del registry._TRANSLATORS["test.without", "Scaled"]
+    registry._forget_found()
+
+
+def scaled_model(opset: int, *, offset: bool, attributes: dict[str, Any]) -> onnx.ModelProto:
+    constants = {"o": X[0, 0]} if offset else {}
+    return node_model(
+        "Scaled", {"x": X}, constants=constants, attributes=attributes, opset=opset, domain="test.without"
+    )
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_a_function_has_its_defaults_where_a_version_lacks_parameters() -> None:
+    check_node(scaled_model(1, offset=False, attributes={}), {"x": X}, [X * np.float32(2)])
+    newer = scaled_model(2, offset=True, attributes={"factor": 3.0})
+    check_node(newer, {"x": X}, [X * np.float32(3) + X[0, 0]])
+
+
+@pytest.mark.usefixtures("_two_versions")
+@pytest.mark.parametrize(
+    ("offset", "attributes", "message"),
+    [(True, {}, "takes 1 inputs, but got 2"), (False, {"factor": 3.0}, "has no attribute 'factor'")],
+)
+def test_a_version_refuses_parameters_that_it_does_not_have(
+    offset: bool, attributes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(converter.InvalidModelError, match=message):
+        converter.convert_model(scaled_model(1, offset=offset, attributes=attributes))
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [
+        (("bias",), r"needs parameters with defaults called \['bias'\]"),
+        (("x",), r"needs parameters with defaults called \['x'\]"),
+        (("first",), r"must be the last: \['first'\]"),
+    ],
+)
+def test_parameters_that_cannot_be_left_out(without: tuple[str, ...], message: str) -> None:
+    def two(ctx: Any, x: Output, first: Output | None = None, second: Output | None = None) -> Output:
+        return x
+
+    with pytest.raises(converter.ConversionError, match=message):
+        onnx_op("Refused", domain="test.without", versions=(1,), without=without)(two)
+    assert ("test.without", "Refused") not in registry._TRANSLATORS
 
 
 # Operator, opset, inputs, constants, attributes, expected, the opset that the node is read as in.
@@ -259,7 +322,7 @@ def test_running_sums_of_a_list_without_an_axis(
 
 @pytest.mark.parametrize(("op_type", "empty"), [("Relu", 1), ("NonMaxSuppression", 4), ("NonMaxSuppression", 5)])
 def test_inputs_too_many_that_are_empty(op_type: str, empty: int, caplog: pytest.LogCaptureFixture) -> None:
-    """The empty name stands for no input."""
+    """The empty name means that there is no input."""
     boxes = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], np.float32)
     feeds = {"x": X} if op_type == "Relu" else {"boxes": boxes, "scores": np.array([[[0.9, 0.8, 0.7]]], np.float32)}
     constants = {} if op_type == "Relu" else {"most": ints(3)}
@@ -352,7 +415,7 @@ def _scan_body(shape: list[int | str] | None) -> onnx.GraphProto:
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("backwards", [0, 1])
 def test_scan_of_opset_8_takes_a_batch(batch: int, backwards: int) -> None:
-    """Each sequence of the batch by itself, by what the first version of Scan has to say."""
+    """Each sequence of the batch on its own, as the first version of Scan is defined."""
     data = np.arange(batch * 8, dtype=np.float32).reshape(batch, 4, 2)
     feeds = {"initial": data[:, 0] * 10, "items": data}
     node = helper.make_node(
@@ -394,7 +457,7 @@ def test_scan_of_inputs_of_unknown_rank() -> None:
     check_node(model, feeds, [sums[:, -1], sums * 2], engines=["numpy"])
 
 
-def test_an_input_that_a_constant_node_gives_its_value(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_input_with_the_name_of_a_constant_node(caplog: pytest.LogCaptureFixture) -> None:
     """As one that has an initializer; ONNX has no second name for it."""
     model = node_model("Squeeze", {"x": X[:1], "a": ints(1)}, opset=13)
     model.graph.node.insert(0, helper.make_node("Constant", [], ["a"], value=numpy_helper.from_array(ints(0))))

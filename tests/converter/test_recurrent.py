@@ -202,7 +202,9 @@ def test_weights_given_at_execution(op_type: str, peepholes: bool) -> None:
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("lengths", [None, [4, 2, 3]])
-def test_no_extent_is_known(op_type: str, direction: str, biases: bool, given: bool, lengths: list[int] | None) -> None:
+def test_no_dimension_is_known(
+    op_type: str, direction: str, biases: bool, given: bool, lengths: list[int] | None
+) -> None:
     model, feeds = network(op_type, direction=direction, biases=biases, given=given, initial=True, lengths=lengths)
     check_node(opened(model), feeds, rtol=1e-3, atol=1e-4)
 

@@ -7,9 +7,9 @@ import pytest
 
 import converter
 import ir_runtime
+from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.operations.reduction import ReduceMean1
-from ir_runtime.shape_inference import make_node
 from tests.engines import ENGINES, assert_close, check_node, converted, node_model, run, schema_types
 from tests.oracles.reduction import reduce
 
@@ -153,7 +153,7 @@ def test_dimensions_of_size_zero(op_type: str, shape: tuple[int, ...], dynamic: 
     opset = 13 if op_type == "ReduceSum" else 18
     shapes = {"x": [f"d{i}" for i in range(len(shape))]} if dynamic else None
     model = node_model(op_type, {"x": x}, opset=opset, constants={"axes": np.array([axis])}, shapes=shapes)
-    # OpenVINO answers the extremes of nothing with the largest finite numbers, and extents are open.
+    # OpenVINO answers the extremes of nothing with the largest finite numbers, and dimensions are dynamic.
     extremes = op_type in ("ReduceMax", "ReduceMin")
     check_node(model, {"x": x}, [reduce(op_type, x, [axis], True)], engines=["numpy"] if extremes else ENGINES)
 
@@ -224,7 +224,7 @@ def test_arg_max_of_every_type() -> None:
         check_node(node_model("ArgMax", {"x": x}, opset=13, attributes={"axis": 1}), {"x": x}, [np.array([[2], [0]])])
 
 
-def test_written_model_states_the_types() -> None:
+def test_the_written_model_has_precision_and_keep_dims() -> None:
     xml, _ = converted(node_model("ReduceL1", {"x": np.zeros((2, 3), np.float16)}, opset=18))
     assert b'precision="FP16"' in xml
     assert b'keep_dims="true"' in xml

@@ -10,9 +10,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import converter
+from converter.report.conversions import write_conversion
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_verify_inputs import image
 from tests.converter.test_verify_layers import deep, layer
@@ -77,6 +79,17 @@ def test_the_page_of_a_conversion_and_of_two_irs(image: Path, tmp_path: Path) ->
     assert {entry["v"] for entry in layers_in(pages[2])} == {1}
 
 
+def test_a_node_of_any_name_is_found_in_the_page(tmp_path: Path) -> None:
+    name = "two\nlines' of 'Sigmoid"
+    value = [onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, [2]) for tensor in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"], name)], "g", value[:1], value[1:])
+    model = converter.convert_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]))
+    converter.save_model(model, tmp_path / "m.xml")
+    write_conversion(model, "m", "cpu", {}, tmp_path / "page.html", tmp_path / "m.xml")
+    assert [entry["o"] for entry in layers_in(tmp_path / "page.html") if entry["t"] == "ReLU"] == [name]
+    assert "Relu</td>" in tmp_path.joinpath("page.html").read_text()
+
+
 def test_names_cannot_break_the_page(deep: Path, tmp_path: Path) -> None:
     model = converter.convert_model(deep)
     layer(model, "product0").name = '</script><script>document.title = "broken"</script>&"\''
@@ -86,51 +99,51 @@ def test_names_cannot_break_the_page(deep: Path, tmp_path: Path) -> None:
 
 SCRIPT = """
 <pre id="result"></pre><script>
-const said = { errors: [] };
-window.addEventListener("error", (event) => said.errors.push(event.message));
+const observed = { errors: [] };
+window.addEventListener("error", (event) => observed.errors.push(event.message));
 const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
 const title = () => document.querySelector("#details h3").textContent;
 const later = (work) => new Promise((done) => setTimeout(() => { work(); done(); }, 60));
 window.addEventListener("load", async () => {
-  await later(() => { said.first = title(); });
+  await later(() => { observed.first = title(); });
   // A click on a layer in the drawing: the page centres what is chosen from the list.
   const canvas = document.getElementById("canvas"), list = document.getElementById("layers");
-  await later(() => { press(list, "Home"); said.home = title(); });
-  await later(() => { press(list, "ArrowDown"); said.down = title(); });
+  await later(() => { press(list, "Home"); observed.home = title(); });
+  await later(() => { press(list, "ArrowDown"); observed.down = title(); });
   await later(() => {
     const at = { clientX: 0, clientY: 0, pointerId: 1, bubbles: true };
     const box = canvas.getBoundingClientRect();
     at.clientX = box.left + box.width / 2; at.clientY = box.top + box.height / 2;
     canvas.setPointerCapture = () => {};
     press(list, "End");
-    said.end = title();
+    observed.end = title();
     canvas.dispatchEvent(new PointerEvent("pointerdown", at));
     canvas.dispatchEvent(new PointerEvent("pointerup", at));
-    said.clicked = title();
+    observed.clicked = title();
   });
   await later(() => {
     press(document.body, "/");
-    said.focus = document.activeElement.id;
+    observed.focus = document.activeElement.id;
     const search = document.getElementById("search");
     search.value = "wrong";
     search.dispatchEvent(new Event("input"));
-    said.count = document.getElementById("count").textContent;
+    observed.count = document.getElementById("count").textContent;
     press(search, "Enter");
-    said.found = title();
-    said.details = document.getElementById("details").textContent;
-    said.bars = document.querySelectorAll("#details svg rect").length;
+    observed.found = title();
+    observed.details = document.getElementById("details").textContent;
+    observed.bars = document.querySelectorAll("#details svg rect").length;
   });
   await later(() => { for (const key of ["ArrowLeft", "+", "-", "0", "Enter"]) press(canvas, key); });
   await later(() => {
     const start = performance.now();
     for (let turn = 0; turn < 20; turn++) draw();
-    said.milliseconds = (performance.now() - start) / 20;
-    said.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-    said.dots = document.querySelectorAll("#depth .dot").length;
+    observed.milliseconds = (performance.now() - start) / 20;
+    observed.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    observed.dots = document.querySelectorAll("#depth .dot").length;
     document.getElementById("collapse").value = "1";
     document.getElementById("collapse").dispatchEvent(new Event("change"));
-    said.boxes = boxes.length;
-    document.getElementById("result").textContent = JSON.stringify(said);
+    observed.boxes = boxes.length;
+    document.getElementById("result").textContent = JSON.stringify(observed);
   });
 });
 </script></body>
@@ -143,7 +156,7 @@ def tried(page: Path, folder: Path, *flags: str) -> dict[str, Any]:
     early = "<script>window.early = []; addEventListener('error', (event) => early.push(event.message));</script>"
     text = page.read_text().replace("<head>", f"<head>{early}", 1).replace("</body>", SCRIPT, 1)
     text = text.replace(
-        "JSON.stringify(said)", "JSON.stringify({ ...said, errors: [...said.errors, ...window.early] })"
+        "JSON.stringify(observed)", "JSON.stringify({ ...observed, errors: [...observed.errors, ...window.early] })"
     )
     instrumented = folder / "instrumented.html"
     instrumented.write_text(text)
@@ -166,15 +179,15 @@ def tried(page: Path, folder: Path, *flags: str) -> dict[str, Any]:
     ids=["light", "dark", "phone"],
 )
 def test_in_a_browser(faulty: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    said = tried(faulty, tmp_path, *flags)
-    assert said["errors"] == []
-    assert said["first"] == "product5"  # what is wrong is shown at once
+    observed = tried(faulty, tmp_path, *flags)
+    assert observed["errors"] == []
+    assert observed["first"] == "product5"  # what is wrong is shown at once
     names = [entry["n"] for entry in layers_in(faulty)]
-    assert (said["home"], said["down"], said["end"]) == (names[0], names[1], names[-1])
-    assert said["clicked"] == names[-1]
-    assert said["focus"] == "search"
-    assert (said["count"], said["found"]) == ("1 layers", "product5")
-    assert "from right inputs" in said["details"]
-    assert said["bars"] == 60
-    assert said["dots"] == sum("e" in entry for entry in layers_in(faulty))
-    assert said["overflow"] <= 0
+    assert (observed["home"], observed["down"], observed["end"]) == (names[0], names[1], names[-1])
+    assert observed["clicked"] == names[-1]
+    assert observed["focus"] == "search"
+    assert (observed["count"], observed["found"]) == ("1 layers", "product5")
+    assert "from right inputs" in observed["details"]
+    assert observed["bars"] == 60
+    assert observed["dots"] == sum("e" in entry for entry in layers_in(faulty))
+    assert observed["overflow"] <= 0

@@ -68,18 +68,18 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 @pytest.mark.parametrize("external", [False, True], ids=["embedded", "external"])
 @pytest.mark.parametrize("precision", ["full", "half"])
 def test_memory_does_not_follow_the_weights(tmp_path: Path, external: bool, precision: str) -> None:
-    peaks = [peak(tmp_path / str(extent), extent, external, precision) for extent in (64, 4096)]
+    peaks = [peak(tmp_path / str(dimension), dimension, external, precision) for dimension in (64, 4096)]
     assert peaks[1] - peaks[0] < 24 * 1024  # KiB, of 128 MiB of weights
 
 
-def peak(folder: Path, extent: int, external: bool, precision: str) -> int:
+def peak(folder: Path, dimension: int, external: bool, precision: str) -> int:
     """KiB at most in a process of its own."""
     folder.mkdir()
     tensors, data = [], folder / "m.data"
-    size = extent * extent * 4
+    size = dimension * dimension * 4
     for index in range(2):
-        values = np.full((extent, extent), index + 1, np.float32)
-        tensor = TensorProto(name=f"w{index}", data_type=TensorProto.FLOAT, dims=[extent, extent])
+        values = np.full((dimension, dimension), index + 1, np.float32)
+        tensor = TensorProto(name=f"w{index}", data_type=TensorProto.FLOAT, dims=[dimension, dimension])
         if external:
             with data.open("ab") as file:
                 file.write(values.tobytes())
@@ -93,8 +93,8 @@ def peak(folder: Path, extent: int, external: bool, precision: str) -> int:
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, extent])],
-        [helper.make_tensor_value_info("v2", TensorProto.FLOAT, [1, extent])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, dimension])],
+        [helper.make_tensor_value_info("v2", TensorProto.FLOAT, [1, dimension])],
         tensors,
     )
     path = folder / "m.onnx"

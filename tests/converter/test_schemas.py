@@ -10,25 +10,27 @@ import dataclasses
 import inspect
 import operator
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from onnx import AttributeProto, TensorProto, defs, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
-from converter import operators
-from converter.onnx_file import schema_table
-from converter.onnx_file.functions import has_schema_function
-from converter.translation.registry import (
+from converter.from_onnx.translation import families
+from converter.from_onnx.translation.registry import (
     REQUIRED,
     Translator,
     all_translators,
     find_schema,
     find_translator,
-    modules_of_operators,
     refused_operators,
 )
+from converter.onnx_file import schema_table
+from converter.onnx_file.functions import has_schema_function
 
 WITHOUT_SCHEMAS = {"org.openvinotoolkit", "mmdeploy", "org.pytorch.aten"}
 """Domains that neither of the two has schemas of."""
@@ -59,12 +61,12 @@ RENAMED = {
     "input_var": {"variance"},
 }
 """ONNX's name of an input -> the parameter's, where that is not just the same in lower case and with
-underscores. Names that tell inputs of one operator apart (scale and bias, query and key) stay apart."""
+underscores. Inputs of one operator (scale and bias, query and key) have different names."""
 
-SAID_IN_WORDS: dict[tuple[str, int, str], Any] = {
+DEFAULTS_IN_PROSE: dict[tuple[str, int, str], Any] = {
     ("Concat", 1, "axis"): 1,
     ("SequenceEmpty", 11, "dtype"): TensorProto.FLOAT,
-    # Silent on it; from version 2 on the schema says 0.
+    # Not in its documentation; the schema has 0 from version 2 on.
     ("Split", 1, "axis"): 0,
     # "If omitted", every input and output counts as forward, along axis 0: as with an empty list.
     ("Scan", 8, "directions"): (),
@@ -85,7 +87,7 @@ NOT_TRANSLATED = {
     *("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
     # Attention in forms that come with one execution provider, and what goes with it.
     *("AttnLSTM", "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention"),
-    *("DynamicSparseAttention", "GatedDeltaNet", "GatedRelativePositionBias", "LinearAttention", "LinearAttentionGate"),
+    *("DynamicSparseAttention", "GatedDeltaNet", "GatedRelativePositionBias", "LinearAttention"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
     *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
@@ -121,7 +123,7 @@ NOT_TRANSLATED = {
 
 @dataclass(frozen=True)
 class Signature:
-    """What a schema says: (name, ``Single`` | ``Optional`` | ``Variadic``) of inputs, attributes with defaults."""
+    """A schema: (name, ``Single`` | ``Optional`` | ``Variadic``) of inputs, attributes with defaults."""
 
     inputs: tuple[tuple[str, str], ...]
     attributes: dict[str, Any]
@@ -155,26 +157,66 @@ def test_the_table_of_schemas_is_that_of_onnx() -> None:
         assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
 
 
-def test_a_family_spells_the_names_of_its_operators() -> None:
-    words = operators.words_of_modules()
-    unspelled = {
-        f"{module}: {op_type}"
-        for (_, op_type), modules in modules_of_operators().items()
-        for module in modules
-        if module.startswith("converter.operators.") and op_type.encode() not in words[module]
-    }
-    assert not unspelled, "these are not found by their operators' names in double quotes"
+def test_the_index_of_operators_names_every_module() -> None:
+    script = Path(__file__).parent.parent.parent / "docs" / "index_operators.py"
+    done = subprocess.run([sys.executable, str(script), "--print"], capture_output=True, text=True, check=True)
+    assert done.stdout == families.INDEX.read_text(), "run docs/generate.py --page-only"
 
 
-def test_what_no_family_speaks_of_is_looked_for_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(operators, "register_all", lambda: asked.append("all"))
-    operators.register("Relu")
-    assert not asked
-    operators.register("NoSuchOperator")
-    monkeypatch.setattr(operators, "words_of_modules", dict)
-    operators.register("Relu")
-    assert asked == ["all", "all"]
+def _translators_in_a_process(code: str) -> list[str]:
+    """The lines that ``code`` prints where no family has been imported before."""
+    setup = """
+import sys
+from converter.from_onnx.translation import families, registry
+from converter.from_onnx.translation.registry import find_translator, onnx_op
+def imported():
+    return [name for name in sys.modules if name.startswith(families.PACKAGE + ".") and name.count(".") == 4]
+"""
+    done = subprocess.run([sys.executable, "-c", setup + code], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_only_the_families_of_an_operator_are_imported() -> None:
+    code = "print(find_translator('Relu', '', 20)[0].op_type, *imported())"
+    assert _translators_in_a_process(code) == ["Relu converter.from_onnx.operators.onnx.activation"]
+
+
+@pytest.mark.parametrize("missing", ["del families.index()['']['Relu']", "families.index = dict"])
+def test_an_operator_that_is_not_in_the_index_is_found(missing: str) -> None:
+    """Neither is one of a module that is new."""
+    code = f"{missing}\nprint(find_translator('Relu', '', 20)[0].op_type, len(imported()) > 50)"
+    assert _translators_in_a_process(code) == ["Relu True"]
+
+
+def test_a_version_in_a_module_that_is_not_in_the_index_is_found() -> None:
+    code = """
+families.index()['']['MaxPool'] = ['onnx.activation']
+print(find_translator('MaxPool', '', 20)[0].op_type)
+"""
+    assert _translators_in_a_process(code) == ["MaxPool"]
+
+
+@pytest.mark.parametrize("missing", ["", "families.index = dict"])
+def test_a_replacing_translator_stays_whenever_the_family_is_imported(missing: str) -> None:
+    code = f"""
+{missing}
+@onnx_op("Relu", versions=(14,), replace=True)
+def own(ctx, x): ...
+families.import_all_families()
+print(find_translator("Relu", "", 20)[0].function is own, find_translator("Relu", "", 13)[0].function is own)
+"""
+    assert _translators_in_a_process(code) == ["True False"]
+
+
+def test_a_version_that_a_family_claims_is_refused_at_once() -> None:
+    code = """
+from converter import ConversionError
+try:
+    onnx_op("Relu", versions=(14,))(lambda ctx, x: x)
+except ConversionError as error:
+    print(error)
+"""
+    assert _translators_in_a_process(code) == ["version 14 of operator Relu is claimed twice"]
 
 
 def test_schemas_are_found_as_onnx_finds_them() -> None:
@@ -233,7 +275,7 @@ def input_parameters(translator: Translator) -> list[inspect.Parameter]:
 def test_inputs_have_the_names_of_the_schema(translator: Translator, version: int) -> None:
     wanted = [name for name, _ in claimed_schema(translator, version).inputs]
     given = [parameter.name for parameter in input_parameters(translator)]
-    assert len(given) == len(wanted), f"{given} stand for {wanted}"
+    assert len(given) == len(wanted), f"{given} must name {wanted}"
     for name, parameter in zip(wanted, given):
         # An underscore keeps a parameter apart from a word of Python.
         fits = parameter.rstrip("_") == snake_case(name) or parameter in RENAMED.get(name, ())
@@ -281,7 +323,7 @@ def test_attributes_are_those_of_the_schema_with_its_defaults(translator: Transl
             assert default is inspect.Parameter.empty, f"'{name}' is not required"
             assert given is None, name
             continue
-        expected = SAID_IN_WORDS.get((translator.op_type, version, name), default)
+        expected = {**DEFAULTS_IN_PROSE, **MISSPELT}.get((translator.op_type, version, name), default)
         if isinstance(expected, float):
             assert isinstance(given, float), f"'{name}' is {expected!r} by default, but {given!r} here"
             assert given == pytest.approx(expected, rel=1e-6), name
@@ -293,13 +335,20 @@ def test_attributes_are_those_of_the_schema_with_its_defaults(translator: Transl
             assert same, f"'{name}' is {expected!r} by default, but {given!r} here"
 
 
+MISSPELT: dict[tuple[str, int, str], Any] = {("GRU", 1, "direction"): "forward"}
+"""Defaults that no reader of the schema can mean."""
 MAY_BE_MISSING = {("BatchNormalization", 1, "consumed_inputs")}
 """What a schema requires although no value depends on it: its absence is only remarked on."""
 
 
 def test_defaults_in_words_are_missing_in_the_schemas() -> None:
-    for op_type, version, name in SAID_IN_WORDS:
+    for op_type, version, name in DEFAULTS_IN_PROSE:
         assert signature_of(SCHEMAS["", op_type, version]).attributes[name] is None, (op_type, version, name)
+
+
+def test_misspelt_defaults_are_no_value_that_the_attribute_takes() -> None:
+    assert signature_of(SCHEMAS["", "GRU", 1]).attributes["direction"] == "foward"
+    assert set(MISSPELT) == {("GRU", 1, "direction")}
 
 
 # --- versions ---

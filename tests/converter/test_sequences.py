@@ -111,19 +111,19 @@ def test_optionals_and_identity() -> None:
         (
             [node("SplitToSequence", "x n", "s"), node("SequenceLength", "s", "y")],
             {"n": [1, 1]},
-            "do not add up to the extent 4",
+            "do not add up to the dimension 4",
         ),
     ],
 )
-def test_what_cannot_be_lowered(nodes: list[onnx.NodeProto], constants: dict, message: str) -> None:
+def test_sequences_that_cannot_be_lowered(nodes: list[onnx.NodeProto], constants: dict, message: str) -> None:
     with pytest.raises(converter.ConversionError) as caught:
         converter.convert_model(model(nodes, ["y"], **constants))
     assert message in str(caught.value)
 
 
-def test_an_unknown_extent_is_refused_with_that_reason() -> None:
+def test_a_dynamic_dimension_is_refused_with_that_reason() -> None:
     nodes = [node("SplitToSequence", "x", "s"), node("SequenceLength", "s", "y")]
-    with pytest.raises(converter.UnsupportedModelError, match="the extent along axis 0 must be known"):
+    with pytest.raises(converter.UnsupportedModelError, match="the dimension along axis 0 must be known"):
         converted(model(nodes, ["y"], rows="n"))
 
 
@@ -131,7 +131,7 @@ def test_an_unknown_extent_is_refused_with_that_reason() -> None:
     ("op_type", "reason"),
     [("StringNormalizer", "no operations on texts"), ("ImageDecoder", "no decoding of image files")],
 )
-def test_refused_operators_say_why(op_type: str, reason: str) -> None:
+def test_refused_operators_give_the_reason(op_type: str, reason: str) -> None:
     proto = model([node(op_type, "x", "y")], ["y"])
     proto.opset_import[0].version = 20
     with pytest.raises(converter.UnsupportedModelError, match=reason):

@@ -45,7 +45,7 @@ def test_a_tied_matrix_is_stored_once(rows: int, folded: bool) -> None:
 
 
 @pytest.mark.parametrize(("rows", "other"), [(1024, 1.0), (256, 0.0)])
-def test_others_are_stored_as_they_are(rows: int, other: float) -> None:
+def test_weights_that_are_not_shared_are_stored_unchanged(rows: int, other: float) -> None:
     """One number that differs; and a matrix too small for a layer to be worth it."""
     made = converter.convert_model(tied(rows, True, other))
     assert "Transpose" not in [node.op.type for node in made.nodes()]

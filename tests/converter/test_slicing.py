@@ -152,16 +152,16 @@ def test_center_crop_pad(shapes: Any, target: list[int], axes: list[int] | None,
         feeds, constants = {**feeds, **constants}, {}
     model = node_model("CenterCropPad", feeds, constants=constants, attributes=attributes, opset=18, shapes=shapes)
     expected = X
-    for extent, axis in zip(target, axes or range(3)):
-        expected = centred(expected, extent, axis)
+    for dimension, axis in zip(target, axes or range(3)):
+        expected = centred(expected, dimension, axis)
     check_node(model, feeds, [expected])
 
 
-def centred(x: np.ndarray, extent: int, axis: int) -> np.ndarray:
+def centred(x: np.ndarray, dimension: int, axis: int) -> np.ndarray:
     """One dimension cut or padded; the smaller half of an odd surplus is in front."""
-    surplus = x.shape[axis] - extent
+    surplus = x.shape[axis] - dimension
     if surplus >= 0:
-        return np.take(x, np.arange(surplus // 2, surplus // 2 + extent), axis)
+        return np.take(x, np.arange(surplus // 2, surplus // 2 + dimension), axis)
     pads = [(0, 0)] * x.ndim
     pads[axis] = (-surplus // 2, -surplus - -surplus // 2)
     return np.pad(x, pads)

@@ -60,7 +60,7 @@ def test_rows(attributes: dict[str, Any], x: np.ndarray) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 2, 5, 30])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_unknown_extents(length: int, batch: int) -> None:
+def test_dynamic_dimensions(length: int, batch: int) -> None:
     x = np.random.default_rng(length).integers(0, 4, (batch, length))
     attributes = {"max_skip_count": 2}
     check_node(vectorizer(x, attributes, shapes={"x": ["n", None]}), {"x": x})
@@ -89,7 +89,7 @@ def test_random_pools(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "said"),
+    ("attributes", "message"),
     [
         ({"mode": "X"}, "TF, IDF or TFIDF"),
         ({"min_gram_length": 0}, "0 to 2 tokens"),
@@ -106,8 +106,8 @@ def test_random_pools(seed: int) -> None:
         ({"mode": "IDF", "ngram_indexes": [0, 1, 1, 2, 3]}, "share an index"),
     ],
 )
-def test_errors(attributes: dict[str, Any], said: str) -> None:
-    with pytest.raises(converter.ConversionError, match=said):
+def test_errors(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(vectorizer(X, attributes))
 
 

@@ -1,4 +1,4 @@
-"""The layers that typical operators become, from a file that states all extents and from one that states none.
+"""The layers that typical operators become, from a file that declares all dimensions and from one that declares none.
 
 What is written here is what an IR of the operator should be, mostly one layer; a change that makes more of it
 shows. Constants, parameters and results are left out.
@@ -21,8 +21,8 @@ MATRIX = (3, 4)
 SEQUENCE = (5, 2, 3)
 
 
-def zeros(*shape: int) -> np.ndarray[Any, Any]:
-    return np.zeros(shape, np.float32)
+def weights(*shape: int) -> np.ndarray[Any, Any]:
+    return np.full(shape, 0.5, np.float32)
 
 
 def ints(*values: int) -> np.ndarray[Any, Any]:
@@ -45,11 +45,11 @@ class Row:
     outputs: int = 1
     kind: Any = np.float32
     dynamic: str | None = None
-    """The layers where no extent is stated, if these are others."""
+    """The layers where no dimension is declared, if these are others."""
 
     def __str__(self) -> str:
-        said = "-".join(f"{key}={value}" for key, value in self.attributes.items())
-        return f"{self.op_type}-{self.opset}{'-' if said else ''}{said}"
+        attributes = "-".join(f"{key}={value}" for key, value in self.attributes.items())
+        return f"{self.op_type}-{self.opset}{'-' if attributes else ''}{attributes}"
 
 
 ROWS: list[Row] = [
@@ -89,32 +89,32 @@ ROWS: list[Row] = [
     Row("LpPool", 18, "Abs Power AvgPool Multiply Power", attributes={"kernel_shape": [2, 2], "p": 2}),
     Row("GlobalAveragePool", 1, "ReduceMean"),
     Row("GlobalMaxPool", 1, "ReduceMax"),
-    Row("Conv", 11, "Convolution", constants={"w": zeros(6, 4, 3, 3)}, attributes={"pads": [1, 1, 1, 1]}),
+    Row("Conv", 11, "Convolution", constants={"w": weights(6, 4, 3, 3)}, attributes={"pads": [1, 1, 1, 1]}),
     Row(
         "Conv",
         11,
         "Convolution Add",
-        constants={"w": zeros(6, 4, 3, 3), "b": zeros(6)},
+        constants={"w": weights(6, 4, 3, 3), "b": weights(6)},
         attributes={"auto_pad": "SAME_UPPER", "strides": [2, 2]},
     ),
-    Row("Conv", 11, "GroupConvolution", constants={"w": zeros(4, 1, 3, 3)}, attributes={"group": 4}),
+    Row("Conv", 11, "GroupConvolution", constants={"w": weights(4, 1, 3, 3)}, attributes={"group": 4}),
     Row(
         "ConvTranspose",
         11,
         "ConvolutionBackpropData",
-        constants={"w": zeros(4, 6, 3, 3)},
+        constants={"w": weights(4, 6, 3, 3)},
         attributes={"strides": [2, 2], "pads": [1, 1, 1, 1]},
     ),
     Row(
         "ConvTranspose",
         11,
         "ShapeOf Gather Multiply ConvolutionBackpropData",
-        constants={"w": zeros(4, 6, 3, 3)},
+        constants={"w": weights(4, 6, 3, 3)},
         attributes={"strides": [2, 2], "auto_pad": "SAME_UPPER"},
     ),
-    Row("Gemm", 13, "MatMul Add", MATRIX, constants={"w": zeros(4, 5), "b": zeros(5)}),
-    Row("Gemm", 13, "MatMul", MATRIX, constants={"w": zeros(5, 4)}, attributes={"transB": 1}),
-    Row("MatMul", 13, "MatMul", (2, 3, 4), constants={"w": zeros(4, 5)}),
+    Row("Gemm", 13, "MatMul Add", MATRIX, constants={"w": weights(4, 5), "b": weights(5)}),
+    Row("Gemm", 13, "MatMul", MATRIX, constants={"w": weights(5, 4)}, attributes={"transB": 1}),
+    Row("MatMul", 13, "MatMul", (2, 3, 4), constants={"w": weights(4, 5)}),
     Row(
         "MatMulInteger",
         10,
@@ -128,15 +128,15 @@ ROWS: list[Row] = [
         "BatchNormalization",
         15,
         "BatchNormInference",
-        constants={"s": zeros(4), "b": zeros(4), "m": zeros(4), "v": zeros(4)},
+        constants={"s": weights(4), "b": weights(4), "m": weights(4), "v": weights(4)},
     ),
-    Row("LayerNormalization", 17, "MVN Multiply Add", (2, 3, 4), constants={"s": zeros(4), "b": zeros(4)}),
-    Row("InstanceNormalization", 6, "MVN Multiply Add", constants={"s": zeros(4), "b": zeros(4)}),
+    Row("LayerNormalization", 17, "MVN Multiply Add", (2, 3, 4), constants={"s": weights(4), "b": weights(4)}),
+    Row("InstanceNormalization", 6, "MVN Multiply Add", constants={"s": weights(4), "b": weights(4)}),
     Row(
         "GroupNormalization",
         21,
         "GroupNormalization",
-        constants={"s": zeros(4), "b": zeros(4)},
+        constants={"s": weights(4), "b": weights(4)},
         attributes={"num_groups": 2},
     ),
     Row("LRN", 13, "LRN", attributes={"size": 3}),
@@ -149,14 +149,14 @@ ROWS: list[Row] = [
     Row("Relu", 14, "ReLU"),
     Row("Gelu", 20, "Gelu"),
     Row("HardSwish", 14, "HSwish"),
-    Row("PRelu", 16, "PReLU", constants={"slope": zeros(4, 1, 1)}),
+    Row("PRelu", 16, "PReLU", constants={"slope": weights(4, 1, 1)}),
     Row("Clip", 13, "Clamp", constants={"low": np.float32(0), "high": np.float32(6)}),
     Row(
         "LSTM",
         14,
         "Transpose ShapeOf Gather Concat Broadcast Gather Broadcast LSTMSequence Transpose Transpose Transpose",
         SEQUENCE,
-        constants={"w": zeros(1, 16, 3), "r": zeros(1, 16, 4), "b": zeros(1, 32)},
+        constants={"w": weights(1, 16, 3), "r": weights(1, 16, 4), "b": weights(1, 32)},
         attributes={"hidden_size": 4},
         outputs=3,
     ),
@@ -165,7 +165,7 @@ ROWS: list[Row] = [
         14,
         "Transpose Transpose ShapeOf Gather Gather Broadcast GRUSequence Transpose",
         SEQUENCE,
-        constants={"w": zeros(1, 12, 3), "r": zeros(1, 12, 4)},
+        constants={"w": weights(1, 12, 3), "r": weights(1, 12, 4)},
         more={"h": (1, 2, 4)},
         attributes={"hidden_size": 4},
         order=("x", "w", "r", "", "", "h"),
@@ -230,7 +230,7 @@ ROWS: list[Row] = [
         16,
         "ScatterNDUpdate",
         MATRIX,
-        constants={"indices": np.zeros((1, 1), np.int64), "updates": zeros(1, 4)},
+        constants={"indices": np.zeros((1, 1), np.int64), "updates": weights(1, 4)},
     ),
     Row("TopK", 11, "TopK", MATRIX, constants={"k": ints(2)}, outputs=2),
     Row("CumSum", 14, "CumSum", MATRIX, constants={"axis": ints(1)[0]}),
@@ -243,20 +243,25 @@ ROWS: list[Row] = [
     Row("ConstantOfShape", 9, "Broadcast", (3,), kind=np.int64),
     Row("Where", 16, "Select", MATRIX, kind=np.bool_, more={"a": MATRIX, "b": MATRIX}),
     Row(
-        "OneHot", 11, "Less Select Add OneHot", (3,), constants={"depth": ints(5)[0], "values": zeros(2)}, kind=np.int64
+        "OneHot",
+        11,
+        "Less Select Add OneHot",
+        (3,),
+        constants={"depth": ints(5)[0], "values": weights(2)},
+        kind=np.int64,
     ),
     Row(
         "Resize",
         13,
         "Interpolate",
-        constants={"roi": zeros(0), "scales": np.array([1, 1, 2, 2], np.float32)},
+        constants={"roi": weights(0), "scales": np.array([1, 1, 2, 2], np.float32)},
         attributes={"mode": "nearest"},
     ),
     Row(
         "Resize",
         13,
         "Interpolate",
-        constants={"roi": zeros(0), "scales": np.array([1, 1, 2, 2], np.float32)},
+        constants={"roi": weights(0), "scales": np.array([1, 1, 2, 2], np.float32)},
         attributes={"mode": "linear"},
     ),
     Row(
@@ -304,7 +309,10 @@ ROWS: list[Row] = [
 
 
 def layers_of(row: Row, dynamic: bool) -> str:
-    feeds = {"x": np.zeros(row.shape, row.kind), **{name: zeros(*shape) for name, shape in row.more.items()}}
+    feeds = {
+        "x": np.zeros(row.shape, row.kind),
+        **{name: np.zeros(shape, np.float32) for name, shape in row.more.items()},
+    }
     shapes = {name: [None] * np.ndim(value) for name, value in feeds.items()} if dynamic else None
     model = converter.convert_model(
         node_model(
@@ -322,10 +330,10 @@ def layers_of(row: Row, dynamic: bool) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_a_file_that_states_all_extents(row: Row) -> None:
+def test_layers_of_declared_dimensions(row: Row) -> None:
     assert layers_of(row, dynamic=False) == row.layers
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_a_file_that_states_no_extent(row: Row) -> None:
+def test_layers_of_dynamic_dimensions(row: Row) -> None:
     assert layers_of(row, dynamic=True) == (row.layers if row.dynamic is None else row.dynamic)

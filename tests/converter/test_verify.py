@@ -70,7 +70,7 @@ def test_the_first_layer_that_differs_is_named(three_layers: Path) -> None:
     assert (report.first_divergence.layer, report.first_divergence.type) == ("shift", "Multiply")
 
 
-def test_it_says_so_where_inner_tensors_cannot_be_compared(three_layers: Path) -> None:
+def test_the_report_has_the_reason_where_inner_tensors_cannot_be_compared(three_layers: Path) -> None:
     model = converter.convert_model(three_layers)
     next(node for node in model.nodes() if node.name == "shift").outputs[0].names = ["of another model"]
     report = converter.verify(three_layers, model, layers=True)

@@ -13,11 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from converter.equivalence.engines import engine_for
-from ir_runtime.graph import Model
-from ir_runtime.model_difference import compare_models
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.model_difference import compare_models
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewrite import clone
-from ir_runtime.tensor import Tensor
 from tests import engines
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_verify_inputs import image
@@ -82,21 +81,21 @@ def test_diff_of_equal_models_finds_nothing_whatever_ids_and_order(ours: Path) -
     assert found.paired == len(first.nodes())
 
 
-def test_diff_says_what_changed(ours: Path) -> None:
+def test_diff_lists_what_changed(ours: Path) -> None:
     first = ir_runtime.read_model(ours)
-    second = clone(first)
+    second = first.clone()
     conv = next(node for node in second.nodes() if node.name == "conv")
     conv.op = conv.op.with_attributes(pads_begin=[0, 1], pads_end=[2, 1])
     product = next(node for node in second.nodes() if node.op.type == "Multiply")
     product.inputs.reverse()
     found = compare_models(first, second)
-    said = {change.layer: change.what for change in found.changed}
-    assert said["conv"] == ("pads_begin is 1, 1, there 0, 1", "pads_end is 1, 1, there 2, 1")
+    changes = {change.layer: change.what for change in found.changed}
+    assert changes["conv"] == ("pads_begin is 1, 1, there 0, 1", "pads_end is 1, 1, there 2, 1")
     before = [source.node.name for source in product.inputs]
-    assert said[product.name] == tuple(
+    assert changes[product.name] == tuple(
         f"input {index} is output 0 of '{before[1 - index]}', there output 0 of '{before[index]}'" for index in (0, 1)
     )
-    assert set(said) == {"conv", product.name}
+    assert set(changes) == {"conv", product.name}
     weights = compare_models(first, damaged(ours))
     assert [(change.layer, change.what) for change in weights.changed] == [
         ("k", ("4 of 216 values differ, by 1 at most",))

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from ir_runtime.graph import Model
+from ir_runtime.graph.model import Model
 from ir_runtime.operations.interpolate import Interpolate11
 from tests.converter.test_command_options import onnx2ir
 
@@ -72,7 +72,7 @@ def test_larger_inputs_are_tried_where_outputs_are_tiny(tmp_path: Path) -> None:
     assert bad.first_fault.layer == "resize"
 
 
-def test_where_nothing_makes_an_output_larger_it_says_so_and_layers_count(tmp_path: Path) -> None:
+def test_an_output_that_stays_small_gets_a_note_and_its_layers_are_compared(tmp_path: Path) -> None:
     nodes = [helper.make_node("Mul", ["x", "tiny"], ["scaled"]), helper.make_node("Sin", ["scaled"], ["y"])]
     small = saved(nodes, {"tiny": F32(1e-12)}, ["n", 4], tmp_path)
     report = converter.verify(small, converter.convert_model(small))
@@ -80,7 +80,7 @@ def test_where_nothing_makes_an_output_larger_it_says_so_and_layers_count(tmp_pa
     assert report.unproven == ("y",)
     assert len(report.layers) == 2
     (note,) = (note for note in report.notes if "'y'" in note)
-    assert "where differences of 1e-05 pass: it says nothing about the layers before it" in note
+    assert "where differences of 1e-05 pass: it proves nothing about the layers before it" in note
     model = converter.convert_model(small)
     (node,) = (node for node in model.nodes() if node.op.type == "Sin")
     node.inputs[0] = model.parameters[0].outputs[0]  # sin(x) instead of sin(1e-12 x)
@@ -98,7 +98,7 @@ def test_an_output_that_proves_nothing_is_not_called_equal(tmp_path: Path) -> No
 
 
 def test_the_callers_tolerance_is_not_circumvented(tmp_path: Path) -> None:
-    """Whoever says that differences of 100 pass gets no larger inputs, which differ by more."""
+    """With a tolerance of 100 from the caller no larger inputs are tried, whose outputs would differ by more."""
     path = saved([helper.make_node("Mul", ["x", "two"], ["y"])], {"two": F32(2)}, ["n", 4], tmp_path)
     model = converter.convert_model(path)
     assert len(converter.verify(path, model, atol=100.0).samples) == len(converter.verify(path, model).samples)
@@ -125,7 +125,7 @@ def test_images_have_128_and_more_pixels_a_side(tmp_path: Path) -> None:
     assert all(min(one.inputs["x"][2:]) >= 128 for one in report.samples)
 
 
-def test_what_a_conversion_makes_otherwise_is_listed_where_all_passes_too(tmp_path: Path) -> None:
+def test_differences_from_a_conversion_are_listed_for_a_passed_report(tmp_path: Path) -> None:
     path = detector(tmp_path, bias=-4.0, shape=(1, 3, 4, 4))
     converter.save_model(with_another_resize(path), tmp_path / "m.xml")
     report = converter.verify(path, tmp_path / "m.xml", layers=True)
@@ -133,13 +133,13 @@ def test_what_a_conversion_makes_otherwise_is_listed_where_all_passes_too(tmp_pa
     (suspect,) = report.suspects
     assert suspect.startswith("layer 'resize': coordinate_transformation_mode is half_pixel, there asymmetric")
     code, out, _ = onnx2ir("verify", str(path), str(tmp_path / "m.xml"))
-    assert (code, "not as a conversion now makes it: layer 'resize'" in " ".join(out.split())) == (0, True)
+    assert (code, "differs from a conversion now: layer 'resize'" in " ".join(out.split())) == (0, True)
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"target": "any"}, {"static": True}, {"target": "cpu@2023.3"}, {"input": {"x": [1, 3, 32, 32]}}]
 )
-def test_a_conversion_however_made_is_none_that_was_changed(tmp_path: Path, options: dict) -> None:
+def test_a_conversion_with_any_options_has_no_suspects(tmp_path: Path, options: dict) -> None:
     path = detector(tmp_path, bias=-4.0)
     report = converter.verify(path, converter.convert_model(path, **options), input=options.get("input"))
     assert (report.passed, report.suspects) == (True, ())

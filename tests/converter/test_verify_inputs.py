@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from converter.equivalence.extents import Open
+from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.input_values import MASK, parse_values, values_of
 from converter.equivalence.onnx_graph import OnnxGraph
 from tests.converter.test_command_options import onnx2ir
@@ -89,18 +89,18 @@ def test_images(kind: int, shape: list, low: float | None, high: float | None) -
     assert high - (high - low) / 10 < drawn.max() <= high
 
 
-def opened(proto: onnx.ModelProto, masks: tuple[str, ...] = ()) -> Open:
-    from ir_runtime.executor import ports_of
+def opened(proto: onnx.ModelProto, masks: tuple[str, ...] = ()) -> ShapeCandidates:
+    from ir_runtime.execution.ports import ports_of
 
     ports, _ = ports_of(converter.convert_model(proto))
-    return Open(ports, OnnxGraph(proto), {port.name: port.name for port in ports}, masks)
+    return ShapeCandidates(ports, OnnxGraph(proto), {port.name: port.name for port in ports}, masks)
 
 
-def test_extents_of_one_name_are_alike_and_sums_are_sums() -> None:
+def test_dimensions_of_one_name_are_alike_and_sums_are_sums() -> None:
     nodes = [node("Concat", "a b", "ab", axis=1), node("Add", "ab c", "y")]
     inputs = {"a": (F32, ["n", "p"]), "b": (F32, ["n", "q"]), "c": (F32, ["n", "p + q"])}
     found = opened(model(nodes, {}, inputs))
-    for shapes in (next(found.candidates()), next(found.others({}))):
+    for shapes in (next(found.usual()), next(found.others({}))):
         assert shapes["a"][0] == shapes["b"][0] == shapes["c"][0]
         assert shapes["c"][1] == shapes["a"][1] + shapes["b"][1]
 
@@ -129,8 +129,8 @@ def test_a_mask_beside_caches_covers_both() -> None:
     assert len({tuple(sample.inputs["mask"]) for sample in report.samples}) == 2
 
 
-def test_extents_are_tried_until_the_model_takes_them() -> None:
-    """Windows of 200 do not fit into the first extents that are tried."""
+def test_dimensions_are_tried_until_the_model_takes_them() -> None:
+    """Windows of 200 do not fit into the first dimensions that are tried."""
     nodes = [node("AveragePool", "x", "y", kernel_shape=[200, 200])]
     proto = model(nodes, {}, {"x": (F32, ["n", 3, "h", "w"])})
     report = converter.verify(proto, converter.convert_model(proto))
@@ -139,10 +139,12 @@ def test_extents_are_tried_until_the_model_takes_them() -> None:
     assert any("shapes were tried" in note for note in report.notes)
 
 
-def test_where_no_extents_fit_the_message_says_what_to_do() -> None:
+def test_the_message_where_no_dimensions_fit() -> None:
     weights = {"shape": np.array([-1, 777])}
     proto = model([node("Reshape", "x shape", "y")], weights, {"x": (F32, ["n", "k"])})
-    with pytest.raises(converter.VerificationError, match=r"(?s)no extents were found .* say the shapes with --input"):
+    with pytest.raises(
+        converter.VerificationError, match=r"(?s)no dimensions were found .* give the shapes with --input"
+    ):
         converter.verify(proto, converter.convert_model(proto, input={"x": [-1, -1]}, target="any"))
 
 
@@ -200,7 +202,7 @@ def test_inner_tensors_that_the_ir_returns_besides_are_compared(image: Path) -> 
 
 
 def test_each_run_opens_up_what_its_own_shapes_need(tmp_path: Path) -> None:
-    """The first run takes one of two inputs as the file states it, the second neither."""
+    """The first run takes one of two inputs as the file declares it, the second neither."""
     nodes = [node("ReduceMean", "a axes", "ma", keepdims=0), node("ReduceMean", "b axes", "mb", keepdims=0)]
     graph = model([*nodes, node("Add", "ma mb", "y")], {}, {"a": (F32, [2, 8]), "b": (F32, [9, 9])})
     del graph.opset_import[:]
@@ -241,7 +243,7 @@ def test_stress_runs_special_values(image: Path) -> None:
     assert report.passed
 
 
-def test_without_onnxruntime_the_message_says_what_to_install(tmp_path: Path) -> None:
+def test_the_message_without_onnxruntime_has_what_to_install(tmp_path: Path) -> None:
     """onnx's own evaluator does not know the operators of com.microsoft."""
     graph = helper.make_graph(
         [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")],

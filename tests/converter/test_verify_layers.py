@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from converter.command_line.verify import print_report
-from ir_runtime.graph import Model, Node
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.tensor import Tensor
 
 
 def saved(nodes: list, initializers: dict[str, np.ndarray], folder: Path, outputs: list[str], shape: list) -> Path:
@@ -62,7 +62,7 @@ def overwrite(model: Model, name: str, change: np.ndarray) -> None:
     node.op = Const1(value=Tensor.from_array(change, node.op.data.element_type))
 
 
-def test_the_first_wrong_layer_is_told_from_those_that_inherit_it(deep: Path) -> None:
+def test_the_first_wrong_layer_is_distinguished_from_those_behind_it(deep: Path) -> None:
     model = converter.convert_model(deep)
     layer(model, "product5").op = layer(model, "product5").op.with_attributes(transpose_b=True)
     report = converter.verify(deep, model, weights=False)
@@ -81,11 +81,11 @@ def test_notes_are_printed(deep: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "note: output 'y' is 0 everywhere" in " ".join(capsys.readouterr().out.split())
 
 
-def test_an_output_that_is_zero_everywhere_says_so_and_its_layers_count(deep: Path) -> None:
+def test_an_output_that_is_zero_everywhere_has_a_note_and_its_layers_count(deep: Path) -> None:
     model = converter.convert_model(deep)
     good = converter.verify(deep, model)
     assert good.passed
-    assert any("output 'y' is 0 everywhere: it says nothing" in note for note in good.notes)
+    assert any("output 'y' is 0 everywhere: it proves nothing" in note for note in good.notes)
     for index in range(12):
         overwrite(model, f"w{index}", np.ones((16, 16), np.float32))
     bad = converter.verify(deep, model, weights=False)
@@ -95,7 +95,7 @@ def test_an_output_that_is_zero_everywhere_says_so_and_its_layers_count(deep: Pa
     assert bad.first_fault.layer == "product0"
 
 
-def test_an_output_that_no_input_reaches_says_so(tmp_path: Path) -> None:
+def test_an_output_that_no_input_reaches_has_a_note(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Mul", ["x", "zero"], ["nothing"], name="nothing"),
         helper.make_node("Add", ["nothing", "b"], ["y"], name="add"),
@@ -104,7 +104,7 @@ def test_an_output_that_no_input_reaches_says_so(tmp_path: Path) -> None:
     path = saved(nodes, weights, tmp_path, ["y"], [2, 3])
     report = converter.verify(path, converter.convert_model(path))
     assert report.passed
-    assert "output 'y' is the same in all 2 runs: it says nothing about the layers before it" in report.notes
+    assert "output 'y' is the same in all 2 runs: it proves nothing about the layers before it" in report.notes
 
 
 def test_a_layer_that_refuses_its_inputs_is_named(deep: Path) -> None:

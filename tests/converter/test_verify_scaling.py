@@ -14,11 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from ir_runtime.graph import Model
-from ir_runtime.model_difference import compare_models
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.model_difference import compare_models
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewrite import clone
-from ir_runtime.tensor import Tensor
 
 FEW, MANY = 10, 40
 
@@ -49,7 +48,7 @@ def residual(count: int, folder: Path) -> Path:
 
 def nameless(model: Model) -> Model:
     """A copy whose inner layers and tensors have other names than the ONNX model has for them, or none."""
-    made = clone(model)
+    made = model.clone()
     for node in made.nodes():
         if node.op.type not in ("Parameter", "Result") and node not in [end.inputs[0].node for end in made.results]:
             node.name = f"other/{node.name}"

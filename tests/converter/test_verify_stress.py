@@ -39,7 +39,7 @@ def test_where_onnxruntime_loses_nan_onnxs_own_evaluator_decides() -> None:
     """onnxruntime's LSTM makes finite numbers of NaN."""
     report = converter.verify(recurrent(), converter.convert_model(recurrent()), stress=True)
     assert report.passed
-    assert "NaN: the IR has what onnx's own evaluator computes, and onnxruntime has not" in report.notes
+    assert "NaN: the IR computes what onnx's own evaluator does, and onnxruntime does not" in report.notes
     wrong = converter.convert_model(recurrent())
     node = next(node for node in wrong.nodes() if node.op.data is not None and node.op.data.size == 128 * 40)
     assert node.op.data is not None
@@ -54,7 +54,7 @@ def test_where_onnxruntime_loses_nan_onnxs_own_evaluator_decides() -> None:
         ([("Cast", "p", {"to": TensorProto.FLOAT16})], "", []),
     ],
 )  # fmt: skip
-def test_what_onnx_does_not_define_is_not_compared(more: list, operator: str, left_out: list[str]) -> None:
+def test_results_that_onnx_does_not_define_are_not_compared(more: list, operator: str, left_out: list[str]) -> None:
     made = "abc"
     nodes = [helper.make_node(op, [x], [made[i]], f"n{i}", **kept) for i, (op, x, kept) in enumerate(more)]
     model = product(*nodes, output=made[len(more) - 1])
@@ -76,7 +76,7 @@ def test_infinities_are_left_out_where_weights_are_rounded(tmp_path: Path) -> No
 
 
 def test_openvino_computes_in_float32_with_compressed_weights(tmp_path: Path) -> None:
-    """Without more said its products with weights of 8 bits round the data to 8 bits, too: 0.03 apart."""
+    """By default its products with weights of 8 bits round the data to 8 bits, too: the outputs differ by 0.03."""
     converter.save_model(converter.convert_model(encoder()), tmp_path / "m.xml", compress="int8")
     from ir_runtime import read_model
 
@@ -87,7 +87,7 @@ def test_openvino_computes_in_float32_with_compressed_weights(tmp_path: Path) ->
         np.testing.assert_allclose(other, value, rtol=0, atol=2e-5)
 
 
-def test_what_openvino_alone_gets_wrong_is_not_called_rounding() -> None:
+def test_a_fault_of_openvino_alone_is_not_called_rounding() -> None:
     """OpenVINO's Relu of NaN is 0."""
     model = product(helper.make_node("Relu", ["p"], ["y"], "relu"), output="y")
     report = converter.verify(model, converter.convert_model(model), stress=True, engine="openvino")

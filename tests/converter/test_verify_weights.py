@@ -1,4 +1,4 @@
-"""verify accounts for every tensor that the file states, bit by bit."""
+"""verify looks for every tensor that the file declares in the IR, bit by bit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from ir_runtime.graph import Model, Node
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.tensor import Tensor
 
 
 def real(*shape: int) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_a_little_of_every_value_is_found(lookup: Path, change: str) -> None:
     assert [check.name for check in bad.weights if not check.passed] == ["b"]
 
 
-def test_halves_and_whole_numbers_are_what_they_say(lookup: Path, tmp_path: Path) -> None:
+def test_float16_and_whole_numbers_of_the_model_are_not_rounded_weights(lookup: Path, tmp_path: Path) -> None:
     model = converter.convert_model(lookup)
     converter.save_model(model, tmp_path / "half.xml", compress_to_fp16=True)
     report = converter.verify(lookup, tmp_path / "half.xml")
@@ -180,7 +180,7 @@ def test_a_wrong_code_of_compressed_weights_is_found(lookup: Path, tmp_path: Pat
 
 
 def test_equal_biases_do_not_stand_for_each_other(tmp_path: Path) -> None:
-    """One of two biases of zeros is damaged: the other, which is right, accounts for itself alone."""
+    """One of two biases of zeros is damaged: the constant of the other matches the other alone."""
     nodes = [
         helper.make_node("Conv", ["x", "k1", "b1"], ["c"], name="first"),
         helper.make_node("Conv", ["c", "k2", "b2"], ["y"], name="second"),
@@ -233,7 +233,7 @@ def test_quantised_weights(tmp_path: Path, target: str) -> None:
     assert [check.name for check in converter.verify(path, model).weights if not check.passed] == ["wq"]
 
 
-def test_what_a_node_makes_of_weights_is_no_damage(tmp_path: Path) -> None:
+def test_weights_that_a_folded_node_changes_are_not_damaged(tmp_path: Path) -> None:
     """Relu changes a quarter of them, and the conversion folds it."""
     weights = np.where(np.arange(64) % 4, 1, -1).astype(np.float32) * np.linspace(0.5, 2, 64, dtype=np.float32)
     nodes = [helper.make_node("Relu", ["w"], ["positive"]), helper.make_node("Add", ["x", "positive"], ["y"])]

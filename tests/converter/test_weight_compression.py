@@ -20,7 +20,7 @@ from converter import WeightCompression
 from converter.compression.integer_grid import put_on_grid
 from converter.conversion import compressed
 from ir_runtime import Model
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph.tensor import Tensor
 from tests.converter import option_models
 from tests.engines import core, node_model, run_compiled, run_numpy, run_onnxruntime
 from tests.random_data import generator
@@ -78,7 +78,7 @@ def constants(model: Model) -> dict[str, ir_runtime.Tensor]:
 
 
 def by_hand(model: Model, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """What the codes, zero points and scales of a constant stand for, and how long a step is for each weight."""
+    """The weights that codes, zero points and scales of a constant represent, and the step of each weight."""
     found = constants(model)
     codes, scale = found[name].array().astype(np.float64), found[f"{name}/scale"].array().astype(np.float64)
     zero = found[f"{name}/zero_point"].array().astype(np.float64) if f"{name}/zero_point" in found else 0.0
@@ -396,7 +396,7 @@ def read_twice() -> onnx.ModelProto:
     ],
 )
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
-def test_what_stays(make: Any, reason: str, options: WeightCompression) -> None:
+def test_weights_that_stay_uncompressed(make: Any, reason: str, options: WeightCompression) -> None:
     plain = converter.convert_model(make())
     made = compressed(plain, options, False)
     assert made.weights is not None
@@ -423,7 +423,7 @@ def recurrent() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("make", [quantized, recurrent])
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
-def test_what_is_not_looked_at(make: Any, options: WeightCompression) -> None:
+def test_layers_that_compression_leaves_out(make: Any, options: WeightCompression) -> None:
     plain = converter.convert_model(make())
     made = compressed(plain, options, False)
     assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
@@ -471,8 +471,8 @@ def test_large_weights_are_worked_on_in_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
 @pytest.mark.parametrize("layers", [1, 4])
-def test_verification_tells_rounding_from_faults(layers: int, options: WeightCompression) -> None:
-    """What rounding costs passes, and is said; weights in another order, and one wrong column of 256, do not."""
+def test_verification_distinguishes_rounding_from_faults(layers: int, options: WeightCompression) -> None:
+    """The effect of rounding passes, and is reported; weights in another order and one wrong column of 256 fail."""
     random = generator(91)
     sizes = [random.standard_normal((256, 256)).astype(np.float32) for _ in range(layers + 1)]
     model = chain(*(("MatMul", values) for values in sizes))
@@ -502,8 +502,8 @@ def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
     done = onnx2ir("convert", tmp_path / "m.onnx", *arguments, "--verify")
     assert done.returncode == 0, done.stderr + done.stdout
     ways = {"i4 in groups of 128": 1, "u8 by channel": 1} if "int4" in arguments else {"i8 by channel": 2}
-    said = ", ".join(f"{times} {way}" for way, times in ways.items())
-    assert f"Compressed weights: {said}\n" in done.stderr
+    counts = ", ".join(f"{times} {way}" for way, times in ways.items())
+    assert f"Compressed weights: {counts}\n" in done.stderr
     assert ", rounding " in done.stdout
     assert "PASSED" in done.stdout
     done = onnx2ir("convert", tmp_path / "m.onnx", *arguments, "--compress-to-fp16", "--json")
@@ -517,8 +517,8 @@ def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
     [
         (["--compress", "int3"], "int3"),
         (["--compress", "int4", "--group-size", "0"], "but the group size is 0"),
-        (["--group-size", "64"], "are of use with --compress only"),
-        (["--asymmetric"], "are of use with --compress only"),
+        (["--group-size", "64"], "need --compress"),
+        (["--asymmetric"], "need --compress"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -558,7 +558,7 @@ def test_whole_numbers_stay_exact(bits: int, symmetric: bool, limits: tuple[int,
     np.testing.assert_array_equal((grid.codes.array() - zero) * grid.scale.array().astype(np.float32), weights)
 
 
-def test_what_rules_left_out_of_whole_products_stays_right() -> None:
+def test_casts_removed_by_rules_keep_exact_products() -> None:
     """A cast to whole numbers and back behind a product of such, which the cpu target does not keep."""
     model = option_models.shared_outputs()
     made = converter.convert_model(model)

@@ -93,8 +93,8 @@ def test_a_kill_at_each_step_of_writing(between: str, tmp_path: Path) -> None:
     converter.save_model(converter.convert_model(tmp_path / "old.onnx"), tmp_path / "m.xml")
     code = f"""
 import os, converter
-import ir_runtime.whole_files as writer
-import ir_runtime.weights as weights
+import ir_runtime.files.whole_files as writer
+import ir_runtime.files.weights as weights
 model = converter.convert_model({str(tmp_path / "new.onnx")!r})
 step = {between!r}
 calls = []
@@ -147,14 +147,18 @@ def limited(bytes_: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, bytes_))
 
 
+def run_limited(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process that can write no more than 1 MiB into a file."""
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, preexec_fn=lambda: limited(1 << 20), check=False
+    )
+
+
 def test_a_full_disk_names_the_file_and_leaves_the_old_pair(tmp_path: Path) -> None:
     onnx.save(model(1), tmp_path / "old.onnx")
     onnx.save(model(2), tmp_path / "new.onnx")
     converter.save_model(converter.convert_model(tmp_path / "old.onnx"), tmp_path / "m.xml")
-    done = subprocess.run(
-        command("convert", tmp_path / "new.onnx", "-o", tmp_path / "m.xml"),
-        capture_output=True, text=True, preexec_fn=lambda: limited(1 << 20), check=False,
-    )  # fmt: skip
+    done = run_limited("convert", tmp_path / "new.onnx", "-o", tmp_path / "m.xml")
     assert done.returncode == 1
     assert f"error: '{tmp_path / 'm.bin'}' cannot be written: {os.strerror(errno.EFBIG)}" in done.stderr
     assert done.stderr.count("\n") == 2
@@ -165,10 +169,7 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_pair(tmp_path: Path) -> N
 def test_results_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
     onnx.save(model(1), tmp_path / "m.onnx")
     converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml")
-    done = subprocess.run(
-        command("run", tmp_path / "m.xml", "-o", tmp_path / "y.npz"),
-        capture_output=True, text=True, preexec_fn=lambda: limited(1 << 20), check=False,
-    )  # fmt: skip
+    done = run_limited("run", tmp_path / "m.xml", "-o", tmp_path / "y.npz")
     assert done.returncode == 1
     assert f"'{tmp_path / 'y.npz'}' cannot be written" in done.stderr
     assert not (tmp_path / "y.npz").exists()

@@ -122,7 +122,7 @@ def surroundings(folder: Path) -> None:
 
 
 def child(seed: int, start: int, count: int) -> None:
-    """Say before each mutation which it is, and after it how it ended."""
+    """Print before each mutation which it is, and after it how it ended."""
     logging.disable()
     corpus.irs()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -158,8 +158,8 @@ def run(count: int, seed: int, start: int = 0, batch: int = 500) -> tuple[Counte
                 continue
             ended = True
             if line.startswith("{"):
-                said = json.loads(line)
-                faults.append(Fault(current, said["kind"], said["what"]))
+                fault = json.loads(line)
+                faults.append(Fault(current, fault["kind"], fault["what"]))
             else:
                 outcomes[line] += 1
         process.kill()
@@ -171,7 +171,7 @@ def run(count: int, seed: int, start: int = 0, batch: int = 500) -> tuple[Counte
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """What the child says, until it ends or says nothing for too long."""
+    """The child's lines, until it ends or writes none for too long."""
     assert process.stdout is not None
     first = True
     with selectors.DefaultSelector() as waiting:  # select itself takes no file beyond the 1024th

@@ -14,7 +14,7 @@ import onnx
 from numpy.random import Generator
 from onnx import TensorProto, helper, numpy_helper
 
-EXTENTS = (1, 2, 3, 4, 5, 7, 8, 16)
+DIMENSIONS = (1, 2, 3, 4, 5, 7, 8, 16)
 LARGEST = 20_000
 """The number of elements beyond which a chain ends."""
 
@@ -25,7 +25,7 @@ class Chain:
     def __init__(self, random: Generator, kind: Any = np.float32) -> None:
         self.random = random
         self.kind = np.dtype(kind)
-        self.shape: list[int] = [int(extent) for extent in random.choice(EXTENTS, int(random.integers(2, 6)))]
+        self.shape: list[int] = [int(dimension) for dimension in random.choice(DIMENSIONS, int(random.integers(2, 6)))]
         self.start = (random.standard_normal(self.shape) * 0.8).astype(kind)
         self.nodes: list[onnx.NodeProto] = []
         self.stored: list[onnx.TensorProto] = []
@@ -69,8 +69,8 @@ class Chain:
         """The model, whose input may have dynamic dimensions; it returns ``outputs``, or else its end."""
         dynamic = self.random.random() < 0.4
         declared = [
-            f"d{axis}" if dynamic and self.random.random() < 0.6 else extent
-            for axis, extent in enumerate(self.start.shape)
+            f"d{axis}" if dynamic and self.random.random() < 0.6 else dimension
+            for axis, dimension in enumerate(self.start.shape)
         ]
         graph = helper.make_graph(
             self.nodes,
@@ -104,7 +104,7 @@ def unary(chain: Chain) -> None:
 
 
 def with_constant(chain: Chain) -> None:
-    shape = [extent if chain.random.random() < 0.6 else 1 for extent in chain.shape]
+    shape = [dimension if chain.random.random() < 0.6 else 1 for dimension in chain.shape]
     if chain.random.random() < 0.4:
         shape = shape[chain.below(chain.rank) :]
     constant = chain.positive(*([] if chain.random.random() < 0.25 else shape))
@@ -141,7 +141,7 @@ def reduction(chain: Chain) -> None:
     axes = sorted(int(axis) for axis in chain.random.choice(chain.rank, count, replace=False))
     keep = chain.below(2)
     given = [axis - chain.rank if chain.random.random() < 0.3 else axis for axis in axes]
-    left = [1 if i in axes else extent for i, extent in enumerate(chain.shape) if keep or i not in axes]
+    left = [1 if i in axes else dimension for i, dimension in enumerate(chain.shape) if keep or i not in axes]
     op_type = str(chain.random.choice(names))
     chain.add(op_type, chain.last, chain.constant(np.array(given)), shape=left, keepdims=keep)
 
@@ -188,28 +188,28 @@ def part(chain: Chain) -> None:
 
 def pad(chain: Chain) -> None:
     pads = [chain.below(2) for _ in range(2 * chain.rank)]
-    shape = [extent + pads[i] + pads[i + chain.rank] for i, extent in enumerate(chain.shape)]
+    shape = [dimension + pads[i] + pads[i + chain.rank] for i, dimension in enumerate(chain.shape)]
     chain.add("Pad", chain.last, chain.constant(np.array(pads)), chain.constant(np.float32(0.3)), shape=shape)
 
 
 def gather(chain: Chain) -> None:
     axis = chain.below(chain.rank)
-    extent = chain.shape[axis]
+    dimension = chain.shape[axis]
     one = chain.random.random() < 0.5
-    indices = np.array(chain.below(extent)) if one else chain.random.integers(-extent, extent, 2)
+    indices = np.array(chain.below(dimension)) if one else chain.random.integers(-dimension, dimension, 2)
     shape = [*chain.shape[:axis], *indices.shape, *chain.shape[axis + 1 :]]
     chain.add("Gather", chain.last, chain.constant(indices), shape=shape, axis=axis)
 
 
 def doubled(chain: Chain) -> None:
     axis = chain.below(chain.rank)
-    shape = [2 * extent if i == axis else extent for i, extent in enumerate(chain.shape)]
+    shape = [2 * dimension if i == axis else dimension for i, dimension in enumerate(chain.shape)]
     chain.add("Concat", chain.last, chain.last, shape=shape, axis=axis)
 
 
 def tile(chain: Chain) -> None:
     repeats = [1 + chain.below(2) for _ in chain.shape]
-    shape = [extent * times for extent, times in zip(chain.shape, repeats)]
+    shape = [dimension * times for dimension, times in zip(chain.shape, repeats)]
     chain.add("Tile", chain.last, chain.constant(np.array(repeats)), shape=shape)
 
 
@@ -226,7 +226,7 @@ def clip(chain: Chain) -> None:
 
 
 def pool(chain: Chain) -> None:
-    kernel = [min(extent, 1 + chain.below(3)) for extent in chain.shape[2:]]
+    kernel = [min(dimension, 1 + chain.below(3)) for dimension in chain.shape[2:]]
     strides = [1 + chain.below(2) for _ in kernel]
     pads = [chain.below(size) for size in kernel]
     op_type = str(chain.random.choice(("AveragePool", "AveragePool", "MaxPool")))
@@ -243,7 +243,7 @@ def global_pool(chain: Chain) -> None:
 
 def convolution(chain: Chain) -> None:
     channels = int(chain.random.choice((1, 3, 4, 8)))
-    kernel = [min(extent, 1 + chain.below(3)) for extent in chain.shape[2:]]
+    kernel = [min(dimension, 1 + chain.below(3)) for dimension in chain.shape[2:]]
     inputs = [chain.weights(channels, chain.shape[1], *kernel)]
     if chain.random.random() < 0.6:
         inputs.append(chain.weights(channels))
@@ -303,12 +303,12 @@ def selection(chain: Chain) -> None:
 def parts(chain: Chain) -> None:
     """Both parts of a dimension, in the other order."""
     axis = chain.below(chain.rank)
-    extent = chain.shape[axis]
-    if extent < 2:
+    dimension = chain.shape[axis]
+    if dimension < 2:
         return
-    first = 1 + chain.below(extent - 1)
+    first = 1 + chain.below(dimension - 1)
     names = [f"p{len(chain.nodes)}_{side}" for side in (0, 1)]
-    sizes = chain.constant(np.array([first, extent - first]))
+    sizes = chain.constant(np.array([first, dimension - first]))
     chain.nodes.append(helper.make_node("Split", [chain.last, sizes], names, axis=axis))
     chain.before[names[0]] = [*chain.shape[:axis], first, *chain.shape[axis + 1 :]]
     chain.add("Concat", *names[::-1], axis=axis)
@@ -339,7 +339,7 @@ def shape_as_number(chain: Chain) -> None:
 def strided_convolution(chain: Chain) -> None:
     channels, size = int(chain.random.choice((1, 4))), 1 + chain.below(2)
     spatial = chain.rank - 2
-    kernel = [min(extent, size) for extent in chain.shape[2:]]
+    kernel = [min(dimension, size) for dimension in chain.shape[2:]]
     stride, pad = 1 + chain.below(3), chain.below(2)
     weights = chain.weights(channels, chain.shape[1], *kernel)
     shape = [chain.shape[0], channels, *((n + 2 * pad - k) // stride + 1 for n, k in zip(chain.shape[2:], kernel))]
@@ -347,7 +347,7 @@ def strided_convolution(chain: Chain) -> None:
 
 
 def rounded_up_pool(chain: Chain) -> None:
-    kernel = [min(extent, 1 + chain.below(3)) for extent in chain.shape[2:]]
+    kernel = [min(dimension, 1 + chain.below(3)) for dimension in chain.shape[2:]]
     # By larger strides a window may start behind the data, which onnx counts otherwise than onnxruntime.
     strides = [1 + chain.below(size) for size in kernel]
     shape = [-(-(n - k) // s) + 1 for n, k, s in zip(chain.shape[2:], kernel, strides)]

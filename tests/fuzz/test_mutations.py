@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memor
 
 
 def test_1000_mutations_end_well() -> None:
-    """``mutate.py`` by itself goes through as many as one has time for."""
+    """``mutate.py``, run as a program, takes any number of them."""
     outcomes, faults = mutate.run(1000, seed=11)
     assert not faults
     assert sum(outcomes.values()) == 1000

@@ -83,8 +83,8 @@ def iterator() -> openvino.Model:
 
 def shapes() -> openvino.Model:
     x = ops.parameter([-1, -1, 4], openvino.Type.f32, name="x")
-    extents = ops.shape_of(x, "i64")
-    rows = ops.gather(extents, ops.constant(np.array([0])), ops.constant(0))
+    dimensions = ops.shape_of(x, "i64")
+    rows = ops.gather(dimensions, ops.constant(np.array([0])), ops.constant(0))
     y = ops.reshape(x, ops.concat([rows, ops.constant(np.array([-1]))], 0), False)
     top = ops.topk(y, ops.constant(2), 1, "max", "value")
     return openvino.Model([top.output(0), top.output(1), y.output(0)], [x], "shapes")
@@ -131,7 +131,7 @@ def test_names_and_compression_marks_are_kept(tmp_path: Path) -> None:
     assert xml.decode().count('<attribute name="decompression"') == marks
 
 
-def test_what_we_write_openvino_names_alike(tmp_path: Path) -> None:
+def test_openvino_has_the_same_parameter_names(tmp_path: Path) -> None:
     model = ir_runtime.read_model(_saved(tmp_path))
     xml, weights_ = ir_runtime.model_to_bytes(model)
     theirs = core().read_model(xml, weights_)

@@ -12,7 +12,7 @@ import openvino
 from openvino.utils.node_factory import NodeFactory
 
 import ir_runtime
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.shapes import PartialShape
 from tests.engines import assert_close, run_numpy, run_openvino
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
-from ir_runtime.operation import BOUNDS_LIMIT, Bounds, TensorType
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import BOUNDS_LIMIT, Bounds, TensorType
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 from tests.ir_runtime.calls import Call
 
 I64 = np.iinfo(np.int64)
-_MODEST = 1 << 20
-"""Calls with no greater numbers may bound them on one side alone, as arithmetic on extents is taken not to wrap."""
+_MAX_VALUE_WITH_ONE_BOUND = 1 << 20
+"""Only values up to this may be bounded on one side: arithmetic on dimensions is taken not to wrap."""
 
 
 def relaxed(call: Call, random: Generator) -> list[TensorType]:
@@ -41,7 +41,7 @@ def _relaxed_type(kind: ElementType, random: Generator) -> ElementType:
 
 def _is_modest(call: Call) -> bool:
     numbers = (array.astype(np.object_) for array, kind in zip(call.arrays, call.kinds) if kind.is_integral)
-    return all(abs(int(value)) <= _MODEST for array in numbers for value in array.reshape(-1))
+    return all(abs(int(value)) <= _MAX_VALUE_WITH_ONE_BOUND for array in numbers for value in array.reshape(-1))
 
 
 def relaxed_values(array: Array, random: Generator, *, one_sided: bool) -> Bounds | None:
@@ -69,18 +69,18 @@ def relaxed_shape(shape: tuple[int, ...], random: Generator) -> PartialShape:
         return PartialShape(shape)
     if way < 0.45:
         return PartialShape.of_rank(len(shape))
-    return PartialShape([relaxed_extent(extent, random) for extent in shape])
+    return PartialShape([relaxed_dimension(dimension, random) for dimension in shape])
 
 
-def relaxed_extent(extent: int, random: Generator) -> Dimension:
-    """An interval that holds the extent."""
+def relaxed_dimension(dimension: int, random: Generator) -> Dimension:
+    """An interval that holds the dimension."""
     way = random.random()
     if way < 0.3:
-        return Dimension(extent, extent)
+        return Dimension(dimension, dimension)
     if way < 0.4:
         return Dimension()
-    low = max(0, extent - int(random.choice((0, 1, 2, 9))))
-    return Dimension(low, INFINITY if way < 0.55 else extent + int(random.choice((0, 1, 2, 5))))
+    low = max(0, dimension - int(random.choice((0, 1, 2, 9))))
+    return Dimension(low, INFINITY if way < 0.55 else dimension + int(random.choice((0, 1, 2, 5))))
 
 
 def contradiction(found: TensorType, value: Array, *, values: bool = True) -> str:

@@ -12,11 +12,11 @@ from openvino import opset1, opset2, opset4
 from openvino import opset16 as ov
 
 import ir_runtime
-from ir_runtime import element_types
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations import activation as ir
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 X = np.array([[-90.0, -3.5, -1.0, -0.0], [0.25, 1.0, 3.75, 90.0]], np.float32)
@@ -101,15 +101,15 @@ def test_softmax(axis: int) -> None:
 def test_small_floats_are_rounded_once(kind: Any) -> None:
     x = np.linspace(-3, 3, 61).astype(kind)
     wide = x.astype(np.float64)
-    for op, truth in (
+    for op, expected in (
         (ir.Sigmoid1(), 1 / (1 + np.exp(-wide))),
         (ir.Elu1(alpha=0.5), np.where(wide > 0, wide, 0.5 * np.expm1(wide))),
         (ir.SoftMax8(axis=0), np.exp(wide) / np.exp(wide).sum()),
     ):
         made = op.evaluate(x)
         assert made.dtype == x.dtype
-        off = np.abs(made.astype(np.float64) - truth)
-        assert (off <= np.abs(truth) * float(ml_dtypes.finfo(kind).eps) * 0.51 + 1e-7).all()
+        off = np.abs(made.astype(np.float64) - expected)
+        assert (off <= np.abs(expected) * float(ml_dtypes.finfo(kind).eps) * 0.51 + 1e-7).all()
 
 
 def test_no_overflow_in_between() -> None:

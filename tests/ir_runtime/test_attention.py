@@ -10,10 +10,10 @@ import openvino.opset16 as newest
 import pytest
 
 import ir_runtime
-from ir_runtime.element_types import element_type
-from ir_runtime.operation import TensorType
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.attention import ScaledDotProductAttention13
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 from tests.random_data import generator
 
@@ -42,7 +42,7 @@ def test_attention(causal: bool, more: tuple[Any, ...]) -> None:
     check_peers([node], parameters, feeds)
 
 
-def test_unknown_extents() -> None:
+def test_dynamic_dimensions() -> None:
     parameters = [newest.parameter([-1, 3, -1, 8], np.float32) for _ in range(3)]
     node = ops.scaled_dot_product_attention(*parameters)
     check_peers([node], parameters, [normal(2, 3, 4, 8), normal(2, 3, 5, 8), normal(2, 3, 5, 8)])

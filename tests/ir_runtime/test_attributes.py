@@ -12,8 +12,18 @@ from typing import ClassVar
 import pytest
 
 import ir_runtime
-from ir_runtime import AttributeValueError, element_types
-from ir_runtime.operation import Operation, argument, boolean, enum, integer, integers, real, type_of_elements
+from ir_runtime import AttributeValueError
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import (
+    Operation,
+    argument,
+    boolean,
+    enum,
+    integer,
+    integers,
+    real,
+    type_of_elements,
+)
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.movement import Concat1
 
@@ -133,7 +143,7 @@ def test_what_attributes_must_be_together_is_checked_last() -> None:
 
 
 SNIPPET = """\
-from ir_runtime.operation import Operation, integer
+from ir_runtime.graph.operation import Operation, integer
 from ir_runtime.operations.movement import Concat1
 
 class Mine(Concat1):
@@ -151,7 +161,7 @@ Mine(count=2).axis = 2
 def test_a_type_checker_knows_the_constructors(tmp_path: Path) -> None:
     script = tmp_path / "snippet.py"
     script.write_text(SNIPPET)
-    # The configuration says strict.
+    # The configuration sets strict.
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(script)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     found = [line.split(":", 1)[1] for line in done.stdout.splitlines() if "error:" in line]

@@ -11,14 +11,14 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime.constant_folding import as_tuple
-from ir_runtime.element_types import element_type
-from ir_runtime.graph import Model
-from ir_runtime.operation import Operation, TensorType, find_operation
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.operation import Operation, TensorType, find_operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.colour import BGRtoNV12_17, I420toRGB8, NV12toRGB8, RGBtoNV12_17
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
+from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.engines import core
 from tests.ir_runtime.peers import check_inference, check_peers
 from tests.random_data import generator
@@ -143,7 +143,7 @@ def test_there_and_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "kind", "shapes", "said"),
+    ("op", "kind", "shapes", "message"),
     [
         (NV12toRGB8(), "u8", ["6,4,1"], "4 dimensions"),
         (NV12toRGB8(), "u8", ["1,5,4,1"], "cannot be shared"),
@@ -159,9 +159,9 @@ def test_there_and_back() -> None:
         (RGBtoNV12_17(), "u8", ["1,4,4,1"], "3 channels"),
     ],
 )
-def test_contradictions(op: Operation, kind: str, shapes: Sequence[str], said: str) -> None:
+def test_contradictions(op: Operation, kind: str, shapes: Sequence[str], message: str) -> None:
     types = [TensorType(element_type(kind), PartialShape.parse(shape)) for shape in shapes]
-    with pytest.raises(ir_runtime.ModelError, match=said):
+    with pytest.raises(ir_runtime.ModelError, match=message):
         op.infer(types)
 
 

@@ -10,7 +10,7 @@ import pytest
 from openvino import Model, Type
 
 import ir_runtime
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.shapes import PartialShape
 from tests.engines import run_numpy
 from tests.ir_runtime.peers import check_peers, written_by_openvino
 from tests.random_data import generator

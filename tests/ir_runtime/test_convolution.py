@@ -10,8 +10,8 @@ import pytest
 from openvino import Type
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 from tests.random_data import generator
 
@@ -81,7 +81,7 @@ def test_deformable(mask: bool, fading: bool) -> None:
 
 
 def test_channels_of_a_binary_convolution() -> None:
-    from ir_runtime.element_types import f32, u1
+    from ir_runtime.graph.element_types import f32, u1
 
     op = find_operation("BinaryConvolution", 1)(strides=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], dilations=[1, 1])
     data, weights = TensorType(f32, PartialShape([3, 2, 5, 5])), TensorType(u1, PartialShape([4, 3, 3, 3]))
@@ -89,8 +89,8 @@ def test_channels_of_a_binary_convolution() -> None:
         op.infer([data, weights])
 
 
-def test_shapes_of_unknown_extents() -> None:
-    from ir_runtime.element_types import f32
+def test_shapes_of_dynamic_dimensions() -> None:
+    from ir_runtime.graph.element_types import f32
 
     op = find_operation("Convolution", 1)(strides=[2, 1], pads_begin=[1, 1], pads_end=[1, 1])
     data = TensorType(f32, PartialShape.parse("?,3,10..20,?"))

@@ -15,9 +15,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from ir_runtime import ModelError, Tensor, element_types
-from ir_runtime.element_types import ElementType
-from ir_runtime.operation import all_operations
+from ir_runtime import ModelError, Tensor
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Origin
+from ir_runtime.graph.operation import all_operations
+from ir_runtime.operations.activation import ReLU1
 
 WEIGHTS = np.arange(4096, dtype=np.float32)
 
@@ -118,6 +121,25 @@ def test_operations_of_every_class(cls: type) -> None:
     made = pickle.loads(pickle.dumps(op))
     assert type(made) is cls
     assert made.attributes() == op.attributes()
+
+
+def test_layers_keep_their_origin(model: ir_runtime.Model) -> None:
+    found = []
+    for made in (model, pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        found.append({node.origin for part in made.all_models() for node in part.nodes()})
+        choice = next(node for node in made.nodes() if node.op.type == "If")
+        assert choice.origin is not None
+        assert (choice.origin.op_type, choice.where) == ("If", f"layer '{choice.name}' (If, made from {choice.origin})")
+        assert all(node.origin is None for node in made.parameters)
+    assert found[0] == found[1] == found[2]
+    assert {origin.op_type for origin in found[0] if origin is not None} == {"If", "Add", "Mul"}
+
+
+def test_where_a_layer_is() -> None:
+    node = ir_runtime.Node(ReLU1(), name="act")
+    assert node.where == "layer 'act' (ReLU)"
+    node.origin = Origin("a' of b", "LeakyRelu")
+    assert node.where == "layer 'act' (ReLU, made from node 'a' of b' of LeakyRelu)"
 
 
 def test_a_compiled_model_says_that_it_is_not_pickled(model: ir_runtime.Model) -> None:

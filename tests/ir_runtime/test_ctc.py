@@ -13,10 +13,10 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime.element_types import element_type
-from ir_runtime.operation import Operation, TensorType
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import Operation, TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.ctc import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6, CTCLoss4
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers
 from tests.random_data import generator
 
@@ -148,7 +148,7 @@ def test_shapes_of_the_loss(shapes: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "shapes", "said"),
+    ("op", "shapes", "message"),
     [
         (CTCGreedyDecoder1(), ["4,2", "4,2"], "3 dimensions"),
         (CTCGreedyDecoder1(), ["4,2,3", "4,3"], "batch must agree"),
@@ -159,9 +159,9 @@ def test_shapes_of_the_loss(shapes: Sequence[str]) -> None:
         (CTCLoss4(), ["2,4,3", "2", "2,4", "2", "1"], "0 dimensions"),
     ],
 )
-def test_contradictions(op: Operation, shapes: Sequence[str], said: str) -> None:
+def test_contradictions(op: Operation, shapes: Sequence[str], message: str) -> None:
     types = [TensorType(element_type("f32"), PartialShape.parse(shape)) for shape in shapes]
-    with pytest.raises(ir_runtime.ModelError, match=said):
+    with pytest.raises(ir_runtime.ModelError, match=message):
         op.infer(types)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from openvino import opset8 as ops
 
-from ir_runtime import element_types
 from ir_runtime.errors import AttributeValueError, InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers, made
 from tests.random_data import generator
 

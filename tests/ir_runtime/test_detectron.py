@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from openvino import opset6 as ops
 
-from ir_runtime import element_types
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.engines import run_openvino
 from tests.ir_runtime.peers import check_inference, check_peers, made, written_by_openvino
 from tests.random_data import generator
@@ -108,9 +108,9 @@ def test_grid_of_fewer_cells(flatten: bool) -> None:
 
 
 LAYERS = [RNG.standard_normal((1, 2, size, size + 10)).astype(np.float32) for size in (64, 32, 16)]
-EXTENTS = RNG.uniform(1, 250, (14, 2)) * np.logspace(-1, 0.3, 14)[:, None]
+DIMENSIONS = RNG.uniform(1, 250, (14, 2)) * np.logspace(-1, 0.3, 14)[:, None]
 CORNERS = RNG.uniform(-20, 150, (14, 2))
-REGIONS = np.concatenate([CORNERS, CORNERS + EXTENTS], -1).astype(np.float32)
+REGIONS = np.concatenate([CORNERS, CORNERS + DIMENSIONS], -1).astype(np.float32)
 REGIONS[5, 2] = REGIONS[5, 0]  # no area
 REGIONS[6, 3] = REGIONS[6, 1] - 3  # upside down
 
@@ -201,7 +201,7 @@ def test_inferred_shapes(kind: Any, name: str, shapes: list[list[int]], attribut
 @pytest.mark.parametrize(
     ("name", "shapes", "attributes", "message"),
     [
-        ("GenerateProposalsSingleImage", [[4], [90, 4], [12, 5, 6], [3, 5, 6]], PROPOSED, "extents"),
+        ("GenerateProposalsSingleImage", [[4], [90, 4], [12, 5, 6], [3, 5, 6]], PROPOSED, "dimensions"),
         ("GenerateProposalsSingleImage", [[3], [80, 4], [12, 5, 6], [3, 5, 6]], PROPOSED, "anchors"),
         ("TopKROIs", [[10, 4], [9]], {"max_rois": 5}, "regions"),
         ("TopKROIs", [[10, 4], [10]], {"max_rois": -5}, "max_rois"),

@@ -13,16 +13,16 @@ from openvino import opset1
 from openvino import opset16 as ov
 
 import ir_runtime
-from ir_runtime import element_types
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import Model
-from ir_runtime.operation import Bounds, TensorType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.operation import Bounds, TensorType
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
 from tests.engines import assert_close, run_numpy, run_openvino
 from tests.ir_runtime.peers import check_peers
 
@@ -131,8 +131,8 @@ def test_round(mode: str) -> None:
 
 def test_erf_to_the_last_digits() -> None:
     x = np.concatenate([np.linspace(-5, 5, 4001), [0.0, 1e-30, 30.0]])
-    truth = np.array([math.erf(v) for v in x])
-    np.testing.assert_allclose(ir.erf(x), truth, rtol=1e-15)
+    expected = np.array([math.erf(v) for v in x])
+    np.testing.assert_allclose(ir.erf(x), expected, rtol=1e-15)
     single = x.astype(np.float32)
     exact = np.array([math.erf(float(v)) for v in single])
     np.testing.assert_allclose(ir.erf(single), exact.astype(np.float32), rtol=2e-7, atol=1e-38)
@@ -148,8 +148,8 @@ def test_division_of_integers(python_division: bool, expected: list[int]) -> Non
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
 def test_small_floats_are_rounded_once(kind: Any) -> None:
     x = np.linspace(0.1, 3, 50).astype(kind)
-    for op, truth in ((ir.Exp1(), np.exp), (ir.Sqrt1(), np.sqrt), (ir.Tanh1(), np.tanh)):
-        assert np.array_equal(op.evaluate(x), truth(x.astype(np.float64)).astype(np.float32).astype(kind))
+    for op, expected in ((ir.Exp1(), np.exp), (ir.Sqrt1(), np.sqrt), (ir.Tanh1(), np.tanh)):
+        assert np.array_equal(op.evaluate(x), expected(x.astype(np.float64)).astype(np.float32).astype(kind))
     assert np.array_equal(ir.Power1().evaluate(x, x), np.power(x.astype(np.float32), x.astype(np.float32)).astype(kind))
 
 

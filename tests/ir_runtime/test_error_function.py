@@ -10,10 +10,10 @@ import pytest
 from openvino import opset16, opset17
 
 import ir_runtime
-from ir_runtime import element_types
-from ir_runtime.operation import TensorType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.error_function import ErfInv17
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 # Without the ends, of which OpenVINO's plug-in makes the greatest float32 or infinity, by the tensor's size.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ir_runtime import ExecutionError, InternalError, compile_model
-from ir_runtime.kernels import softmax
+from ir_runtime.execution.kernels import softmax
+from ir_runtime.execution.static_plans import plan
 from ir_runtime.operations.activation import SoftMax8
-from ir_runtime.specialized import plan
 from tests.ir_runtime.test_kernels import model_of, normal, op
 
 
@@ -46,11 +46,11 @@ def test_an_operation_that_fails_is_not_the_inputs_fault(monkeypatch: pytest.Mon
 def test_a_plan_for_known_shapes_that_fails_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = softmax_model()
     compiled = compile_model(model)
-    assert compiled._special is not None
-    monkeypatch.setattr(plan.SpecializedPlan, "run", raises)
+    assert compiled._calls.static_plans is not None
+    monkeypatch.setattr(plan.StaticPlan, "run", raises)
     with pytest.raises(InternalError, match=r"the plan for inputs of the shapes \[\[3, 7\]\] failed.*a mistake"):
         compiled([x])
-    monkeypatch.setattr(plan.SpecializedPlan, "__init__", raises)
+    monkeypatch.setattr(plan.StaticPlan, "__init__", raises)
     with pytest.raises(InternalError, match=r"making a plan failed by a fault of this package.*a mistake"):
         compile_model(model)
 

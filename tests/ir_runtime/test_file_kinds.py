@@ -17,7 +17,7 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime.file_kinds import kind_of_bytes
+from ir_runtime.files.file_kinds import kind_of_bytes
 from tests.converter.test_command_options import onnx2ir, two_inputs
 
 
@@ -105,24 +105,24 @@ ROWS: list[tuple[str, Callable[[], bytes], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "says"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("name", "content", "message"), ROWS, ids=[row[0] for row in ROWS])
 def test_other_files_in_the_place_of_either(
-    name: str, content: Callable[[], bytes], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, content: Callable[[], bytes], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     path.write_bytes(content())
     with pytest.raises(converter.ConversionError) as refused:
         converter.convert_model(path)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     if name != "m.svg":
         with pytest.raises(ir_runtime.ModelError) as refused_ir:
             ir_runtime.read_model(path)
-        assert says in str(refused_ir.value)
+        assert message in str(refused_ir.value)
     for command in ("convert", "inspect", "run", "ops") if name != "m.svg" else ("convert", "inspect"):
         code, _, messages = onnx2ir(command, name)
         assert code == 1
-        assert says in messages
+        assert message in messages
         assert messages.count("\n") <= 2
     assert [found.name for found in tmp_path.iterdir()] == [name]
 

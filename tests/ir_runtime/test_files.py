@@ -19,12 +19,17 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime import element_types
-from ir_runtime.element_types import ElementType, from_dtype, pack, unpack
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import (
+    ElementType,
+    from_dtype,
+    pack,
+    unpack,
+)
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
 from tests.engines import core, node_model
 
 
@@ -130,9 +135,9 @@ def test_names_that_xml_cannot_carry_are_refused(name: str) -> None:
 
 
 def test_runtime_info_survives() -> None:
-    info = ir_runtime.graph.RuntimeInfo("info", (("name", "any text"), ("value", 'v"<')))
+    info = ir_runtime.graph.model.RuntimeInfo("info", (("name", "any text"), ("value", 'v"<')))
     model = constant_model(np.arange(3))
-    model.runtime_info = (ir_runtime.graph.RuntimeInfo("group", (), (info,)),)
+    model.runtime_info = (ir_runtime.graph.model.RuntimeInfo("group", (), (info,)),)
     xml, weights = ir_runtime.model_to_bytes(model)
     assert ir_runtime.read_model(xml, weights).runtime_info == model.runtime_info
     assert core().read_model(xml, weights).get_rt_info(["group", "any text"]).astype(str) == 'v"<'
@@ -181,10 +186,10 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
 
 KILLED = """
 import sys, time, numpy as np, ir_runtime
-from ir_runtime import element_types
+from ir_runtime.graph import element_types
 from ir_runtime.operations.inputs_outputs import Const1, Result1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
 def slow():
     print("writing", flush=True)
     time.sleep(30)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import json
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import converter.command_line
+import ir_runtime
 
 
 def _loaded(code: str, names: list[str]) -> list[str]:
@@ -26,7 +30,7 @@ def _loaded(code: str, names: list[str]) -> list[str]:
     [
         # ir_runtime stands alone, and takes lxml and hashlib with the first file.
         ("import ir_runtime", ["onnx", "onnxruntime", "openvino", "click", "rich", "converter", "google.protobuf"]),
-        ("import ir_runtime", ["lxml", "ir_runtime.xml_reader", "ir_runtime.weights"]),
+        ("import ir_runtime", ["lxml", "ir_runtime.files.xml_reader", "ir_runtime.files.weights"]),
         ("import converter", ["onnx", "numpy", "ir_runtime", "click"]),
         (
             "import converter; converter.convert_model",
@@ -36,6 +40,32 @@ def _loaded(code: str, names: list[str]) -> list[str]:
 )
 def test_import_loads_nothing_forbidden(code: str, forbidden: list[str]) -> None:
     assert _loaded(code, forbidden) == []
+
+
+def _imports(statements: Sequence[ast.stmt]) -> Iterator[ast.ImportFrom]:
+    """Every ``from ... import`` that runs, those within functions included; not those for type checkers."""
+    for statement in statements:
+        if isinstance(statement, ast.ImportFrom):
+            yield statement
+        elif not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"):
+            yield from _imports([part for part in ast.walk(statement) if isinstance(part, ast.ImportFrom)])
+
+
+def test_no_two_modules_import_each_other() -> None:
+    root = Path(ir_runtime.__file__).parent
+    modules = {
+        ".".join(("ir_runtime", *path.relative_to(root).with_suffix("").parts)): path for path in root.rglob("*.py")
+    }
+    imported: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found = imported[name] = set()
+        for statement in _imports(ast.parse(path.read_text()).body):
+            package = ".".join(name.split(".")[: -statement.level]) if statement.level else ""
+            source = ".".join(part for part in (package, statement.module) if part)
+            for candidate in (source, *(f"{source}.{alias.name}" for alias in statement.names)):
+                found |= {candidate} & (modules.keys() - {name})
+    assert imported["ir_runtime.graph.model"] >= {"ir_runtime.graph.node", "ir_runtime.graph.reshaping"}
+    list(graphlib.TopologicalSorter(imported).static_order())  # raises CycleError
 
 
 COMMAND = """
@@ -64,20 +94,27 @@ def test_a_conversion_imports_what_it_needs(tmp_path: Path) -> None:
 open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
 {COMMAND.format(arguments=["--quiet", "convert", str(tmp_path / "m.onnx")])}"""
     unneeded = ["onnx", "google.protobuf", "onnxruntime", "openvino", "rich", "lxml", "concurrent.futures", "difflib"]
-    unneeded += ["ir_runtime.executor", "ir_runtime.operations.proposals", "converter.operators.onnx.pooling"]
+    unneeded += [
+        "ir_runtime.execution.executor",
+        "ir_runtime.execution.calls",
+        "ir_runtime.execution.plan",
+        "ir_runtime.execution.ports",
+        "ir_runtime.operations.proposals",
+        "converter.from_onnx.operators.onnx.pooling",
+    ]
     assert _loaded(code, ["numpy", *unneeded]) == ["numpy"]
     assert (tmp_path / "m.xml").read_text().count("<layer ") == 3
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["convert", "--help"], ["ops", "--help"]])
 def test_help_answers_without_the_converter(arguments: list[str]) -> None:
-    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.operators"]
+    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.from_onnx.operators"]
     assert _loaded(COMMAND.format(arguments=arguments), ["click", *heavy]) == ["click"]
 
 
 def test_commands_load_nothing_before_they_are_called() -> None:
     names = [module.name for module in pkgutil.iter_modules(converter.command_line.__path__, "converter.command_line.")]
-    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.operators"]
+    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.from_onnx.operators"]
     assert _loaded(f"import {', '.join(names)}", heavy) == []
 
 
@@ -92,7 +129,7 @@ for package in (converter, ir_runtime):
     assert all(getattr(package, name) is names[name] for name in package.__all__)
     assert not hasattr(package, "no_such_name")
 """
-    assert _loaded(code, ["converter.operators"]) == ["converter.operators"]
+    assert _loaded(code, ["converter.from_onnx.translation.registry"]) == ["converter.from_onnx.translation.registry"]
 
 
 def test_users_operators_come_after_the_converters_own() -> None:
@@ -101,7 +138,8 @@ import converter
 @converter.onnx_op("Relu", versions=(14,), replace=True)
 def own(ctx, x): ...
 import converter.conversion
-from converter.translation.registry import find_translator
+from converter.from_onnx.translation.registry import find_translator
 assert find_translator("Relu", "", 20)[0].function is own
 """
-    assert _loaded(code, ["converter.operators"]) == ["converter.operators"]
+    families = ["converter.from_onnx.operators.onnx.activation", "converter.from_onnx.operators.onnx.pooling"]
+    assert _loaded(code, families) == families[:1]

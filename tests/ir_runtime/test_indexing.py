@@ -9,10 +9,10 @@ import pytest
 from openvino import opset1, opset3, opset4, opset5, opset7
 from openvino import opset16 as ov
 
-from ir_runtime.element_types import f32
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.element_types import f32
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)

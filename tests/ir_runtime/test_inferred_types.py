@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ir_runtime.operation import Operation, TensorType, all_operations
-from ir_runtime.shape_inference import infer_types
+from ir_runtime.graph.operation import Operation, TensorType, all_operations
+from ir_runtime.graph.shape_inference import infer_types
 from tests.ir_runtime.calls import CALLS, Call
 from tests.ir_runtime.relaxation import contradiction, relaxed
 

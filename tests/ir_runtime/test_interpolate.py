@@ -11,7 +11,7 @@ import openvino.opset11 as ops11
 import pytest
 from openvino import Type
 
-from ir_runtime.operation import find_operation
+from ir_runtime.graph.operation import find_operation
 from tests.engines import assert_close, run_openvino
 from tests.ir_runtime.peers import check_peers, written_by_openvino
 from tests.random_data import generator

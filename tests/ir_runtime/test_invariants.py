@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 
 from ir_runtime import InternalError, Model
-from ir_runtime.builder import Builder
-from ir_runtime.invariants import INVARIANTS, Promise, check, violations
-from ir_runtime.operation import TensorType, find_operation
+from ir_runtime.graph.invariants import (
+    INVARIANTS,
+    Promise,
+    check,
+    violations,
+)
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6, Result1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
+from ir_runtime.rewriting.builder import Builder
 from tests.ir_runtime.test_kernels import op
 
 

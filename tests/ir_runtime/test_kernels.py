@@ -1,4 +1,4 @@
-"""The executor's kernels against ``evaluate``, which they stand in for, over random shapes and values."""
+"""Kernels against ``evaluate``, over random shapes and values."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import ExecutionError, Model, ModelError, compile_model, executor
-from ir_runtime.builder import Builder
-from ir_runtime.element_types import from_dtype
-from ir_runtime.executor import CompiledModel
-from ir_runtime.graph import Output
-from ir_runtime.kernels import elementwise_chains, threads
-from ir_runtime.operation import Operation, find_operation
+from ir_runtime import (
+    ExecutionError,
+    Model,
+    ModelError,
+    compile_model,
+)
+from ir_runtime.execution import calls
+from ir_runtime.execution.executor import CompiledModel
+from ir_runtime.execution.kernels import elementwise_chains, threads
+from ir_runtime.execution.static_plans import plan, product_calls
+from ir_runtime.graph.element_types import from_dtype
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation, find_operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
-from ir_runtime.specialized import plan, product_calls
+from ir_runtime.rewriting.builder import Builder
 from tests.random_data import generator
 
 RNG = generator(11)
@@ -35,7 +41,7 @@ def normal(*shape: int) -> Array:
 
 
 def model_of(make: Callable[..., Output | Sequence[Output]], inputs: Sequence[Array], open_: bool = False) -> Model:
-    """What ``make`` emits for a builder and parameters of the inputs' types; with ``open_`` of any extents."""
+    """What ``make`` emits for a builder and parameters of the inputs' types; with ``open_`` of any dimensions."""
     builder = Builder()
     parameters = []
     for value in inputs:
@@ -60,14 +66,14 @@ def same(
     """
     fast = compile_model(model, threads=2)
     if kernels is not None:
-        assert sum(step.kernel is not None for step in fast._plan.steps) == kernels
+        assert sum(step.kernel is not None for step in fast._calls.plan_for_any_shapes().steps) == kernels
     kept = [value.copy() for value in inputs]
     expected = compile_model(model, optimize=False)(list(inputs)).to_list()
     for number in range(4):
-        # By the plan for any shapes, and then, where the shapes are open from the second call on, by that for these.
+        # By the plan for any shapes, and then, from the second call on where shapes are dynamic, by a static plan.
         if number == 0:
             with np.errstate(all="ignore"):
-                found = fast._plan.run(list(inputs))
+                found = fast._calls.plan_for_any_shapes().run(list(inputs))
         else:
             found = fast(list(inputs)).to_list()
         for value, want in zip(found, expected, strict=True):
@@ -149,12 +155,12 @@ def test_prelu(slope: float) -> None:
     same(model_of(lambda b, v: b.emit(op("PReLU"), v, b.constant(slope, "f32")), [x]), [x], kernels=int(slope != 0))
 
 
-@pytest.mark.parametrize("extents", [(2, 3, 5), (1, 64, 1100), (70, 3, 500)])
+@pytest.mark.parametrize("dimensions", [(2, 3, 5), (1, 64, 1100), (70, 3, 500)])
 @pytest.mark.parametrize("open_", [False, True])
-def test_random_chains(extents: tuple[int, ...], open_: bool) -> None:
+def test_random_chains(dimensions: tuple[int, ...], open_: bool) -> None:
     """Graphs of elementwise layers whose values are used once or several times, some of them returned."""
     for _ in range(8):
-        inputs = [normal(*[n if RNG.random() < 0.6 else 1 for n in extents]) for _ in range(3)]
+        inputs = [normal(*[n if RNG.random() < 0.6 else 1 for n in dimensions]) for _ in range(3)]
 
         def make(b: Builder, *values: Output) -> list[Output]:
             known = list(values)
@@ -180,7 +186,7 @@ def test_a_chain_is_one_step_and_adapts_to_other_shapes() -> None:
     x = normal(2, 3)
     model = model_of(lambda b, v: b.emit(op("Multiply"), v, b.emit(op("Sigmoid"), v)), [x], open_=True)
     fast, slow = compile_model(model), compile_model(model, optimize=False)
-    assert [step.type for step in fast._plan.steps] == ["Sigmoid+Multiply"]
+    assert [step.type for step in fast._calls.plan_for_any_shapes().steps] == ["Sigmoid+Multiply"]
     for shape in [(2, 3), (0, 4), (1, 1), (300, 700), (2, 3)]:
         x = normal(*shape)
         np.testing.assert_allclose(fast([x])[0], slow([x])[0], rtol=2e-6, atol=1e-6)
@@ -214,7 +220,7 @@ def test_batch_norm(opset: int) -> None:
 def convolution(rank: int, groups: int, outputs: int, depth: int, case: dict[str, Any]) -> None:
     kernel = [int(v) for v in RNG.integers(1, case["kernel"], rank)]
     dilations = [int(v) for v in RNG.choice([1, 1, 2, 3], rank)]
-    extents = [(k - 1) * d + 1 + int(RNG.integers(0, 24)) for k, d in zip(kernel, dilations)]
+    dimensions = [(k - 1) * d + 1 + int(RNG.integers(0, 24)) for k, d in zip(kernel, dilations)]
     attributes: dict[str, Any] = {
         "strides": [int(v) for v in RNG.integers(1, 4, rank)],
         "dilations": dilations,
@@ -222,7 +228,7 @@ def convolution(rank: int, groups: int, outputs: int, depth: int, case: dict[str
         "pads_end": [int(v) for v in RNG.integers(0, 4, rank)],
         "auto_pad": str(RNG.choice(["explicit", "explicit", "same_upper", "same_lower", "valid"])),
     }
-    x = normal(int(RNG.integers(1, 3)), groups * depth, *extents)
+    x = normal(int(RNG.integers(1, 3)), groups * depth, *dimensions)
     weights = normal(*([groups] if groups > 1 else []), outputs, depth, *kernel)
     name = "GroupConvolution" if groups > 1 else "Convolution"
     model = model_of(lambda b, v: b.emit(op(name, **attributes), v, b.constant(weights, "f32")), [x], case["open"])
@@ -461,8 +467,8 @@ def test_profile() -> None:
 def test_blocks_cover_the_output_once() -> None:
     for shape in [(3,), (5, 40000), (200, 300), (4, 3, 70000), (2, 20000, 3)]:
         seen = np.zeros(shape, np.int64)
-        for extents, index, _ in elementwise_chains.blocks_of(shape, [shape]):
-            assert seen[index].shape == extents
+        for dimensions, index, _ in elementwise_chains.blocks_of(shape, [shape]):
+            assert seen[index].shape == dimensions
             seen[index] += 1
         assert (seen == 1).all()
 
@@ -529,8 +535,8 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
 
 
 def test_convolution_with_a_kernel_as_large_as_the_image() -> None:
-    for extents, kernel in [((640,), (256,)), ((9, 20), (8, 7))]:
-        x, weights = normal(1, 2, *extents), normal(50, 2, *kernel)
+    for dimensions, kernel in [((640,), (256,)), ((9, 20), (8, 7))]:
+        x, weights = normal(1, 2, *dimensions), normal(50, 2, *kernel)
         made = op("Convolution", strides=[3] * len(kernel), pads_begin=[2] * len(kernel), pads_end=[0] * len(kernel),
                   dilations=[1] * len(kernel))  # fmt: skip
         same(model_of(lambda b, v, made=made, w=weights: b.emit(made, v, b.constant(w, "f32")), [x]), [x])
@@ -538,8 +544,8 @@ def test_convolution_with_a_kernel_as_large_as_the_image() -> None:
 
 def test_no_more_calls_at_a_time_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them only take each other's cache, and each wants arrays of its own."""
-    monkeypatch.setattr(executor, "processors", lambda: 2)
-    monkeypatch.setattr(executor, "_BRIEF", 0.0)
+    monkeypatch.setattr(calls, "processors", lambda: 2)
+    monkeypatch.setattr(calls, "_SHORT_CALL_SECONDS", 0.0)
     made: list[object] = []
     make = plan._Instance.__init__
     monkeypatch.setattr(plan._Instance, "__init__", lambda self, *args: (made.append(self), make(self, *args))[1])

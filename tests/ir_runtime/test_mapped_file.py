@@ -14,9 +14,9 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime.element_types import f32, u4
-from ir_runtime.mapped_file import FileSpan, MappedFile, forget_pages
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph.element_types import f32, u4
+from ir_runtime.graph.mapped_file import FileSpan, MappedFile, forget_pages
+from ir_runtime.graph.tensor import Tensor
 from tests.engines import node_model
 from tests.random_data import generator
 
@@ -115,7 +115,7 @@ def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bo
     script = (
         "import resource, sys, converter\n"
         "from converter.conversion import convert, compressed\n"
-        "import ir_runtime.xml_writer\n"
+        "import ir_runtime.files.xml_writer\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "before = peak()\n"
         f"converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16={half})\n"
@@ -132,11 +132,11 @@ def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bo
     assert float(done.stdout) < 40, f"{done.stdout} MiB for 96 MiB of weights"
 
 
-_BESIDE = 45
-"""MiB: modules, the arrays between layers, and pages around what was read; the weights a second time would be more."""
+_MAX_OTHER_MIB = 45
+"""The limit for modules, arrays between layers and pages around read bytes. A second copy of the weights exceeds it."""
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads what Linux says of memory")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory use from /proc")
 def test_weights_are_held_once_by_a_compiled_model(tmp_path: Path) -> None:
     """What is packed for products is no longer held where the file is mapped, aligned there or not; tables never are."""
     r = generator(4)
@@ -180,8 +180,8 @@ print(status("VmRSS") - before, status("VmHWM") - before)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         now, peak = map(int, done.stdout.split())
         # At its peak one matrix is being packed.
-        assert held <= now <= held + _BESIDE, (name, now, held)
-        assert peak <= held + _BESIDE + 16, (name, peak, held)
+        assert held <= now <= held + _MAX_OTHER_MIB, (name, now, held)
+        assert peak <= held + _MAX_OTHER_MIB + 16, (name, peak, held)
 
 
 def test_pages_that_were_given_back_are_there_again(mapped: MappedFile) -> None:

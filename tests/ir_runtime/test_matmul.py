@@ -11,10 +11,10 @@ import pytest
 from openvino import opset16, opset17
 
 import ir_runtime
-from ir_runtime.element_types import element_type
-from ir_runtime.operation import TensorType
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.matmul import GroupedMatMul17
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference
 from tests.random_data import generator
 
@@ -71,7 +71,7 @@ def test_shapes(shapes: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("types", "said"),
+    ("types", "message"),
     [
         (("f32[6,3]", "f32[2,4,3]"), "third input"),
         (("f32[3,6]", "f32[4,6]", "i32[2]"), r"must be \[t, k\]"),
@@ -83,12 +83,12 @@ def test_shapes(shapes: Sequence[str]) -> None:
         (("f32[2,5,3]", "f32[2,3,4]"), "last dimension"),
     ],
 )
-def test_contradictions(types: Sequence[str], said: str) -> None:
+def test_contradictions(types: Sequence[str], message: str) -> None:
     made = []
     for spelled in types:
         kind, shape = spelled.split("[")
         made.append(TensorType(element_type(kind), PartialShape.parse("[" + shape)))
-    with pytest.raises(ir_runtime.ModelError, match=said):
+    with pytest.raises(ir_runtime.ModelError, match=message):
         GroupedMatMul17().infer(made)
 
 

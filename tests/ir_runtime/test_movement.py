@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from openvino import opset16 as ov
 
-from ir_runtime.element_types import f32
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.element_types import f32
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(2 * 8 * 4 * 6, dtype=np.float32).reshape(2, 8, 4, 6)

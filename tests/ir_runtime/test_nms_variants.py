@@ -9,10 +9,10 @@ import openvino
 import pytest
 from openvino import opset8, opset9, opset13
 
-from ir_runtime import element_types
 from ir_runtime.errors import AttributeValueError, ExecutionError, InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers
 from tests.random_data import generator
 

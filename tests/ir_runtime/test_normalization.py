@@ -10,12 +10,12 @@ import pytest
 from openvino import opset1, opset2
 from openvino import opset16 as ov
 
-from ir_runtime import element_types
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations import normalization as ir
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
 from tests.ir_runtime.peers import check_peers
 from tests.random_data import generator
 
@@ -147,10 +147,10 @@ def test_unknown_rank_and_type() -> None:
 def test_small_floats_are_rounded_once() -> None:
     x = normal(2, 4, 50).astype(np.float16)
     wide = x.astype(np.float64)
-    truth = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-3)
+    expected = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-3)
     made = ir.MVN6(eps=1e-3, normalize_variance=True).evaluate(x, np.array([2]))
     assert made.dtype == np.float16
-    np.testing.assert_allclose(made.astype(np.float64), truth, rtol=6e-4, atol=1e-6)
+    np.testing.assert_allclose(made.astype(np.float64), expected, rtol=6e-4, atol=1e-6)
 
 
 def test_nothing_to_normalize() -> None:

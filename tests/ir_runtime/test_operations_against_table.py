@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ir_runtime.attributes import format_attribute
-from ir_runtime.operation import Operation, all_operations
+from ir_runtime.graph.attributes import format_attribute
+from ir_runtime.graph.operation import Operation, all_operations
 
 TABLE: dict[str, dict[str, Any]] = {
     (entry.get("xml_type") or name): revisions
@@ -51,13 +51,13 @@ def test_revision_exists_with_those_attributes(cls: type[Operation]) -> None:
 def test_attribute_kinds_values_and_defaults(cls: type[Operation]) -> None:
     described = entry_of(cls).get("attributes", {})
     for attribute in cls.xml_attributes():
-        said, name, kind = described[attribute.xml], attribute.name, attribute.kind
-        if kind != "text" or said["type"] != "enum":
-            assert kind == KINDS[said["type"]] or (kind == "enum" and said["type"] == "string"), name
-        if kind == "enum" and isinstance(said.get("values"), list):
-            assert set(attribute.values) >= set(said["values"]), name
-        if not attribute.is_required and said["default"] is not None and not said["required"]:
-            assert _plain(format_attribute(attribute.default)) == _plain(said["default"]), name
+        row, name, kind = described[attribute.xml], attribute.name, attribute.kind
+        if kind != "text" or row["type"] != "enum":
+            assert kind == KINDS[row["type"]] or (kind == "enum" and row["type"] == "string"), name
+        if kind == "enum" and isinstance(row.get("values"), list):
+            assert set(attribute.values) >= set(row["values"]), name
+        if not attribute.is_required and row["default"] is not None and not row["required"]:
+            assert _plain(format_attribute(attribute.default)) == _plain(row["default"]), name
 
 
 def _plain(value: Any) -> Any:

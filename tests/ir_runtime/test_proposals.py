@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from openvino import opset9 as ops
 
-from ir_runtime import element_types
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.engines import run_openvino
 from tests.ir_runtime.peers import check_inference, check_peers, made, written_by_openvino
 from tests.random_data import generator
@@ -47,23 +47,23 @@ ATTRIBUTES: dict[str, Any] = {
     ids=str,
 )
 def test_proposal(framework: str, revision: int, image: list[float], attributes: dict[str, Any]) -> None:
-    extents = np.array(image, np.float32)
-    shapes = ([2, 12, -1, -1], [2, 24, 5, 7], list(extents.shape))
+    dimensions = np.array(image, np.float32)
+    shapes = ([2, 12, -1, -1], [2, 24, 5, 7], list(dimensions.shape))
     parameters = [ops.parameter(shape, np.float32) for shape in shapes]
     given = {**ATTRIBUTES, **attributes, "framework": framework}
     node = made("Proposal", revision, parameters, **given)
-    check_peers(list(node.outputs()), parameters, [SCORES, DELTAS, extents], atol=1e-4)
+    check_peers(list(node.outputs()), parameters, [SCORES, DELTAS, dimensions], atol=1e-4)
 
 
 @pytest.mark.parametrize("framework", ["", "tensorflow"])
 def test_rows_that_end_early(framework: str) -> None:
     """Fewer boxes than rows: OpenVINO leaves the scores of such rows undefined, so boxes alone are compared."""
-    extents = np.array([40, 56, 1], np.float32)
+    dimensions = np.array([40, 56, 1], np.float32)
     parameters = [ops.parameter(shape, np.float32) for shape in ([2, 12, 5, 7], [2, 24, 5, 7], [3])]
     given = {**ATTRIBUTES, "post_nms_topn": 60, "nms_thresh": 0.1, "framework": framework}
     node = made("Proposal", 4, parameters, **given)
-    check_peers([node.output(0)], parameters, [SCORES, DELTAS, extents], atol=1e-4)
-    rows, values = find_operation("Proposal", 4)(**given).evaluate(SCORES, DELTAS, extents)
+    check_peers([node.output(0)], parameters, [SCORES, DELTAS, dimensions], atol=1e-4)
+    rows, values = find_operation("Proposal", 4)(**given).evaluate(SCORES, DELTAS, dimensions)
     count = int(np.flatnonzero(rows[:60, 0] == -1)[0])
     assert count < 59
     assert (values[:count] > 0).all()
@@ -73,12 +73,12 @@ def test_rows_that_end_early(framework: str) -> None:
 @pytest.mark.parametrize("framework", ["", "tensorflow"])
 def test_small_boxes(framework: str) -> None:
     """By the specification they go; OpenVINO gives them a score of 0 instead, so the others are compared."""
-    extents = np.array([40, 56, 1], np.float32)
+    dimensions = np.array([40, 56, 1], np.float32)
     given = {**ATTRIBUTES, "min_size": 20, "pre_nms_topn": 420, "post_nms_topn": 60, "framework": framework}
     parameters = [ops.parameter(shape, np.float32) for shape in ([2, 12, 5, 7], [2, 24, 5, 7], [3])]
     written = written_by_openvino(list(made("Proposal", 4, parameters, **given).outputs()), parameters)
-    expected = run_openvino(written, {0: SCORES, 1: DELTAS, 2: extents})
-    rows, values = find_operation("Proposal", 4)(**given).evaluate(SCORES, DELTAS, extents)
+    expected = run_openvino(written, {0: SCORES, 1: DELTAS, 2: dimensions})
+    rows, values = find_operation("Proposal", 4)(**given).evaluate(SCORES, DELTAS, dimensions)
     for image in (slice(0, 60), slice(60, 120)):
         count = int(np.flatnonzero(rows[image, 0] == -1)[0])
         assert (expected[1][image][:count] > 0).all()
@@ -121,8 +121,8 @@ GENERATED: dict[str, Any] = {"min_size": 3.0, "nms_threshold": 0.5, "pre_nms_cou
     ids=str,
 )
 def test_generate_proposals(normalized: bool, image: list[float], attributes: dict[str, Any]) -> None:
-    extents = np.array([image, image], np.float32)
-    feeds = [extents, ANCHORS.astype(np.float32), DELTAS[:, :12] * 2, SCORES[:, :3]]
+    dimensions = np.array([image, image], np.float32)
+    feeds = [dimensions, ANCHORS.astype(np.float32), DELTAS[:, :12] * 2, SCORES[:, :3]]
     parameters = [ops.parameter([-1] * np.ndim(value), np.float32) for value in feeds]
     node = ops.generate_proposals(*parameters, normalized=normalized, **{**GENERATED, **attributes})
     check_peers(list(node.outputs()), parameters, feeds, atol=1e-4)
@@ -188,10 +188,10 @@ def test_contradictions(name: str, shapes: list[list[int]], attributes: dict[str
 
 
 @pytest.mark.parametrize(
-    ("extents", "ratio", "message"),
+    ("dimensions", "ratio", "message"),
     [([0, 56, 1], [1.0], "positive"), ([40, 56, 1], [1.0, 2.0], "anchors")],
 )
-def test_wrong_values(extents: list[float], ratio: list[float], message: str) -> None:
+def test_wrong_values(dimensions: list[float], ratio: list[float], message: str) -> None:
     op = find_operation("Proposal", 1)(**{**ATTRIBUTES, "ratio": ratio, "scale": [1.0]})
     with pytest.raises(ExecutionError, match=message):
-        op.evaluate(SCORES[:, :2], DELTAS[:, :4], np.array(extents, np.float32))
+        op.evaluate(SCORES[:, :2], DELTAS[:, :4], np.array(dimensions, np.float32))

@@ -9,10 +9,10 @@ import openvino.opset16 as ops
 import pytest
 from openvino import Type
 
-from ir_runtime.element_types import f32
 from ir_runtime.errors import InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.element_types import f32
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 from tests.random_data import generator
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from openvino import opset15 as ops
 
-from ir_runtime import element_types
 from ir_runtime.errors import AttributeValueError, InferenceError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers, made
 from tests.random_data import generator
 
@@ -106,7 +106,7 @@ def test_roi_align_rotated(clockwise: bool, ratio: int, scale: float) -> None:
     check_peers([node], [data, places, batches], feeds)
 
 
-def test_region_of_no_extent() -> None:
+def test_region_of_no_dimension() -> None:
     data, places = ops.parameter([2, 4, 9, 11], np.float32), ops.parameter([1, 5], np.float32)
     batches = ops.parameter([1], np.int64)
     for ratio in (0, 2):

@@ -10,21 +10,29 @@ import pytest
 
 import ir_runtime
 from ir_runtime import Dimension, InferenceError, Model, ModelError, PartialShape
-from ir_runtime.builder import Builder
-from ir_runtime.graph import InputMap, Node, OutputMap, SubGraph
+from ir_runtime.graph.model import (
+    InputMap,
+    Node,
+    OutputMap,
+    SubGraph,
+)
+from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.control_flow import If8, TensorIterator1
 from ir_runtime.operations.elementwise import Add1, Equal1, Multiply1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.operations.movement import Concat1, Reshape1
-from ir_runtime.rewrite import UniqueNames, clone, replace_all_uses, uses_of
-from ir_runtime.shape_inference import make_node
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses, uses_of
 from tests.engines import core
 
 
 def parameter(name: str, shape: str) -> Node:
-    node = make_node(Parameter1(shape=PartialShape.parse(shape), element_type=ir_runtime.element_types.f32), (), name)
+    node = make_node(
+        Parameter1(shape=PartialShape.parse(shape), element_type=ir_runtime.graph.element_types.f32), (), name
+    )
     node.outputs[0].add_name(name)
     return node
 
@@ -122,8 +130,8 @@ def test_a_branch_that_is_not_taken_need_not_fit() -> None:
     """If of a condition that follows from the shape: one branch adds, the other asks for exactly 6 elements."""
     x = parameter("x", "?,?")
     build = Builder()
-    extents = build.emit(ShapeOf3(output_type=ir_runtime.element_types.i64), x.outputs[0])
-    rows = build.emit(Gather8(), extents, build.constant(0), build.constant(0))
+    dimensions = build.emit(ShapeOf3(output_type=ir_runtime.graph.element_types.i64), x.outputs[0])
+    rows = build.emit(Gather8(), dimensions, build.constant(0), build.constant(0))
     condition = build.emit(Equal1(), rows, build.constant(2))
     inner = Builder()
     p, q = parameter("p", "?,?"), parameter("q", "?,?")
@@ -142,20 +150,20 @@ def test_a_branch_that_is_not_taken_need_not_fit() -> None:
     np.testing.assert_array_equal(ir_runtime.compile_model(model)(x_value)[0], x_value.reshape(-1))
 
 
-def test_what_extents_decide_is_no_step_of_the_plan() -> None:
+def test_what_dimensions_decide_is_no_step_of_the_plan() -> None:
     x = parameter("x", "?,3")
     build = Builder()
-    extents = build.emit(ShapeOf3(output_type=ir_runtime.element_types.i64), x.outputs[0])
-    model = model_of([x], build.emit(Reshape1(special_zero=False), x.outputs[0], extents))
+    dimensions = build.emit(ShapeOf3(output_type=ir_runtime.graph.element_types.i64), x.outputs[0])
+    model = model_of([x], build.emit(Reshape1(special_zero=False), x.outputs[0], dimensions))
     for shape, steps in (([-1, 3], ["ShapeOf", "Reshape"]), ([4, 3], ["Reshape"])):
         model.reshape(shape)
-        plan = ir_runtime.compile_model(model)._plan
+        plan = ir_runtime.compile_model(model)._calls.plan_for_any_shapes()
         assert [step.type for step in plan.steps] == steps
 
 
 def test_copies_are_apart_and_names_unique() -> None:
     model = two_inputs()
-    copy = clone(model)
+    copy = model.clone()
     copy.reshape({"a": [1, 1], "b": [1, 1]})
     assert model.outputs[0].shape == PartialShape([4, 3])
     unique = UniqueNames(model)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from ir_runtime import element_types
-from ir_runtime.constant_folding import as_tuple
-from ir_runtime.element_types import Array
 from ir_runtime.errors import ModelError
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shape_inference import infer_types
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shape_inference import infer_types
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.ir_runtime.relaxation import contradiction, relaxed_shape
 
 Known = tuple[TensorType, Array]
@@ -33,7 +33,7 @@ def exact(value: Any, kind: str = "i64") -> Known:
 
 
 class Arithmetic:
-    """Values that grow out of the extents of data; each is held against what is inferred of it."""
+    """Values that grow out of the dimensions of data; each is held against what is inferred of it."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ class Arithmetic:
                 self.values.append((kind, np.asarray(value)))
 
 
-def extents(numbers: Arithmetic) -> None:
+def dimensions(numbers: Arithmetic) -> None:
     shape = tuple(numbers.random.integers(1, 9, int(numbers.random.integers(1, 5))).tolist())
     data = np.zeros(shape, np.float32)
     kind = str(numbers.random.choice(("i64", "i32")))
@@ -142,7 +142,7 @@ def chosen(numbers: Arithmetic) -> None:
 
 
 def shaped(numbers: Arithmetic) -> None:
-    """Data of a shape that was computed, whose extents are the next numbers."""
+    """Data of a shape that was computed, whose dimensions are the next numbers."""
     target = numbers.pick()
     small = target[1].ndim == 1 and target[1].size <= 4 and (target[1] >= 0).all() and np.prod(target[1]) < 500
     if small:
@@ -154,7 +154,20 @@ def shaped(numbers: Arithmetic) -> None:
         numbers.add("ShapeOf", 3, (kind, data), output_type=str(target[0].element_type))
 
 
-STEPS = (extents, binary, binary, binary, gathered, gathered, joined, rearranged, rearranged, converted, chosen, shaped)
+STEPS = (
+    dimensions,
+    binary,
+    binary,
+    binary,
+    gathered,
+    gathered,
+    joined,
+    rearranged,
+    rearranged,
+    converted,
+    chosen,
+    shaped,
+)
 
 
 @pytest.mark.sample(every=6)
@@ -164,10 +177,10 @@ def test_bounds_hold_what_is_computed_from_shapes(block: int) -> None:
     for seed in range(block * 20, block * 20 + 20):
         numbers = Arithmetic(seed)
         while not numbers.values:
-            extents(numbers)
+            dimensions(numbers)
         random: Generator = numbers.random
         for _ in range(60):
             STEPS[int(random.integers(len(STEPS)))](numbers)
         bounded += numbers.bounded
-    # Most of what is computed must be followed for this to say anything.
+    # The test proves something only if most of what is computed is followed.
     assert bounded > 300

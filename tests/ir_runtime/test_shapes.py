@@ -1,4 +1,4 @@
-"""Dimensions as sets of extents: every operation on them against the extents themselves."""
+"""Dimensions as sets of dimensions: every operation on them against the dimensions themselves."""
 
 from __future__ import annotations
 
@@ -9,31 +9,38 @@ import numpy as np
 import pytest
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape, broadcast, broadcast_to, quotient
-from ir_runtime.windows import Window
+from ir_runtime.graph.shapes import (
+    INFINITY,
+    Dimension,
+    PartialShape,
+    broadcast,
+    broadcast_to,
+    quotient,
+)
+from ir_runtime.operations.windows import Window
 
 DIMENSIONS = [Dimension(low, high) for low in range(4) for high in (*range(low, 4), INFINITY)]
 MANY = 12
-"""Extents up to here are tried of a dimension without an upper bound."""
+"""Dimensions up to here are tried of a dimension without an upper bound."""
 
 
-def extents(dimension: Dimension) -> range:
+def sizes(dimension: Dimension) -> range:
     return range(dimension.low, min(dimension.high, MANY) + 1)
 
 
 def smallest(found: Iterable[int], open_end: bool) -> Dimension:
-    """The smallest dimension that holds the extents, which go on for ever if they are as many as were tried."""
+    """The smallest dimension that holds the dimensions, which go on for ever if they are as many as were tried."""
     numbers = sorted(found)
     return Dimension(numbers[0], INFINITY if open_end and numbers[-1] >= MANY else numbers[-1])
 
 
 @pytest.mark.parametrize("a", DIMENSIONS, ids=str)
 @pytest.mark.parametrize("b", DIMENSIONS, ids=str)
-def test_dimensions_are_sets_of_extents(a: Dimension, b: Dimension) -> None:
-    in_both, in_either = set(extents(a)) & set(extents(b)), {*extents(a), *extents(b)}
+def test_dimensions_are_sets_of_dimensions(a: Dimension, b: Dimension) -> None:
+    in_both, in_either = set(sizes(a)) & set(sizes(b)), {*sizes(a), *sizes(b)}
     assert a.merge(b) == (smallest(in_both, INFINITY in (a.high, b.high)) if in_both else None)
     assert a.union(b) == smallest(in_either, INFINITY in (a.high, b.high))
-    pairs = list(itertools.product(extents(a), extents(b)))
+    pairs = list(itertools.product(sizes(a), sizes(b)))
     assert a + b == smallest((x + y for x, y in pairs), INFINITY in (a.high, b.high))
     assert a * b == smallest((x * y for x, y in pairs), INFINITY in (a.high, b.high))
 
@@ -42,7 +49,7 @@ def test_dimensions_are_sets_of_extents(a: Dimension, b: Dimension) -> None:
 @pytest.mark.parametrize("factor", DIMENSIONS, ids=str)
 def test_quotients_hold_what_is_multiplied(product: Dimension, factor: Dimension) -> None:
     found = quotient(product, factor)
-    fitting = {n for n in range(MANY + 1) for x in extents(factor) if (x or n == 0) and product.contains(n * x)}
+    fitting = {n for n in range(MANY + 1) for x in sizes(factor) if (x or n == 0) and product.contains(n * x)}
     assert bool(fitting) == (found is not None) or product.low > MANY
     assert all(found is not None and found.contains(n) for n in fitting)
 
@@ -50,7 +57,7 @@ def test_quotients_hold_what_is_multiplied(product: Dimension, factor: Dimension
 @pytest.mark.parametrize("a", DIMENSIONS, ids=str)
 @pytest.mark.parametrize("b", DIMENSIONS, ids=str)
 def test_data_to_which_others_are_repeated(a: Dimension, b: Dimension) -> None:
-    fitting = {x for x in extents(a) for y in extents(b) if y in (x, 1)}
+    fitting = {x for x in sizes(a) for y in sizes(b) if y in (x, 1)}
     found = broadcast_to(PartialShape([4, a]), PartialShape([b]))
     wanted = None if not fitting else PartialShape([4, smallest(fitting, INFINITY in (a.high, b.high))])
     assert found == wanted
@@ -59,7 +66,7 @@ def test_data_to_which_others_are_repeated(a: Dimension, b: Dimension) -> None:
 @pytest.mark.parametrize("a", DIMENSIONS, ids=str)
 @pytest.mark.parametrize("b", DIMENSIONS, ids=str)
 def test_broadcast_dimensions(a: Dimension, b: Dimension) -> None:
-    fitting = {max(x, y) if x and y else 0 for x in extents(a) for y in extents(b) if x == y or 1 in (x, y)}
+    fitting = {max(x, y) if x and y else 0 for x in sizes(a) for y in sizes(b) if x == y or 1 in (x, y)}
     if not fitting:
         with pytest.raises(InferenceError, match="cannot be broadcast"):
             broadcast(PartialShape([a]), PartialShape([b]))
@@ -102,9 +109,9 @@ def _or_none(function: Callable[..., PartialShape], *shapes: PartialShape) -> Pa
 def test_positions_of_windows_on_open_dimensions(auto_pad: str, rounding: str) -> None:
     for kernel, stride, dilation, begin, end in itertools.product((1, 3), (1, 2, 5), (1, 2), (0, 2), (0, 1, 4)):
         window = Window(kernel, stride, dilation, begin, end, auto_pad, rounding)
-        counts = {extent: _count(window, extent) for extent in range(MANY + 1)}
+        counts = {size: _count(window, size) for size in range(MANY + 1)}
         for low, high in itertools.combinations((0, 1, 2, 4, 7, MANY), 2):
-            fitting = {count for extent in range(low, high + 1) if (count := counts[extent]) is not None}
+            fitting = {count for size in range(low, high + 1) if (count := counts[size]) is not None}
             if not fitting:
                 with pytest.raises(InferenceError, match="does not fit"):
                     window.count_dimension(Dimension(low, high))
@@ -114,8 +121,8 @@ def test_positions_of_windows_on_open_dimensions(auto_pad: str, rounding: str) -
             assert window.count_dimension(Dimension(low)) == Dimension(found.low, INFINITY)
 
 
-def _count(window: Window, extent: int) -> int | None:
+def _count(window: Window, size: int) -> int | None:
     try:
-        return window.count(extent)
+        return window.count(size)
     except InferenceError:
         return None

@@ -1,7 +1,7 @@
-"""Shapes that are inferred from less than everything say at least as much as OpenVINO's own.
+"""Shapes that are inferred from partial knowledge are at least as tight as OpenVINO's own.
 
 Each call is written as a model of one layer whose inputs are parameters with partial shapes, and constants.
-Where OpenVINO says what the call itself contradicts, it is no measure.
+Where the call itself contradicts OpenVINO's shape, it is not compared.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import ir_runtime
-from ir_runtime.graph import Model, Output
-from ir_runtime.operation import TensorType, find_operation
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
+from ir_runtime.graph.model import Model, Output
+from ir_runtime.graph.operation import TensorType, find_operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
 from tests.engines import core
 from tests.ir_runtime.calls import CALLS, Call
 from tests.ir_runtime.relaxation import relaxed_shape
@@ -24,7 +24,7 @@ from tests.ir_runtime.relaxation import relaxed_shape
 CALLS_OF_EACH, RELAXATIONS = 8, 3
 
 ENDLESS = 1 << 24
-"""From here on an upper bound is none: OpenVINO divides its greatest extent and the far ends of slices."""
+"""From here on an upper bound is none: OpenVINO divides its greatest dimension and the far ends of slices."""
 
 EMPTY = "OpenVINO leaves out data without elements, which have a shape here and in its own kernels"
 
@@ -117,6 +117,6 @@ def test_shapes_say_as_much_as_those_of_openvino(name: str) -> None:
                 compared += 1
                 if not says_as_much(ours, theirs):
                     given = "; ".join(map(str, types))
-                    looser.append(f"{call.label} of {given}: {ours}, but OpenVINO says {theirs}")
+                    looser.append(f"{call.label} of {given}: {ours}, but OpenVINO has {theirs}")
     assert compared
     assert bool(looser) == (name in LOOSER), looser[:3] or f"{LOOSER[name]}: no longer so"

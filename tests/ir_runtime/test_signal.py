@@ -10,11 +10,11 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime.element_types import element_type
-from ir_runtime.operation import TensorType
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.signal import ISTFT16, STFT15
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
 from tests.ir_runtime.peers import check_inference, check_peers
 from tests.random_data import generator
 
@@ -80,7 +80,7 @@ def test_istft_undoes_stft() -> None:
     size, step = np.array(9), np.array(4)
     frames = STFT15(transpose_frames=True).evaluate(signal, window, size, step)
     back = ISTFT16().evaluate(frames, window, size, step, np.array(-1))
-    # A window that is 0 at an end says nothing of it.
+    # A window that is 0 at an end loses the signal there.
     np.testing.assert_allclose(back[:, 1:-1], signal[:, 1:-1], atol=1e-9)
 
 
@@ -101,7 +101,7 @@ def test_shapes_of_istft(shape: str, center: bool, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "window", "size", "step", "said"),
+    ("data", "window", "size", "step", "message"),
     [
         ("7,2", "8", 8, 3, "three or four dimensions"),
         ("6,7,2", "8", 8, 3, "5 frequencies"),
@@ -111,10 +111,10 @@ def test_shapes_of_istft(shape: str, center: bool, size: int) -> None:
         ("5,7,2", "8", [8], 3, "0 dimensions"),
     ],
 )
-def test_istft_contradictions(data: str, window: str, size: Any, step: int, said: str) -> None:
+def test_istft_contradictions(data: str, window: str, size: Any, step: int, message: str) -> None:
     shapes = [TensorType(element_type("f32"), PartialShape.parse(text)) for text in (data, window)]
     numbers = [known(number) for number in (size, step)]
-    with pytest.raises(ir_runtime.ModelError, match=said):
+    with pytest.raises(ir_runtime.ModelError, match=message):
         ISTFT16().infer([*shapes, *numbers])
 
 

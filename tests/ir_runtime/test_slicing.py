@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from openvino import opset16 as ov
 
-from ir_runtime.element_types import f32, i64
-from ir_runtime.operation import TensorType
-from ir_runtime.operations.slicing import Slice8, StridedSlice1, sliced_extent
-from ir_runtime.shapes import INFINITY, Dimension, PartialShape
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph.element_types import f32, i64
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.slicing import Slice8, StridedSlice1, sliced_dimension
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
@@ -81,12 +81,12 @@ def test_slice_scatter(dynamic: bool) -> None:
 @pytest.mark.parametrize(
     "stop", [(0, 0), (3, 3), (-2, -2), (-4, -1), (1, 5), (-1, 1), (-(2**31), -(2**31)), (2**63 - 1,) * 2]
 )
-@pytest.mark.parametrize("extent", [(0, 5), (3, 3), (2, 9), (4, INFINITY)])
-def test_extents_of_slices_hold_every_possible_outcome(
-    step: int, start: tuple[int, int], stop: tuple[int, int], extent: tuple[int, int]
+@pytest.mark.parametrize("dimension", [(0, 5), (3, 3), (2, 9), (4, INFINITY)])
+def test_dimensions_of_slices_hold_every_possible_outcome(
+    step: int, start: tuple[int, int], stop: tuple[int, int], dimension: tuple[int, int]
 ) -> None:
-    found = sliced_extent(Dimension(*extent), start, stop, step)
-    for size in range(extent[0], min(extent[1], 12) + 1):
+    found = sliced_dimension(Dimension(*dimension), start, stop, step)
+    for size in range(dimension[0], min(dimension[1], 12) + 1):
         for first in range(start[0], start[1] + 1):
             for last in range(stop[0], stop[1] + 1):
                 assert found.contains(len(range(size)[first:last:step])), (size, first, last)
@@ -97,16 +97,16 @@ def _intervals(ends: Sequence[int]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, -1, -2, -5])
-def test_extents_of_slices_are_the_least_and_the_greatest_outcome(step: int) -> None:
+def test_dimensions_of_slices_are_the_least_and_the_greatest_outcome(step: int) -> None:
     positions = range(-9, 10)
-    # What Python itself takes, by extent, start and stop; 40 elements are as good as an open dimension.
+    # What Python itself takes, by dimension, start and stop; 40 elements are as good as an open dimension.
     sizes = range(41)
     taken = np.array([[[len(range(n)[a:b:step]) for b in positions] for a in positions] for n in sizes])
     for low, high in [*_intervals((0, 1, 3, 6)), (0, INFINITY), (2, INFINITY), (7, INFINITY)]:
-        of_extents = taken[low : min(high, 40) + 1]
+        of_dimensions = taken[low : min(high, 40) + 1]
         for start, stop in itertools.product(_intervals((-9, -3, -1, 0, 2, 9)), repeat=2):
-            outcomes = of_extents[:, start[0] + 9 : start[1] + 10, stop[0] + 9 : stop[1] + 10]
-            found = sliced_extent(Dimension(low, high), start, stop, step)
+            outcomes = of_dimensions[:, start[0] + 9 : start[1] + 10, stop[0] + 9 : stop[1] + 10]
+            found = sliced_dimension(Dimension(low, high), start, stop, step)
             grows = high == INFINITY and outcomes[-1].max() > outcomes[-10].max()
             wanted = Dimension(int(outcomes.min()), INFINITY if grows else int(outcomes.max()))
             assert found == wanted, (Dimension(low, high), start, stop)
@@ -116,7 +116,7 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 
 @pytest.mark.parametrize(
-    ("extent", "start", "stop", "step", "wanted"),
+    ("dimension", "start", "stop", "step", "wanted"),
     [
         ((0, INFINITY), -1, INT32, 1, (0, 1)),
         ((0, INFINITY), -1, INT64, 1, (0, 1)),
@@ -134,9 +134,9 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
     ],
 )
 def test_far_ends_of_slices_are_open(
-    extent: tuple[int, int], start: int, stop: int, step: int, wanted: tuple[int, int]
+    dimension: tuple[int, int], start: int, stop: int, step: int, wanted: tuple[int, int]
 ) -> None:
-    assert sliced_extent(Dimension(*extent), (start, start), (stop, stop), step) == Dimension(*wanted)
+    assert sliced_dimension(Dimension(*dimension), (start, start), (stop, stop), step) == Dimension(*wanted)
 
 
 def test_the_last_elements_of_an_open_dimension() -> None:

@@ -11,10 +11,10 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime.element_types import element_type
-from ir_runtime.operation import TensorType
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.sparse import SparseFillEmptyRows16
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers
 
 PLACES = [[3, 1], [0, 3], [3, 0], [0, 1]]
@@ -22,12 +22,12 @@ PLACES = [[3, 1], [0, 3], [3, 0], [0, 1]]
 
 @pytest.mark.parametrize("whole", [np.int32, np.int64])
 @pytest.mark.parametrize("kind", [np.float32, np.int32, np.float16])
-@pytest.mark.parametrize(("extents", "places"), [([5, 6], PLACES), ([4, 4], PLACES), ([2, 2], [[0, 0], [1, 1]])])
-def test_fill_empty_rows(kind: Any, whole: Any, extents: list[int], places: list[list[int]]) -> None:
+@pytest.mark.parametrize(("dimensions", "places"), [([5, 6], PLACES), ([4, 4], PLACES), ([2, 2], [[0, 0], [1, 1]])])
+def test_fill_empty_rows(kind: Any, whole: Any, dimensions: list[int], places: list[list[int]]) -> None:
     values = np.arange(1, len(places) + 1).astype(kind)
     nodes = [ops.parameter([-1], kind), ops.parameter([2], whole), ops.parameter([-1, 2], whole)]
     nodes.append(ops.parameter([], kind))
-    feeds = [values, np.array(extents, whole), np.array(places, whole), np.array(9, kind)]
+    feeds = [values, np.array(dimensions, whole), np.array(places, whole), np.array(9, kind)]
     check_peers(list(ops.sparse_fill_empty_rows(*nodes).outputs()), nodes, feeds)
 
 
@@ -43,7 +43,7 @@ def test_a_matrix_without_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "extents", "places"),
+    ("values", "dimensions", "places"),
     [
         ("[4]", [5, 6], "[4,2]"),
         ("[?]", [5, 6], "[4,2]"),
@@ -56,9 +56,9 @@ def test_a_matrix_without_values() -> None:
         ("[0]", [0, 6], "[?,2]"),
     ],
 )
-def test_shapes(values: str, extents: list[int] | None, places: Any) -> None:
+def test_shapes(values: str, dimensions: list[int] | None, places: Any) -> None:
     nodes = [ops.parameter(openvino.PartialShape(values), np.float32), ops.parameter([], np.float32)]
-    given = ops.parameter([2], np.int64) if extents is None else ops.constant(np.array(extents))
+    given = ops.parameter([2], np.int64) if dimensions is None else ops.constant(np.array(dimensions))
     if isinstance(places, str):
         where = ops.parameter(openvino.PartialShape(places), np.int64)
     else:
@@ -69,7 +69,7 @@ def test_shapes(values: str, extents: list[int] | None, places: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("types", "said"),
+    ("types", "message"),
     [
         (("f32[4]", "i64[2]", "i64[3,2]", "f32[]"), "number of values must agree"),
         (("f32[4]", "i64[2]", "i64[4,3]", "f32[]"), "number of dimensions must agree"),
@@ -79,16 +79,16 @@ def test_shapes(values: str, extents: list[int] | None, places: Any) -> None:
         (("f32[4]", "f32[2]", "f32[4,2]", "f32[]"), "must be integers"),
     ],
 )
-def test_contradictions(types: Sequence[str], said: str) -> None:
+def test_contradictions(types: Sequence[str], message: str) -> None:
     made = []
     for spelled in types:
         kind, shape = spelled.split("[")
         made.append(TensorType(element_type(kind), PartialShape.parse("[" + shape)))
-    with pytest.raises(ir_runtime.ModelError, match=said):
+    with pytest.raises(ir_runtime.ModelError, match=message):
         SparseFillEmptyRows16().infer(made)
 
 
-@pytest.mark.parametrize("extents", [[3, 6], [5, 3]])
-def test_places_outside(extents: list[int]) -> None:
+@pytest.mark.parametrize("dimensions", [[3, 6], [5, 3]])
+def test_places_outside(dimensions: list[int]) -> None:
     with pytest.raises(ir_runtime.ModelError, match="outside a matrix"):
-        SparseFillEmptyRows16().evaluate(np.ones(4), np.array(extents), np.array(PLACES), np.ones(()))
+        SparseFillEmptyRows16().evaluate(np.ones(4), np.array(dimensions), np.array(PLACES), np.ones(()))

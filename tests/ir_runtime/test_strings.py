@@ -11,10 +11,10 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime.element_types import element_type
-from ir_runtime.operation import TensorType
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.strings import StringTensorPack15, StringTensorUnpack15
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_inference, check_peers
 
 STRING = openvino.Type.string
@@ -70,7 +70,7 @@ def test_shapes_of_pack(shapes: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begins", "ends", "symbols", "said"),
+    ("begins", "ends", "symbols", "message"),
     [
         ("i32[2]", "i32[3]", "u8[9]", "one shape"),
         ("i32[2]", "i64[2]", "u8[9]", "one element type"),
@@ -79,12 +79,12 @@ def test_shapes_of_pack(shapes: Sequence[str]) -> None:
         ("i32[2]", "i32[2]", "u8[3,3]", "1 dimensions"),
     ],
 )
-def test_contradictions(begins: str, ends: str, symbols: str, said: str) -> None:
+def test_contradictions(begins: str, ends: str, symbols: str, message: str) -> None:
     types = []
     for spelled in (begins, ends, symbols):
         kind, shape = spelled.split("[")
         types.append(TensorType(element_type(kind), PartialShape.parse("[" + shape)))
-    with pytest.raises(ir_runtime.ModelError, match=said):
+    with pytest.raises(ir_runtime.ModelError, match=message):
         StringTensorPack15().infer(types)
 
 

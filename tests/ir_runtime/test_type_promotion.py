@@ -11,10 +11,10 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime import element_types
-from ir_runtime.operation import TensorType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.type_promotion import ConvertPromoteTypes14
-from ir_runtime.shapes import PartialShape
 from tests.ir_runtime.peers import check_peers
 
 KINDS = [kind for kind in element_types.ALL if kind.name not in ("dynamic", "string")]

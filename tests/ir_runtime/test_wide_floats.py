@@ -10,10 +10,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import converter
-from ir_runtime import compile_model, element_types
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Output
-from ir_runtime.tensor import Tensor
+from ir_runtime import compile_model
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.rewriting.builder import Builder
 from tests.engines import node_model, run_onnxruntime
 from tests.ir_runtime.test_kernels import Array, model_of, op
 from tests.random_data import generator

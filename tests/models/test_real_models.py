@@ -115,7 +115,7 @@ def test_model(name: str, tmp_path: Path) -> None:
 
 
 REFUSED_PLAIN = {"wespeaker": "Signal size greater than input size"}
-"""What the plug-in says to plain layers that a rule gives it otherwise."""
+"""The plug-in's error for plain layers that a rule of the target replaces."""
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in LIGHT])
@@ -130,7 +130,7 @@ def test_the_plain_layers_of_a_model(name: str) -> None:
         check(name, path, plain)
 
 
-def test_a_model_whose_extents_vary_runs_at_several_sizes() -> None:
+def test_a_model_whose_dimensions_vary_runs_at_several_sizes() -> None:
     path = MODELS["pp-ocrv4-det"][0]()
     compiled = ir_runtime.compile_model(converter.convert_model(path))
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""Real models converted with stated shapes, then given other ones: against onnxruntime on the opened file."""
+"""Real models converted with declared shapes, then given other ones: against onnxruntime on the opened file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.suite.reshape import Reshaping, in_numpy, in_openvino, opened
 
 Make = Callable[[str], np.ndarray]
 
-# The model, the shape that it is converted for (None: as its file states it), and data of another one.
+# The model, the shape that it is converted for (None: as its file declares it), and data of another one.
 ROWS: list[tuple[str, Mapping[str, Any] | None, Make]] = [
     ("bvlc_alexnet", None, images(1, 3, 226, 226)),
     ("densenet121", None, images(2, 3, 226, 226)),
@@ -52,10 +52,10 @@ def _opened_file(path: Path, output: str | None) -> onnxruntime.InferenceSession
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.parametrize(("name", "stated", "make"), ROWS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(ROWS)])
-def test_reshaped(name: str, stated: Mapping[str, Any] | None, make: Make) -> None:
+@pytest.mark.parametrize(("name", "declared", "make"), ROWS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(ROWS)])
+def test_reshaped(name: str, declared: Mapping[str, Any] | None, make: Make) -> None:
     path = MODELS[name][0]()
-    written = ir_runtime.model_to_bytes(converter.convert_model(path, input=stated, output=INNER.get(name)))
+    written = ir_runtime.model_to_bytes(converter.convert_model(path, input=declared, output=INNER.get(name)))
     session = _opened_file(path, INNER.get(name))
     feeds = {port.name: make(port.name) for port in session.get_inputs()}
     expected = session.run(None, feeds)

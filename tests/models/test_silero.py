@@ -13,7 +13,7 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime.graph import Model
+from ir_runtime.graph.model import Model
 from tests.engines import ENGINES, output_names, run, run_onnxruntime
 from tests.models.sources import from_wheel
 
@@ -91,7 +91,7 @@ def test_numbers(name: str, options: Mapping[str, Any], feeds: dict[str, Any]) -
 
 @pytest.mark.parametrize("rate", [8000, 16000])
 def test_the_rate_decides_between_branches_at_execution(rate: int) -> None:
-    """32 ms and their context at either rate, while the shape of the input is open."""
+    """32 ms and their context at either rate, while the shape of the input is dynamic."""
     ir = written(converter.convert_model(file("silero_vad_op18_ifless")))
     feeds = vad(576 if rate == 16000 else 288, rate)
     expected = run_onnxruntime(onnx.load(file("silero_vad_op18_ifless")), feeds)

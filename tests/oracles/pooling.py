@@ -14,21 +14,21 @@ import numpy as np
 
 
 def geometry(
-    extent: int, kernel: int, stride: int, dilation: int, begin: int, end: int, auto_pad: str, ceil_mode: int
+    dimension: int, kernel: int, stride: int, dilation: int, begin: int, end: int, auto_pad: str, ceil_mode: int
 ) -> tuple[int, int, int]:
-    """(output extent, padding in front, padding behind) of one spatial dimension."""
+    """(output dimension, padding in front, padding behind) of one spatial dimension."""
     span = (kernel - 1) * dilation + 1
     if auto_pad.startswith("SAME"):
-        count = math.ceil(extent / stride)
-        total = max((count - 1) * stride + span - extent, 0)
+        count = math.ceil(dimension / stride)
+        total = max((count - 1) * stride + span - dimension, 0)
         small, large = total // 2, total - total // 2
         return (count, small, large) if auto_pad == "SAME_UPPER" else (count, large, small)
     if auto_pad == "VALID":
         begin = end = 0
-    steps = (extent + begin + end - span) / stride
+    steps = (dimension + begin + end - span) / stride
     count = (math.ceil(steps) if ceil_mode else math.floor(steps)) + 1
     # "windows that would start in the right padded region are ignored"
-    if ceil_mode and (count - 1) * stride >= extent + begin:
+    if ceil_mode and (count - 1) * stride >= dimension + begin:
         count -= 1
     return count, begin, end
 

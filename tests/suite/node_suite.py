@@ -25,7 +25,7 @@ KNOWN = Path(__file__).parent / "known_failures.json"
 
 @dataclass(frozen=True)
 class Case:
-    """A model with inputs and the outputs that ONNX says it has."""
+    """A model with inputs and the outputs that ONNX's suite has for it."""
 
     name: str
     model: onnx.ModelProto

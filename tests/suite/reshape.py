@@ -1,7 +1,7 @@
-"""Models converted as their files state them, then given other extents: against onnxruntime on the opened file.
+"""Models converted as their files state them, then given other dimensions: against onnxruntime on the opened file.
 
-A case changes one extent of one input, or one extent everywhere it occurs, of a model whose shapes are
-all stated. Cases that onnxruntime itself cannot run with its shapes opened are none. Data of the new
+A case changes one dimension of one input, or one dimension everywhere it occurs, of a model whose shapes are
+all declared. Cases that onnxruntime itself cannot run with its shapes opened are none. Data of the new
 shapes repeat the stored ones, so that indices stay in their ranges.
 """
 
@@ -39,7 +39,7 @@ class Reshaping:
 
 
 def opened(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without any stated extent."""
+    """The model without any declared dimension."""
     made = copy.deepcopy(model)
     del made.graph.value_info[:]
     for value in [*made.graph.input, *made.graph.output]:
@@ -65,20 +65,20 @@ def feeds_of(case: Case) -> dict[str, Any]:
 
 
 def reshapings(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Iterator[Reshaping]:
-    """Every case of a model: each extent changed alone, and each together with all that are equal to it."""
+    """Every case of a model: each dimension changed alone, and each together with all that are equal to it."""
     free = opened(model)
     seen: set[tuple[tuple[str, tuple[int, ...]], ...]] = set()
-    places = [(name, axis, extent) for name, array in feeds.items() for axis, extent in enumerate(array.shape)]
-    for name, axis, extent in places:
+    places = [(name, axis, dimension) for name, array in feeds.items() for axis, dimension in enumerate(array.shape)]
+    for name, axis, dimension in places:
         alone = [(name, axis)]
-        together = [(other, at) for other, index, size in places if size == extent for at in (index,)]
+        together = [(other, at) for other, index, size in places if size == dimension for at in (index,)]
         for chosen in (alone, together):
-            for wanted in dict.fromkeys((extent + 1, 2 * extent, extent + 2)):
+            for wanted in dict.fromkeys((dimension + 1, 2 * dimension, dimension + 2)):
                 shapes = {key: list(array.shape) for key, array in feeds.items()}
                 for key, at in chosen:
                     shapes[key][at] = wanted
                 label = tuple((key, tuple(shape)) for key, shape in shapes.items())
-                if label in seen or wanted == extent:
+                if label in seen or wanted == dimension:
                     continue
                 seen.add(label)
                 data = {key: np.resize(array, shapes[key]) for key, array in feeds.items()}
@@ -98,14 +98,14 @@ def confirmed(model: onnx.ModelProto, case: Reshaping) -> bool:
     onnxruntime alone also runs what contradicts the specification, such as labels of another batch than
     the scores, or axes named twice.
     """
-    restated = opened(model)
-    for value in restated.graph.input:
-        for dim, extent in zip(value.type.tensor_type.shape.dim, case.shapes.get(value.name, [])):
-            dim.dim_value = extent
+    dynamic = opened(model)
+    for value in dynamic.graph.input:
+        for dim, dimension in zip(value.type.tensor_type.shape.dim, case.shapes.get(value.name, [])):
+            dim.dim_value = dimension
     try:
-        onnx.shape_inference.infer_shapes(restated, strict_mode=True)
+        onnx.shape_inference.infer_shapes(dynamic, strict_mode=True)
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(restated).run(None, dict(case.feeds))
+            found = ReferenceEvaluator(dynamic).run(None, dict(case.feeds))
         return len(found) == len(case.expected) and not any(map(difference, found, case.expected))
     except Exception:
         return False
@@ -126,7 +126,7 @@ def in_openvino(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
 
 
 def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Mapping[str, Any]) -> None:
-    """A model that states the shapes of ``feeds``, as it is and reshaped to those of ``others``, in every engine."""
+    """A model that declares the shapes of ``feeds``, as it is and reshaped to those of ``others``, in every engine."""
     check_node(model, feeds)
     written = ir_runtime.model_to_bytes(converter.convert_model(model))
     for data in others:

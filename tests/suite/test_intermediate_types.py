@@ -1,6 +1,6 @@
 """Every value inside models, bodies too, is of the type that was inferred for it.
 
-Models are converted with the extents that the file states and with all of them open.
+Models are converted with the dimensions that the file declares and with all of them dynamic.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import onnx
 import pytest
 
 import converter
-from ir_runtime.constant_folding import as_tuple
-from ir_runtime.element_types import Array
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Model, Output
-from ir_runtime.operation import Runner
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Model, Output
+from ir_runtime.graph.operation import Runner
+from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.fuzz.random_graphs import random_chain
 from tests.ir_runtime.relaxation import contradiction
 from tests.suite.node_suite import Case, as_array, node_cases
@@ -53,7 +53,7 @@ def _names(model: onnx.ModelProto) -> list[str]:
 
 
 def _conversions(proto: onnx.ModelProto, arrays: Sequence[Any]) -> Iterator[tuple[str, Model]]:
-    """The model as the file states it, with open extents from the start, and opened afterwards."""
+    """The model as the file declares it, with dynamic dimensions from the start, and opened afterwards."""
     opened = {name: [-1] * np.ndim(array) for name, array in zip(_names(proto), arrays) if np.ndim(array)}
     try:
         yield "as given", converter.convert_model(proto)
@@ -61,7 +61,7 @@ def _conversions(proto: onnx.ModelProto, arrays: Sequence[Any]) -> Iterator[tupl
         return  # What does not convert is held by the suite's own list.
     if not opened:
         return
-    # Some operators need extents that the IR has no other way to say.
+    # Some operators have layers only for static dimensions.
     with contextlib.suppress(converter.ConversionError):
         yield "open", converter.convert_model(proto, input=opened)
     with contextlib.suppress(ModelError):

@@ -1,4 +1,4 @@
-"""Static models of ONNX's node suite, converted as they are and then given other extents, in both engines.
+"""Static models of ONNX's node suite, converted as they are and then given other dimensions, in both engines.
 
 A reshape is right or refused with an error, never silently wrong. What is wrong all the same stands in
 ``known_reshape_failures.json`` with its reason, strict both ways: by case for each engine.

@@ -27,10 +27,10 @@ import onnx
 from onnx import TensorProto, checker, defs, helper, numpy_helper, shape_inference
 
 import converter
+from converter.from_onnx.translation.registry import find_translator
 from converter.onnx_file.types import element_type_of, onnx_number
-from converter.translation.registry import find_translator
-from ir_runtime import element_types
-from ir_runtime.element_types import ElementType
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
 from tests.engines import ENGINES
 from tests.suite.node_suite import node_cases
 from tests.suite.type_models import ONNX_NUMBERS, build, formal_of
@@ -38,10 +38,10 @@ from tests.suite.type_seeds import Seed, further, written
 from tests.suite.type_values import fitted, number_of, retyped
 
 TYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "stash_type")
-"""Attributes that say the type of an output."""
+"""Attributes that choose the type of an output."""
 
 _SWITCHES = ("broadcast", "is_test")
-"""What old versions have to be told, and newer ones take for granted."""
+"""Attributes that old versions need for what newer ones always do."""
 
 _BETWEEN = ("linear", "cubic", "bilinear", "bicubic")
 """Modes that make values between those of the elements."""
@@ -150,13 +150,14 @@ _ALL_PAIRS = ("Cast",)
 
 
 def rows() -> list[Row]:
-    """Every operator's newest version, and of the older ones the newest that another translator has."""
+    """Every operator's newest version, and of the older ones the newest of each other registration."""
     found: list[Row] = []
     for name, schemas in _history().items():
         seen = set()
         for schema in reversed(schemas):
             chosen = find_translator(name, "", schema.since_version)
-            meaning = chosen if isinstance(chosen, str) else chosen[0].function
+            # Versions that share a function have rows of their own where they lack some of its parameters.
+            meaning = chosen if isinstance(chosen, str) else (chosen[0].function, chosen[0].without)
             if meaning not in seen:
                 seen.add(meaning)
                 found += _rows_of(schema)
@@ -228,10 +229,10 @@ def sample(row: Row) -> Sample | None:
 
 
 def _has_meaning(row: Row, seed: Seed) -> bool:
-    """Whether ONNX says what the seed's operation gives in the row's types."""
+    """Whether ONNX defines the result of the seed's operation in the row's types."""
     kinds = set(row.kinds)
     if row.operator in ("Cast", "CastLike") and any(kind.is_packed and kind.is_integral for kind in kinds):
-        # What becomes of fractions is left open: the reference truncates, onnxruntime rounds.
+        # The result for fractions is not defined: the reference truncates, onnxruntime rounds.
         values = seed.values[0]
         return isinstance(values, np.ndarray) and bool((values == np.rint(values)).all())
     if row.operator not in ("GridSample", "Resize", "Upsample"):
@@ -355,7 +356,7 @@ def _most_inputs(schema: defs.OpSchema, newest: defs.OpSchema) -> int:
 
 
 def _set_type_attributes(node: onnx.NodeProto, schema: defs.OpSchema, row: Row, bound: Mapping[str, bool]) -> None:
-    """Say the output's type where it is an attribute that does."""
+    """Set the attribute that decides the output's type, where there is one."""
     given = {a.name: a for a in node.attribute}
     texts = {name for name, a in schema.attributes.items() if a.type == defs.OpSchema.AttrType.STRING}
     outputs = {formal_of(schema.outputs, index).type_str for index in range(len(node.output))}

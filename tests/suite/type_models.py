@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, checker, defs, helper, numpy_helper, shape_inference
 
 from converter.onnx_file.types import onnx_number
-from ir_runtime.element_types import ElementType, from_dtype
+from ir_runtime.graph.element_types import ElementType, from_dtype
 from tests.suite.type_values import Value
 
 IR_VERSION = 13
@@ -44,7 +44,7 @@ def build(
     Inputs whose type is no parameter of the operator, such as axes, are initializers, as in most models,
     and so are :data:`KNOWN_INPUTS`.
     ``types`` are those of the type parameters, ``appended`` is inserted into the sequence that comes
-    out, ``shapes`` are for outputs whose shape inference leaves open. Raises the errors of ONNX's
+    out, ``shapes`` are for outputs whose shape inference does not give. Raises the errors of ONNX's
     checker and its inference, which is not asked where ``inferred`` is false.
     """
     schema = defs.get_schema(node.op_type, opset)
@@ -95,7 +95,7 @@ def build(
         for value in model.graph.output:
             value.type.tensor_type.elem_type = _declared_type(main, schema, value.name, types)
     for value, shape in zip(model.graph.output, shapes):
-        # Old versions and values known at run time leave the shape open, without which no model is valid.
+        # Old versions and values known at run time have no inferred shape, without which no model is valid.
         if not value.type.tensor_type.HasField("shape"):
             value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
     checker.check_model(model, full_check=inferred)
@@ -137,7 +137,7 @@ def _add_outputs(model: onnx.ModelProto, names: Sequence[str], types: Mapping[st
 
 
 def _declared_type(node: onnx.NodeProto, schema: defs.OpSchema, name: str, types: Mapping[str, ElementType]) -> int:
-    """What the schema says that an output is."""
+    """The type of an output by the schema."""
     spelled = formal_of(schema.outputs, list(node.output).index(name)).type_str
     if spelled in types:
         return onnx_number(types[spelled])

@@ -23,8 +23,8 @@ from onnx import TensorProto, checker, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from converter.onnx_file.types import element_type_of
-from ir_runtime import element_types
-from ir_runtime.element_types import ElementType, from_dtype
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType, from_dtype
 from tests.suite.type_matrix import Sample, sample
 
 # Opsets that are not released yet are what the newest versions of operators belong to.
@@ -57,7 +57,7 @@ _REFUSALS = (
 
 @dataclass(frozen=True)
 class Expected:
-    """Outputs, and where they come from. ``values`` says whether more than types and shapes count."""
+    """Outputs, and where they come from. Without ``values`` only types and shapes count."""
 
     outputs: list[np.ndarray]
     source: str
@@ -83,10 +83,10 @@ def _fits(model: onnx.ModelProto, outputs: Sequence[np.ndarray]) -> bool:
         return False
     for value, output, kind in zip(model.graph.output, outputs, declared(model)):
         dims = value.type.tensor_type.shape.dim
-        extents = [d.dim_value if d.HasField("dim_value") else None for d in dims]
-        if output.dtype != kind.dtype or len(extents) != output.ndim:
+        dimensions = [d.dim_value if d.HasField("dim_value") else None for d in dims]
+        if output.dtype != kind.dtype or len(dimensions) != output.ndim:
             return False
-        if any(wanted not in (None, extent) for wanted, extent in zip(extents, output.shape)):
+        if any(wanted not in (None, dimension) for wanted, dimension in zip(dimensions, output.shape)):
             return False
     return True
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ir_runtime.element_types import ElementType, from_dtype
+from ir_runtime.graph.element_types import ElementType, from_dtype
 from tests.suite.type_values import Value, fitted
 
 Graphs = Callable[[Sequence[int], Mapping[str, ElementType]], dict[str, onnx.GraphProto]]
@@ -23,7 +23,7 @@ class Seed:
 
     ``graphs`` makes the attributes that are graphs, from the inputs' ONNX types and the type parameters.
     ``stored`` are the outputs, where the node suite has them. ``shapes`` are those of the outputs for
-    versions whose inference leaves them open. ``appended`` is inserted into the sequence that comes
+    versions whose inference does not give them. ``appended`` is inserted into the sequence that comes
     out, where that would be empty. ``formula`` computes the output of a dtype from the inputs,
     for operators that onnxruntime does not have.
     """

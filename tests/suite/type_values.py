@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from converter.onnx_file.types import onnx_number
-from ir_runtime import element_types
-from ir_runtime.element_types import ElementType, from_dtype
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType, from_dtype
 
 Value = np.ndarray | list[np.ndarray] | None
 """An input: a tensor, a sequence of tensors, or nothing."""
 
 
 def fitted(values: np.ndarray, kind: ElementType) -> np.ndarray:
-    """Values like the given ones that the type holds without overflow or loss of what tells them apart."""
+    """Values like the given ones that the type holds without overflow, and as different from each other."""
     if kind is from_dtype(values.dtype):
         return values
     if values.dtype.kind in "OU" or kind is element_types.string:

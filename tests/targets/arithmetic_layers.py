@@ -18,7 +18,7 @@ _LARGE = 1 << 30
 
 @dataclass(frozen=True)
 class Plain:
-    """An operator, its plain layers in their order of execution, and the numbers that ONNX says it gives."""
+    """An operator, its plain layers in their order of execution, and ONNX's numbers."""
 
     rule: str
     op_type: str
@@ -154,9 +154,9 @@ ROWS: list[Plain] = [
     Plain("integer_arithmetic", "Less", 13, "Less", given(**_NEAR), np.less),
     Plain("integer_arithmetic", "LessOrEqual", 16, "LessEqual", given(**_FAR), np.less_equal),
     Plain("integer_arithmetic", "Max", 13, "Maximum", given(**_FAR), np.maximum),
-    Plain("byte_arithmetic", "Add", 14, "Add", whole(np.uint8, *PAIR, low=0, high=256), np.add),
+    Plain("saturated_8_bit_integers", "Add", 14, "Add", whole(np.uint8, *PAIR, low=0, high=256), np.add),
     Plain(
-        "byte_arithmetic",
+        "saturated_8_bit_integers",
         "Div",
         14,
         "Divide",
@@ -165,7 +165,7 @@ ROWS: list[Plain] = [
         shapes={"x0": ("n",), "x1": ("n",)},
     ),
     Plain(
-        "unsigned_shifts",
+        "right_shift_of_unsigned",
         "BitShift",
         11,
         "BitwiseRightShift",
@@ -174,11 +174,11 @@ ROWS: list[Plain] = [
         {"n": np.array([3, 1], np.uint32)},
         {"direction": "RIGHT"},
     ),
-    Plain("float_remainders", "Mod", 13, "Mod", given(**_ENDLESS), np.fmod, attributes={"fmod": 1}),
+    Plain("mod_by_infinity", "Mod", 13, "Mod", given(**_ENDLESS), np.fmod, attributes={"fmod": 1}),
     Plain("comparisons_with_nan", "Greater", 13, "Greater", given(**_NAN), np.greater),
     Plain("comparisons_with_nan", "GreaterOrEqual", 16, "GreaterEqual", given(**_NAN), np.greater_equal),
     Plain(
-        "reduction_axes",
+        "dynamic_reductions",
         "ReduceMean",
         18,
         "ReduceMean",
@@ -188,7 +188,7 @@ ROWS: list[Plain] = [
         shapes={"x": (2, "n")},
     ),
     Plain(
-        "reduction_axes",
+        "dynamic_reductions",
         "ReduceMax",
         20,
         "ReduceLogicalOr",

@@ -182,11 +182,11 @@ def test_columns_of_an_unknown_number_after_a_product() -> None:
     check_node(model, {"x": RNG.standard_normal((4, 3, 6)).astype(np.float32)})
 
 
-@pytest.mark.parametrize("extent", [1, 3])
+@pytest.mark.parametrize("dimension", [1, 3])
 @pytest.mark.parametrize("rank", [3, 4])
 @pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceMax", "MatMul"])
-def test_constants_that_widen_what_came_before(extent: int, rank: int, op_type: str) -> None:
-    shape = (4, extent, 2, 5)[:rank]
+def test_constants_that_widen_what_came_before(dimension: int, rank: int, op_type: str) -> None:
+    shape = (4, dimension, 2, 5)[:rank]
     second = ["w"] if op_type == "MatMul" else []
     attributes = {} if second else {"axes": [rank - 1], "keepdims": 0}
     nodes = [
@@ -246,7 +246,7 @@ def test_usual_layers_stay_as_they_are(after: str, rank: int) -> None:
         ((3, 1, 2), "Unsqueeze", [0]),
     ],
 )
-def test_extents_of_1_stay_where_they_are(
+def test_dimensions_of_1_stay_where_they_are(
     shape: tuple[int, ...], before: str, argument: list[int], keepdims: int
 ) -> None:
     rank = len(shape) + (before == "Unsqueeze")
@@ -271,7 +271,7 @@ def test_extents_of_1_stay_where_they_are(
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMax"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_integers_after_a_reduction_stay_integers(op_type: str, dynamic: bool) -> None:
-    """The reduction is small enough for float32, what is made of it is not."""
+    """Float32 holds the reduction, but not what is computed from it."""
     data = RNG.integers(-100, 100, (4, 50)).astype(np.int8)
     by_input = op_type == "ReduceSum"
     nodes = [

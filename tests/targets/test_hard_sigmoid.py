@@ -1,4 +1,4 @@
-"""HardSigmoid that the plug-in fuses stays as it is."""
+"""HardSigmoid stays one layer where the plug-in fuses it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from onnx import helper
 
 import converter
 from tests.engines import check_node
-from tests.targets.probes_layers import several
+from tests.targets.probes.rows import several
 
 
 def test_what_is_multiplied_with_its_input_stays_one_layer() -> None:

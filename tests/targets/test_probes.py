@@ -1,84 +1,43 @@
-"""Why the rules for OpenVINO's CPU plug-in are there: the plain IR in the real plug-in, expected to fail.
-
-The day one of these passes, the plug-in has been mended, and the rule can go.
-"""
+"""Every rule has a probe, and every probe a rule: a model that shows why the rule is there, and that it helps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from tests.engines import node_model, run_onnxruntime, run_openvino
-from tests.random_data import generator
+from converter.targets.registry import RULES, openvino_cpu
+from ir_runtime.rewriting.pipeline import release_of
 
-from .test_fusion_guards import reduced_and
-from .test_quantized import convolution, qlinear, ran_in_8_bits
+from . import arithmetic_layers, probes, speed_probes, test_releases
+from .installed import NEEDED
+from .speed_probes import SpeedRow
 
-Probe = tuple[onnx.ModelProto, Mapping[str, np.ndarray]]
-
-
-def constants_after_a_reduction() -> Probe:
-    model, data = reduced_and("ReduceMean", 2, 1, "Add", [5, 3, 8])
-    return model, {"x": data}
+ALL_RULES = [rule for pipeline in RULES for rule in pipeline.all()]
+PROBED = {row.rule for row in (*probes.ALL, *arithmetic_layers.ROWS, *speed_probes.ROWS, *test_releases.RULED)}
 
 
-def reshape_after_a_reduction() -> Probe:
-    nodes = [
-        helper.make_node("ReduceMax", ["x"], ["r"], axes=[0], keepdims=0),
-        helper.make_node("Reshape", ["r", "target"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 2, 3))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.array([1, 6]), "target")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return model, {"x": generator(1).random((4, 2, 3), np.float32)}
+def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:
+    assert {rule.name for rule in ALL_RULES} == PROBED
 
 
-def product_of_integers() -> Probe:
-    r = generator(2)
-    feeds = {
-        name: r.integers(-(2**14), 2**14, shape).astype(np.int32)
-        for name, shape in {"a": (3, 200), "b": (200, 4)}.items()
-    }
-    return node_model("MatMul", feeds, opset=13), feeds
+def test_every_rule_has_the_releases_in_which_its_reason_was_seen() -> None:
+    for rule in ALL_RULES:
+        releases = [release_of(text) for text in rule.seen_in]
+        assert releases, rule.name
+        assert releases == sorted(releases), rule.name
+        assert rule.since is None or release_of(rule.since) <= releases[0], rule.name
+        assert rule.until is None or release_of(rule.until) >= releases[-1], rule.name
 
 
-WRONG: list[tuple[str, Callable[[], Probe]]] = [
-    ("fusion_guards: constants", constants_after_a_reduction),
-    ("fusion_guards: reshape", reshape_after_a_reduction),
-    ("integer_products", product_of_integers),
-]
+@pytest.mark.parametrize("row", speed_probes.ROWS, ids=str)
+def test_the_rule_makes_the_plug_in_fast(row: SpeedRow) -> None:
+    assert row.is_fast(ir_runtime.model_to_bytes(converter.convert_model(row.build())))
 
 
-@pytest.mark.parametrize("build", [row[1] for row in WRONG], ids=[row[0] for row in WRONG])
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="seen in OpenVINO 2026.4")
-def test_the_plug_in_computes_the_plain_layers(build: Callable[[], Probe]) -> None:
-    model, feeds = build()
-    ir = ir_runtime.model_to_bytes(converter.convert_model(model, target="any"))
-    expected = run_onnxruntime(model, feeds)
-    actual = run_openvino(ir, feeds)
-    for value, want in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(value, want, rtol=0 if want.dtype.kind == "i" else 1e-4, atol=0)
-
-
-@pytest.mark.parametrize(
-    "build", [lambda: convolution(np.uint8, 117, True), lambda: qlinear(1)], ids=["qdq", "qoperator"]
-)
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="seen in OpenVINO 2026.4: fake_quantize and quantized_products"
-)
-def test_the_plug_in_runs_the_plain_layers_in_8_bits(
-    build: Callable[[], tuple[onnx.ModelProto, object, float]],
-) -> None:
-    ir = ir_runtime.model_to_bytes(converter.convert_model(build()[0], target="any"))
-    assert ran_in_8_bits(ir)["Convolution"]
+@pytest.mark.parametrize("row", [row for row in speed_probes.ROWS if row.rule in NEEDED], ids=str)
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the row's rule does not run")
+def test_the_plug_in_is_fast_without_the_rule(row: SpeedRow) -> None:
+    model = converter.convert_model(row.build(), target="any")
+    openvino_cpu.run(model, [rule for rule in openvino_cpu.all() if rule.name != row.rule])
+    assert row.is_fast(ir_runtime.model_to_bytes(model))

@@ -20,7 +20,7 @@ from tests.random_data import generator
 from .quantized_models import MICROSOFT, Graph, bytes_of
 
 Built = tuple[onnx.ModelProto, dict[str, np.ndarray], float]
-"""A model, what it is fed with, and how far one step of its output reaches."""
+"""A model, its inputs, and the size of one quantisation step of its output."""
 
 
 def layers(model: ir_runtime.Model) -> Counter[str]:
@@ -76,7 +76,7 @@ def product(per_column: bool) -> Built:
 
 
 def pooled_and_moved() -> Built:
-    """Whole numbers that are pooled, turned and flattened before they are real again."""
+    """Quantised integers that are pooled, transposed and flattened before they are dequantised."""
     g, r = Graph(), generator(6)
     s, z = g.constant(0.02), g.constant(101, np.uint8)
     q = g.node("MaxPool", g.node("QuantizeLinear", "x", s, z), kernel_shape=[2, 2], strides=[2, 2])
@@ -87,7 +87,7 @@ def pooled_and_moved() -> Built:
 
 
 def of_channels() -> Built:
-    """Data with a scale for each channel, which stay real."""
+    """Data with a scale for each channel, which stay floats."""
     g, r = Graph(), generator(7)
     y = g.on_steps("x", r.uniform(0.01, 0.03, 4), r.integers(90, 160, 4))
     return g.model({"x": [2, 4, 5]}, [y]), {"x": r.normal(size=(2, 4, 5)).astype(np.float32)}, 0.03
@@ -208,7 +208,7 @@ def test_dynamically_quantised_products_are_float_products(op_type: str, depth: 
     counted = layers(made)
     assert counted["MatMul"] + counted["Convolution"] == 1
     assert counted["BitwiseAnd"] == counted["BitwiseLeftShift"] == 0
-    # Between quantisation and scale all but the bias stays a float: conversions are slow in the plug-in.
+    # Between quantisation and scale everything but the bias stays a float: conversions are slow in the plug-in.
     converted_to = [node.op.destination_type.name for node in made.nodes() if isinstance(node.op, Convert1)]
     assert [name for name in converted_to if name != "f32"] == (["i32"] if biased else [])
     feeds = {"x": r.normal(size=x_shape).astype(np.float32)}

@@ -1,8 +1,10 @@
-"""Targets of a release: older operations that say the same, and what is refused."""
+"""Targets of a release: older operations of the same numbers, the rules that run, and what is refused."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,17 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from tests.engines import ENGINES, node_model, output_names, run, run_onnxruntime
+from converter.conversion import convert
+from converter.targets.registry import RULES
+from tests.engines import ENGINES, converted, node_model, output_names, run, run_onnxruntime
 from tests.random_data import generator
+
+from . import probes
+from .probes.rows import Row
 
 
 def newest(model: ir_runtime.Model) -> int:
-    """The youngest operation's opset."""
+    """The opset of the newest operation."""
     return max(node.op.opset for part in model.all_models() for node in part.nodes())
 
 
@@ -67,7 +74,10 @@ def rounded_up(
 
 
 POOLINGS: list[tuple[str, Any]] = [
-    (f"{op_type}-{name}{'-dynamic' if dynamic else ''}", functools.partial(rounded_up, op_type, *windows, dynamic))
+    (
+        f"rounded_up_poolings: {op_type}-{name}{'-dynamic' if dynamic else ''}",
+        functools.partial(rounded_up, op_type, *windows, dynamic),
+    )
     for dynamic in (False, True)
     for op_type in ("AveragePool", "MaxPool")
     for name, windows in {
@@ -75,28 +85,59 @@ POOLINGS: list[tuple[str, Any]] = [
         "some-behind": ([2, 2], [4, 3], [1, 1, 1, 1]),
         "not-padded": ([2, 2], [5, 4], [0, 0, 0, 0]),
     }.items()
+    if (op_type, name) != ("MaxPool", "none-behind")
 ] + [
-    ("AveragePool-pads-count", lambda: rounded_up("AveragePool", [4, 3], [1, 2], [3, 1, 3, 0], count_include_pad=1)),
-    ("MaxPool-dilated", lambda: rounded_up("MaxPool", [2, 3], [3, 2], [1, 1, 1, 1], dilations=[2, 2])),
-]
-
-ROWS: list[tuple[str, Any]] = [
-    *POOLINGS,
-    ("stft", lambda: stft(False)),
-    ("stft-dynamic", lambda: stft(True)),
-    ("padded", padded),
-    ("returned-twice", returned_twice),
-    ("sum", shifts),
-    ("shifted", lambda: shifted([3])),
-    ("shifted-far", lambda: shifted([8, 9, 15, 16, 29, 30])),
-    ("shifted-little", lambda: shifted([0, 1, 2, 7, 8, 5])),
-    ("shifted-i64", lambda: shifted([5], np.uint64)),
+    (
+        "rounded_up_poolings: AveragePool-pads-count",
+        lambda: rounded_up("AveragePool", [4, 3], [1, 2], [3, 1, 3, 0], count_include_pad=1),
+    ),
+    (
+        "rounded_up_poolings: MaxPool-dilated",
+        lambda: rounded_up("MaxPool", [2, 3], [3, 2], [1, 1, 1, 1], dilations=[2, 2]),
+    ),
 ]
 
 
-@pytest.mark.parametrize("build", [row[1] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_older_operations_say_the_same(build: Any) -> None:
-    model, feeds = build()
+@dataclass(frozen=True)
+class Ruled:
+    """A model whose plain layers are newer than a release, and the rule that expresses them by older ones."""
+
+    name: str
+    build: Callable[[], tuple[onnx.ModelProto, dict[str, np.ndarray]]]
+
+    @property
+    def rule(self) -> str:
+        return self.name.partition(":")[0]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+RULED = [
+    *(Ruled(name, build) for name, build in POOLINGS),
+    Ruled("stft_of_frames", lambda: stft(False)),
+    Ruled("stft_of_frames: dynamic", lambda: stft(True)),
+    Ruled("bitwise_shifts: of a sum", shifts),
+    Ruled("bitwise_shifts", lambda: shifted([3])),
+    Ruled("bitwise_shifts: far", lambda: shifted([8, 9, 15, 16, 29, 30])),
+    Ruled("bitwise_shifts: little", lambda: shifted([0, 1, 2, 7, 8, 5])),
+    Ruled("bitwise_shifts: i64", lambda: shifted([5], np.uint64)),
+]
+OLDER = [
+    Ruled("MaxPool, no window after the data", lambda: rounded_up("MaxPool", [2, 3], [2, 2], [0, 0, 0, 1])),
+    Ruled("padded", padded),
+    Ruled("returned twice", returned_twice),
+]
+"""Models whose plain layers every release has."""
+ROWS = [*RULED, *OLDER]
+MEASURED = ("2023.3", "2024.6", "2025.4", "2026.4")
+"""The releases in which every probe was run."""
+LIMITED = {rule.name: rule for pipeline in RULES for rule in pipeline.all() if rule.since or rule.until}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_older_operations_compute_the_same(row: Ruled) -> None:
+    model, feeds = row.build()
     made = converter.convert_model(model, target="cpu@2023.3")
     assert newest(made) <= 13
     ir = ir_runtime.model_to_bytes(made)
@@ -105,12 +146,51 @@ def test_older_operations_say_the_same(build: Any) -> None:
             np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4, err_msg=engine)
 
 
-def test_nothing_young_is_written_without_need() -> None:
-    for build in (padded, returned_twice):
-        assert newest(converter.convert_model(build()[0])) <= 13
+def rules_for(model: onnx.ModelProto, target: str) -> dict[str, int]:
+    """How many layers each rule replaced in a conversion for ``target``."""
+    found = convert(model, input=None, freeze=None, output=None, batch=None, extensions=(), static=False, target=target)
+    return dict(found.rules)
 
 
-def test_what_a_release_cannot_say_is_named() -> None:
+@pytest.mark.parametrize("release", MEASURED)
+@pytest.mark.parametrize("row", [row for row in (*RULED, *probes.ALL) if row.rule in LIMITED], ids=str)
+def test_a_release_runs_the_rules_whose_reason_was_seen_in_it(row: Ruled | Row, release: str) -> None:
+    model, _ = row.build()
+    assert (row.rule in rules_for(model, f"cpu@{release}")) == (release in LIMITED[row.rule].seen_in)
+
+
+@pytest.mark.parametrize(
+    ("rule", "right", "wrong"),
+    [("matmul_by_stacked_weights", "2025.0", "2025.4"), ("tile_dynamic_dimensions", "2026.0", "2026.4")],
+)
+def test_a_rule_begins_after_the_last_release_that_is_right(rule: str, right: str, wrong: str) -> None:
+    model, _ = next(row for row in probes.ALL if row.rule == rule).build()
+    assert rule not in rules_for(model, f"cpu@{right}")
+    assert rule in rules_for(model, f"cpu@{wrong}")
+    assert rule in rules_for(model, "cpu")
+
+
+@pytest.mark.parametrize(("target", "runs"), [("cpu@2024.5", True), ("cpu@2024.6", False), ("cpu", False)])
+@pytest.mark.parametrize("row", RULED, ids=str)
+def test_rules_for_older_operations_run_up_to_2024_5(row: Ruled, target: str, runs: bool) -> None:
+    assert (row.rule in rules_for(row.build()[0], target)) == runs
+
+
+@pytest.mark.parametrize("row", RULED, ids=str)
+def test_the_newest_release_computes_the_newer_operations(row: Ruled) -> None:
+    model, feeds = row.build()
+    for value, expected in zip(
+        run("openvino", converted(model), feeds, output_names(model)), run_onnxruntime(model, feeds)
+    ):
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_no_newer_operation_is_written_without_need() -> None:
+    for row in OLDER:
+        assert newest(converter.convert_model(row.build()[0])) <= 13
+
+
+def test_what_a_release_does_not_have_is_named() -> None:
     model, _ = shifted([3, 4, 5, 11, 12, 13])
     assert newest(converter.convert_model(model, target="cpu@2024.6")) == 15
     with pytest.raises(

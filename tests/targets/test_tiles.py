@@ -1,4 +1,4 @@
-"""Tile behind arithmetic: the layers that stand for it have no more dimensions than the plug-in computes rightly."""
+"""Tile after arithmetic: the layers that replace it have no more dimensions than the plug-in computes correctly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from tests.engines import check_node
-from tests.targets.probes_layers import ints, numbers, several
+from tests.targets.probes.rows import ints, numbers, several
 
 ROWS = [
     ((7, 3, 1, 5, 4), (2, 1, 2, 1, 2)),

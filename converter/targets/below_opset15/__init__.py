@@ -1,4 +1,4 @@
-"""Rules for releases of OpenVINO that end before opset 15: what older operations say as well.
+"""Rules for releases of OpenVINO that end before opset 15: newer operations, expressed by older ones.
 
-What they cannot say stays, and is refused with its name.
+Operations that older ones do not express stay. The target then refuses them by name.
 """

@@ -1,42 +1,42 @@
-"""Pooling whose number of windows is rounded up without those that start behind the data, as one that keeps them.
+"""Poolings of opset 14, by those of opset 1 and 8.
 
-    AvgPool(ceil_torch)      becomes      AvgPool(ceil) -> Slice: the windows that start on data or in front of it
+``ceil_torch`` rounds the number of windows up, but drops windows that start after the data. The older ``ceil`` keeps
+these windows:
 
-Where no window can start behind the data, whatever its shape, there is nothing to slice off.
+    AvgPool(ceil_torch)      becomes      AvgPool(ceil) -> Slice of the windows that do not start after the data
+
+Where no window can start after the data, whatever its shape, there is no Slice.
 """
 
 from __future__ import annotations
 
-from converter.lowering import layers
-from converter.lowering.shapes import as_list, dim_of
-from converter.targets.legalisation import legalise
 from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import below_opset15
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph.model import Node
 from ir_runtime.operations.elementwise import Divide1
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool8, MaxPool14, Pooling
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewrite import Uses
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.shape_layers import as_list, dim_of
+from ir_runtime.rewriting.uses import Uses
 
 
-@below_opset15.register("rounded_up_poolings")
-def rounded_up_poolings(model: Model) -> int:
-    """Put poolings of opset 1 or 8 in the place of those of opset 14."""
-    return legalise(model, (AvgPool14, MaxPool14), _sliced)
-
-
-def _sliced(builder: Builder, node: Node, uses: Uses) -> list[Output] | None:
+@below_opset15.replaces("rounded_up_poolings", AvgPool14, MaxPool14, until="2024.5", seen_in=("2023.3",))
+def rounded_up_poolings(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Pool by opset 1 or 8, and cut off what ``ceil_torch`` drops."""
     op = node.op
     if isinstance(op, AvgPool16) or not isinstance(op, (AvgPool14, MaxPool14)):
-        return None
+        return fail("it is an AvgPool of opset 16, with dilations that older ones do not have")
     torch = op.rounding_type == "ceil_torch"
     if torch and op.auto_pad != "explicit":
-        return None
+        return fail("it rounds up as ceil_torch, with automatic padding")
     (data,) = node.inputs
     if torch and isinstance(op, AvgPool14) and isinstance(data.node.op, (Pad1, Pad12)):
-        # The plug-in would pad in the pooling, and then count what lies beyond the padding, too.
+        # The plug-in would move the padding into the pooling, and then count elements past the padding, too.
         data = builder.emit(opaque_identity(data.element_type), data, data)
     made = builder.emit_all(_older(op, "ceil" if torch else op.rounding_type), data)
     dilations = op.dilations if isinstance(op, MaxPool14) else [1] * len(op.kernel)

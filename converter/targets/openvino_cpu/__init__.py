@@ -1,6 +1,6 @@
-"""Rules for OpenVINO's CPU plug-in: one module a rule or a family of them, registered with ``rule``.
+"""Rules for OpenVINO's CPU plug-in: a module for each rule or family of rules.
 
-Each says what it matches, what it makes of it, and where the need for it was seen. For what the plug-in gets
-wrong a probe under ``tests/targets/`` runs the plain IR in the real plug-in and is expected to fail: the day
-it passes, the rule goes.
+The docstring of each tells what the plug-in gets wrong, refuses or runs slowly, and draws the layers before and
+after. ``seen_in`` of a rule names the releases in which a probe under ``tests/targets/`` showed the fault. The same
+probe runs the plain IR in the installed plug-in, and is expected to fail: where it passes, the rule gets ``until``.
 """

@@ -1,29 +1,29 @@
-"""Greater and GreaterEqual of floats, which the plug-in takes for the opposite of LessEqual and Less.
+"""Greater and GreaterEqual of floats.
 
-Seen from 2023.3 to 2026.4: of NaN, which is neither, it says that it is greater. Less and LessEqual are right.
+The plug-in computes them as the opposite of LessEqual and Less, and so NaN is greater than any number. Its Less and
+LessEqual are right.
 
     Greater(a, b)    becomes   Less(b, a)
 """
 
 from __future__ import annotations
 
-from converter.lowering import layers
-from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph.model import Node
 from ir_runtime.operations.elementwise import Greater1, GreaterEqual1
-from ir_runtime.rewrite import Uses
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.register("comparisons_with_nan")
-def comparisons_with_nan(model: Model) -> int:
-    """Turn comparisons round that say of NaN that it is greater."""
-    return legalise(model, (Greater1, GreaterEqual1), _said)
-
-
-def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
+@openvino_cpu.replaces(
+    "comparisons_with_nan", Greater1, GreaterEqual1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
+)
+def comparisons_with_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Swap the inputs."""
     a, b = node.inputs
     if not a.element_type.is_real:
-        return None
+        return fail("it compares integers")
     return (layers.less if isinstance(node.op, Greater1) else layers.less_equal)(builder, b, a)

@@ -7,12 +7,12 @@ functions here express the latter through the former.
 
 from __future__ import annotations
 
-from converter.lowering.layers import in_type
-from ir_runtime import element_types
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Output
-from ir_runtime.operation import Operation
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise as ir
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import in_type
 
 from .intervals import interval_of, is_small
 

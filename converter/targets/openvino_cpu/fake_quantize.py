@@ -1,8 +1,8 @@
-"""Values that are quantised and dequantised at once, as FakeQuantize.
+"""Values that are quantised and then dequantised, as FakeQuantize.
 
-The plug-in runs convolutions and products in 8 bits where its low-precision transformations find
-FakeQuantize in front of them; Divide, Round, Add, Clamp, Convert, Convert, Subtract and Multiply mean
-nothing to them, and cost a pass over the data each.
+The plug-in runs convolutions and products in 8 bits where its low-precision transformations find FakeQuantize before
+them. They do not recognise Divide, Round, Add, Clamp, Convert, Convert, Subtract and Multiply, each of which reads
+and writes the data once.
 
     x -> Divide(s) -> Round -> Add(z) -> Clamp -> Convert(u8)      u8 -> Convert(f32) -> Subtract(z') -> Multiply(s')
     x -> FakeQuantize((low - z) s, (high - z) s, (low - z') s', (high - z') s')
@@ -18,11 +18,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from converter.targets.legalisation import redirect, register_uses
 from converter.targets.registry import openvino_cpu
-from ir_runtime import element_types
-from ir_runtime.element_types import Array, ElementType
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.model import Model, Node, Origin, Output
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.blocks import DepthToSpace1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
@@ -33,31 +34,46 @@ from ir_runtime.operations.pooling import MaxPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.slicing import Slice8, StridedSlice1
 from ir_runtime.records import record
-from ir_runtime.rewrite import UniqueNames, Uses
-from ir_runtime.shape_inference import make_node
-from ir_runtime.tensor import Tensor
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses
 
 _MOVES = (DepthToSpace1, Gather8, MaxPool, Reshape1, Slice8, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1)
-"""What gives elements of its first input, whatever their type."""
+"""Operations that return elements of their first input, of any type."""
 _KINDS = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
 
 
-@openvino_cpu.register("fake_quantize", after=["quantized_products"])
-def fake_quantize(model: Model) -> int:
-    """Put FakeQuantize in the place of what quantises, where all that reads it dequantises alike."""
-    acted = 0
+@openvino_cpu.register(
+    "fake_quantize",
+    operations=(Convert1,),
+    after=["quantized_products"],
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+)
+def fake_quantize(model: Model, trace: PassTrace) -> int:
+    """Replace a quantisation by FakeQuantize where every reader dequantises it."""
+    count = 0
     for part in model.parts():
-        uses, unique = part.uses, UniqueNames(part)
-        for node in part.nodes:
+        converts = part.nodes_of((Convert1,))
+        uses, unique = Uses(part.uses), UniqueNames(part)
+        for node in converts:
             found = _quantised(node)
-            if found is not None:
-                acted += _replace(node, found, uses, unique)
-    return acted
+            if found is None:
+                trace.not_matched(node, fail("it does not end a quantisation with constant scale and zero point"))
+            elif _replace(node, found, uses, unique):
+                trace.matched(node)
+                count += 1
+            else:
+                trace.not_matched(
+                    node,
+                    fail("a reader does not dequantise the integers, or they are moved with a scale for each channel"),
+                )
+    return count
 
 
 @record
 class Quantised:
-    """What goes into ``saturate(round(x / scale) + zero)``."""
+    """The parts of ``saturate(round(x / scale) + zero)``."""
 
     x: Output
     scale: Array
@@ -66,7 +82,7 @@ class Quantised:
 
 
 def _constant(value: Output) -> Array | None:
-    """A constant as float32 numbers; zero points are conversions of theirs."""
+    """A constant as float32 numbers, or the constant that is converted to it, as zero points are."""
     if isinstance(value.node.op, Convert1):
         value = value.node.inputs[0]
     tensor = value.tensor
@@ -95,12 +111,12 @@ def _quantised(node: Node) -> Quantised | None:
         return Quantised(ratio, np.asarray(np.float32(1)), zero, kind)  # scaled already
     scale = _constant(ratio.node.inputs[1])
     if scale is None or not ((scale > 0) & np.isfinite(scale)).all():
-        return None  # what is worked out at run time stays as exact as it is
+        return None  # scales that come at run time stay exact
     return Quantised(ratio.node.inputs[0], scale, zero, kind)
 
 
 def is_quantized(value: Output) -> bool:
-    """Whether whole numbers were put on steps in the model itself, and moved about at most."""
+    """Whether the model quantises the value itself, and moves it at most."""
     while isinstance(value.node.op, _MOVES):
         value = value.node.inputs[0]
     return _quantised(value.node) is not None
@@ -108,7 +124,7 @@ def is_quantized(value: Output) -> bool:
 
 @record
 class Dequantised:
-    """What comes back: ``(q - zero) * scale`` as the value ``y``."""
+    """The parts of ``y = (q - zero) * scale``."""
 
     y: Output
     scale: Array
@@ -120,12 +136,12 @@ def _dequantised(convert: Node, uses: Uses) -> Dequantised | None:
     if not isinstance(convert.op, Convert1) or convert.op.destination_type is not element_types.f32:
         return None
     value, scale, zero = convert.outputs[0], np.asarray(np.float32(1)), np.asarray(np.float32(0))
-    reader = _only_reader(value, uses)
+    reader = uses.only_reader(value)
     if reader is not None and isinstance(reader.op, Subtract1) and reader.inputs[0] is value:
         taken = _constant(reader.inputs[1])
         if taken is not None:
             zero, value = taken, reader.outputs[0]
-            reader = _only_reader(value, uses)
+            reader = uses.only_reader(value)
     if reader is not None and isinstance(reader.op, Multiply1):
         factor = _constant(reader.inputs[1] if reader.inputs[0] is value else reader.inputs[0])
         if factor is not None:
@@ -133,20 +149,16 @@ def _dequantised(convert: Node, uses: Uses) -> Dequantised | None:
     return Dequantised(value, scale, zero)
 
 
-def _only_reader(value: Output, uses: Uses) -> Node | None:
-    return uses[value][0] if len(uses[value]) == 1 else None
-
-
 @record
 class _Leaf:
-    """Where whole numbers become real ones: after which moves, and how."""
+    """A dequantisation, and the layers that move the integers before it."""
 
     moves: tuple[Node, ...]
     back: Dequantised
 
 
 def _leaves(whole: Output, uses: Uses, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | None]:
-    """Everything that reads the whole numbers, moved about or not; None for what needs them as such."""
+    """The dequantisations of the integers, moved or not; None for a reader that needs the integers."""
     readers = uses[whole]
     if not readers:
         yield None
@@ -161,10 +173,10 @@ def _leaves(whole: Output, uses: Uses, moves: tuple[Node, ...] = ()) -> Iterator
 
 
 def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> bool:
-    """Whether all that reads the whole numbers gives the real ones back; that is then replaced."""
+    """Replace the dequantisations if every reader of the integers is one; whether that is so."""
     leaves: list[_Leaf] = []
     for leaf in _leaves(node.outputs[0], uses):
-        # Moved numbers keep their steps only where all have the same ones.
+        # A scale for each channel does not follow integers that are moved.
         if leaf is None or (leaf.moves and max(leaf.back.scale.size, leaf.back.zero.size, found.scale.size) > 1):
             return False
         leaves.append(leaf)
@@ -172,7 +184,7 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
     given: set[str] = set()
 
     def name_of(replaced: Node) -> str:
-        """The name of a layer that goes; another one where several layers stand for it."""
+        """The name of the replaced layer; a new one where several layers replace it."""
         name = unique(replaced.name) if replaced.name in given else replaced.name
         given.add(name)
         return name
@@ -183,20 +195,20 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
         if key not in made:
             stands_for = node if leaf.moves else back.y.node
             made[key] = _emit(found, back, stands_for.origin, name_of(stands_for), unique)
-            register_uses(uses, [made[key].node])
+            uses.add([made[key].node])
         value = made[key]
         for move in leaf.moves:
             if (key, move) not in made:
                 copy = make_node(move.op, [value, *move.inputs[1:]], name_of(move))
                 copy.origin, copy.runtime_info = move.origin, move.runtime_info
-                register_uses(uses, [copy])
+                uses.add([copy])
                 made[key, move] = copy.outputs[0]
             value = made[key, move]
-        redirect(uses, back.y, value)
+        uses.replace(back.y, value)
     return True
 
 
-def _emit(found: Quantised, back: Dequantised, origin: str, name: str, unique: UniqueNames) -> Output:
+def _emit(found: Quantised, back: Dequantised, origin: Origin | None, name: str, unique: UniqueNames) -> Output:
     low, high = found.kind.limits
     ends = [
         (low - found.zero.astype(np.float64)) * found.scale,

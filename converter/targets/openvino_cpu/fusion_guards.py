@@ -1,19 +1,25 @@
-"""Layers between others that OpenVINO's CPU plug-in would fuse wrongly, or leave out.
+"""Layers between others that the plug-in would fuse wrongly, or remove.
 
-The plug-in computes what follows a layer element by element with constants in the same step. What it then
-does with constants of several values is wrong in the cases below: values of other rows, or of nobody, are
-read, or the model does not compile, such as where channels were resized before. What follows a reduction of
-integers it computes as floats. It also leaves out a Reshape that it takes for something else. A layer that
-computes, the greater of a value and itself, keeps the two apart and changes nothing.
+The plug-in fuses elementwise layers with constants into the layer before them. That is wrong in these cases:
+
+- constants of several values after reductions, products and resized channels: values of other rows are read, or
+  memory past the end, or the model does not compile;
+- arithmetic after reductions and products of integers, which is then computed in floats;
+- a Reshape or a Transpose next to a reduction, which is taken for another one and removed or moved.
+
+    ReduceMean -> Add(constants)      becomes      ReduceMean -> Maximum(a, a) -> Add(constants)
+
+Maximum of a value and itself changes nothing, and prevents the fusion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from converter.targets.openvino_cpu.opaque_identity import keep_apart
+from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, Bitwise, Unary
 from ir_runtime.operations.interpolate import Interpolate11
@@ -22,42 +28,54 @@ from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewrite import UniqueNames, Uses
-from ir_runtime.shapes import PartialShape
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses
 
 from .intervals import is_small
 
 _OF_CHANNELS = (BatchNormInference1, BatchNormInference5)
-"""What has as many constants as there are channels, and so never widens anything."""
+"""Operations with a constant for each channel, which never broadcast their data."""
 _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
-"""What has its constants along dimension 1, whatever their shapes are."""
+"""Operations whose constants lie along dimension 1, whatever their shapes."""
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
+_GUARDED = (Reduction, MatMul1, Interpolate11)
+
+
 @openvino_cpu.register(
-    "fusion_guards", after=["fake_quantize", "integer_products", "integer_reductions", "interpolations"]
+    "fusion_guards",
+    operations=_GUARDED,
+    after=["fake_quantize", "integer_products", "integer_reductions", "interpolate_many_axes"],
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
 )
-def guard_fusions(model: Model) -> int:
-    """Put a layer that changes nothing where two others would be fused wrongly; names and values stay."""
-    acted = 0
+def fusion_guards(model: Model, trace: PassTrace) -> int:
+    """Prevent wrong fusions; names and values stay."""
+    count = 0
     for part in model.parts():
-        guarded = part.nodes_of((Reduction, MatMul1, Interpolate11))
+        guarded = part.nodes_of(_GUARDED)
         if not guarded:
             continue
-        uses, unique = part.uses, UniqueNames(part)
+        uses, unique = Uses(part.uses), UniqueNames(part)
         for node in guarded:
             wrong = [reader for reader in uses[node.outputs[0]] if _goes_wrong(node, reader, uses)]
             if wrong:
-                keep_apart(node.outputs[0], wrong, unique)
+                prevent_fusion(node.outputs[0], wrong, unique)
             pulled = _is_pulled_through(node)
             if pulled:
-                keep_apart(node.inputs[0], [node], unique)
-            acted += bool(wrong) + pulled
-    return acted
+                prevent_fusion(node.inputs[0], [node], unique)
+            if wrong or pulled:
+                trace.matched(node)
+            else:
+                trace.not_matched(node, fail("no layer before or after it is fused wrongly"))
+            count += bool(wrong) + pulled
+    return count
 
 
 def _is_pulled_through(node: Node) -> bool:
-    """Whether the plug-in would move a change of the shape behind the reduction, and put extents of 1 elsewhere."""
+    """Whether the plug-in would move a change of the shape after the reduction, with its 1 in another place."""
     before = node.inputs[0].node
     if not isinstance(node.op, Reduction) or not node.inputs[0].shape.has_rank or not before.inputs:
         return False
@@ -70,7 +88,7 @@ def _is_pulled_through(node: Node) -> bool:
 
 
 def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
-    """Whether a Transpose does what a Reshape could do as well, at least where nothing is reduced after it."""
+    """Whether a Reshape could do the same as this Transpose, but for the dimensions ``reduced`` after it."""
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     shape = node.inputs[0].shape if node.inputs else PartialShape.dynamic()
     if order is None or not shape.has_rank:
@@ -89,10 +107,10 @@ def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
     if in_integers and not all(is_small(one.outputs[0]) for one in after):
         return True
     shape = node.outputs[0].shape
-    # An extent that is not known may be 1, which a constant of several values widens.
+    # A dynamic dimension may be 1, and then constants of several values broadcast it.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
     widening = [one for one in after if not isinstance(one.op, _OF_CHANNELS)]
-    # Into a product only a number for each channel is fused: constants that vary along several dimensions are not.
+    # Products are fused with constants that vary along one dimension only.
     alone = isinstance(node.op, MatMul1)
     if any(_varies(one, place, alone) for one in widening for place in unknown):
         return True
@@ -103,7 +121,7 @@ def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
 
 
 def _resizes_channels(node: Node) -> bool:
-    """Whether an Interpolate may change dimension 1, of which the plug-in keeps the number of channels."""
+    """Whether an Interpolate may resize dimension 1, where the plug-in expects the number of channels before."""
     before, after = node.inputs[0].shape, node.outputs[0].shape
     if not before.has_rank or not after.has_rank or after.rank < 2:
         return False
@@ -114,7 +132,7 @@ def _resizes_channels(node: Node) -> bool:
 
 
 def _fused(reader: Node, uses: Uses) -> Iterator[Node]:
-    """What works element by element, with constants if with anything else, from ``reader`` on."""
+    """The elementwise layers from ``reader`` on whose other inputs are constants."""
     pending, seen = [reader], set()
     while pending:
         node = pending.pop()
@@ -129,9 +147,9 @@ def _computed_inputs(node: Node) -> int:
 
 
 def _varies(node: Node, from_right: int | None = None, alone: bool = False) -> bool:
-    """Whether a constant has several values, along the dimension that is so many from the right if that is given.
+    """Whether a constant has several values; with ``from_right`` along that dimension, counted from the right.
 
-    ``alone``: along that dimension only.
+    ``alone``: along no other dimension.
     """
     constants = [source.shape for source in node.inputs if source.type.constant is not None]
     data = node.inputs[0].shape
@@ -139,16 +157,16 @@ def _varies(node: Node, from_right: int | None = None, alone: bool = False) -> b
         return False
     if from_right is None or isinstance(node.op, _BY_CHANNEL):
         return any(not shape.element_count().contains(1) for shape in constants)
-    varying = [shape for shape in constants if _extent(shape, from_right) != 1]
-    return any(not alone or shape.element_count().contains(_extent(shape, from_right)) for shape in varying)
+    varying = [shape for shape in constants if _dimension(shape, from_right) != 1]
+    return any(not alone or shape.element_count().contains(_dimension(shape, from_right)) for shape in varying)
 
 
-def _extent(shape: PartialShape, from_right: int) -> int:
+def _dimension(shape: PartialShape, from_right: int) -> int:
     return shape[-from_right].value if shape.rank >= from_right else 1
 
 
 def _is_outer(node: Node) -> bool:
-    """Whether just the first or the last of three dimensions is reduced."""
+    """Whether only the first or only the last of three dimensions is reduced."""
     shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
     if not shape.has_rank or shape.rank != 3 or axes is None or axes.size != 1:
         return False
@@ -156,10 +174,10 @@ def _is_outer(node: Node) -> bool:
 
 
 def _looks_like_keeping(node: Node, reader: Node) -> bool:
-    """Whether a Reshape, or a Transpose that becomes one, might be taken for one that brings dimensions back.
+    """Whether the plug-in may take a Reshape, or a Transpose that becomes one, for one that restores ``keep_dims``.
 
-    That is where the wanted shape has as many dimensions as the reduction left, and a 1 where one was
-    reduced; the plug-in does not look at the other extents.
+    That is so where the target shape has as many dimensions as the reduction leaves, and a 1 where one was reduced.
+    The plug-in does not compare the other dimensions.
     """
     if isinstance(node.op, Reduction) and node.op.keep_dims:
         return False

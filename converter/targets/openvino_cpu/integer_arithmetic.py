@@ -1,7 +1,7 @@
-"""Quotients, remainders, powers, comparisons and choices of integers that float32 does not hold.
+"""Quotients, remainders, powers, comparisons and selections of integers that float32 does not hold.
 
-Seen from 2023.3 to 2026.4: the plug-in computes them in float32, has u32 as i32, and moves what a Select chooses
-through float32 where a comparison stands before it.
+The plug-in computes them in float32, and u32 as i32. Where a comparison comes before a Select, it fuses the two and
+rounds what is selected to float32.
 
     Divide(a, b)                 becomes   Divide, and twice Divide of what is left, and a last correction
     Equal(a, b)                  becomes   Equal(BitwiseXor(a, b), 0)
@@ -10,21 +10,22 @@ through float32 where a comparison stands before it.
     Power(a, 5)                  becomes   Multiply(a, Multiply(Multiply(a, a), Multiply(a, a)))
     Select(Less(..), x, y)       becomes   Select(LogicalNot(Less(..)), y, x)
 
-Layers whose numbers float32 holds stay as they are.
+Layers of numbers that float32 holds stay as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
-from ir_runtime import element_types
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Model, Node, Output
-from ir_runtime.operation import Operation
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise as ir
-from ir_runtime.rewrite import Uses
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
 
 from . import exact_integers as exact
 from .intervals import EXACT, is_small
@@ -83,23 +84,34 @@ _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
     ir.Greater1: (_are_in_order, _reversed(exact.less)),
     ir.GreaterEqual1: (_are_in_order, _reversed(exact.less_equal)),
 }
-"""For each operation when the plug-in computes it exactly, and what it means otherwise."""
+"""For each operation when the plug-in computes it exactly, and what replaces it otherwise."""
 
 
-@openvino_cpu.register("integer_arithmetic", after=["empty_broadcasts", "pads", "ranges", "slices", "transforms"])
-def integer_arithmetic(model: Model) -> int:
+@openvino_cpu.replaces(
+    "integer_arithmetic",
+    ir.Divide1,
+    ir.Select1,
+    *_MEANINGS,
+    after=[
+        "broadcast_to_empty_shape",
+        "pad_value_at_run_time",
+        "range_backwards",
+        "slice_axes_at_run_time",
+        "dft_of_short_signals",
+    ],
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+)
+def integer_arithmetic(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Compute integers exactly that the plug-in would round to float32."""
-    return legalise(model, (ir.Divide1, ir.Select1, *_MEANINGS), _said)
-
-
-def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     a, b = node.inputs[-2:]
     if not a.element_type.is_integral or (a.element_type.bits < 32 and not isinstance(node.op, ir.Power1)):
-        return None
+        return fail("it does not compute integers of 32 bits or more")
     if isinstance(node.op, ir.Select1):
-        return exact.select(builder, *node.inputs) if exact.goes_through_float32(*node.inputs) else None
+        if not exact.goes_through_float32(*node.inputs):
+            return fail("no comparison is fused with it, or float32 holds what it selects exactly")
+        return exact.select(builder, *node.inputs)
     if isinstance(node.op, ir.Divide1):
         divide = exact.floor_divide if node.op.m_pythondiv else exact.divide
-        return None if is_small(a) else divide(builder, a, b)
+        return fail("float32 holds every number exactly") if is_small(a) else divide(builder, a, b)
     is_exact, meaning = _MEANINGS[type(node.op)]
-    return None if is_exact(a, b) else meaning(builder, a, b)
+    return fail("float32 holds every number exactly") if is_exact(a, b) else meaning(builder, a, b)

@@ -1,14 +1,14 @@
-"""Products of integers: sums that float32 holds, or floats at once where the model wants floats.
+"""Products of integers (MatMul, Convolution, GroupConvolution, Einsum).
 
-The plug-in (seen from 2023.3 to 2026.4) sums products of integers up in float32, which holds whole numbers
-exactly below 2^24 only. So integers are split into groups of bits whose products stay below that; the sums of
-each pair of groups are shifted to their places and added as integers, which is exact.
+The plug-in adds up products of integers in float32, which holds integers exactly below 2^24 only. The rule splits
+the integers into groups of bits whose products stay below that. It shifts the sums of each pair of groups to their
+places and adds them as integers, which is exact.
 
     MatMul(i32, i32) -> Convert(f32)     becomes   MatMul(f32, f32)         where both have 16 bits at most
     MatMul(i32, i32)                     becomes   sum of MatMul(bits of a, bits of b) << their places
 
-The first is what dynamic quantisation writes: its sums are scaled as floats, so they may be floats from the
-start, and run in the plug-in's float kernels.
+Dynamic quantisation writes the first form. Its sums are scaled as floats, and so they may be floats from the start
+and run in the plug-in's float kernels.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from converter.lowering import layers
-from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
-from ir_runtime import element_types
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Model, Node, Output
-from ir_runtime.operation import Operation
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1
 from ir_runtime.records import record
-from ir_runtime.rewrite import Uses
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
 
 from .intervals import interval_of
 
@@ -40,16 +41,19 @@ _DEPTH_IF_UNKNOWN = 1 << 14
 Product = Callable[[Output, Output], Output]
 
 
-@openvino_cpu.register("integer_products")
-def integer_products(model: Model) -> int:
+@openvino_cpu.replaces(
+    "integer_products",
+    MatMul1,
+    Convolution1,
+    GroupConvolution1,
+    Einsum7,
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+)
+def integer_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Make products of integers exact, or products of floats where floats are wanted."""
-    return legalise(model, (MatMul1, Convolution1, GroupConvolution1, Einsum7), _said)
-
-
-def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     kind = node.outputs[0].element_type
     if not kind.is_integral:
-        return None
+        return fail("it multiplies floats")
     if isinstance(node.op, Einsum7):
         return _einsum(builder, node.inputs, Equation.parse(node.op.equation))
     a, b = node.inputs
@@ -90,8 +94,8 @@ def _depth(node: Node) -> int | None:
         return None
     if not b.shape.has_rank:
         return None
-    extents = b.shape.dims[2 if isinstance(node.op, GroupConvolution1) else 1 :]
-    return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else None
+    dimensions = b.shape.dims[2 if isinstance(node.op, GroupConvolution1) else 1 :]
+    return math.prod(d.value for d in dimensions) if all(d.is_static for d in dimensions) else None
 
 
 def bits_of(value: Output) -> int:

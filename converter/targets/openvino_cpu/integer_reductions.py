@@ -1,15 +1,15 @@
-"""Sums, means and extremes of integers that the plug-in would round to float32.
+"""Sums, means and extremes of integers.
 
-Seen from 2023.3 to 2026.4: it reduces i32, i64, u32 and u64 as float32, which holds whole numbers below 2^24.
-So integers are split into groups of bits whose sums stay below that; the sums are shifted to their places and
-added as integers, which is exact.
+The plug-in reduces i32, i64, u32 and u64 in float32, which holds integers exactly below 2^24 only. The rule splits
+integers into groups of bits whose sums stay below that. It shifts the sums to their places and adds them as integers,
+which is exact.
 
     ReduceSum(x)     becomes   ReduceSum(x & m) + (ReduceSum(x >> w & m) << w) + ...
     ReduceL1(x)      becomes   the same of Abs(x)
     ReduceMean(x)    becomes   long division of these sums by the count, from the highest group of bits on
     ReduceMax(x)     becomes   ReduceMax(x >> 16) << 16 + ReduceMax(lower bits of those that have it)
 
-A mean of 8-bit integers it makes from a sum that it holds at the ends of the type:
+It saturates the sum of 8-bit integers before it divides it for the mean:
 
     ReduceMean(x)    becomes   ReduceMean(x as i32) as the type of x
 
@@ -21,53 +21,52 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from converter.lowering import layers
-from converter.lowering.shapes import element_count
-from converter.targets.legalisation import legalise
 from converter.targets.registry import openvino_cpu
-from ir_runtime import element_types
-from ir_runtime.builder import Builder
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15
-from ir_runtime.operations.reduction import (
-    ReduceL1_4,
-    ReduceMax1,
-    ReduceMean1,
-    ReduceMin1,
-    ReduceSum1,
-    Reduction,
-)
-from ir_runtime.rewrite import Uses
-from ir_runtime.shapes import normalize_axes
+from ir_runtime.operations.reduction import ReduceL1_4, ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1, Reduction
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.shape_layers import element_count
+from ir_runtime.rewriting.uses import Uses
 
 from .intervals import EXACT, interval_of
 
 _ROOM = 23
 """Bits of a sum that float32 holds, less one for the remainder of a division."""
 _COUNT_IF_UNKNOWN = (1 << 15) - 1
-"""How many elements are taken to be added up where that is not known."""
+"""The number of summands that is assumed where dimensions are dynamic."""
 
 
-@openvino_cpu.register("integer_reductions", after=["integer_arithmetic", "unsigned_shifts"])
-def integer_reductions(model: Model) -> int:
+@openvino_cpu.replaces(
+    "integer_reductions",
+    ReduceSum1,
+    ReduceL1_4,
+    ReduceMean1,
+    ReduceMax1,
+    ReduceMin1,
+    after=["integer_arithmetic", "right_shift_of_unsigned"],
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+)
+def integer_reductions(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Reduce integers exactly."""
-    return legalise(model, (ReduceSum1, ReduceL1_4, ReduceMean1, ReduceMax1, ReduceMin1), _exact)
-
-
-def _exact(builder: Builder, node: Node, uses: Uses) -> Output | None:
     data = node.inputs[0]
     if not data.element_type.is_integral:
-        return None
+        return fail("it reduces floats")
     if data.element_type.bits <= 8 and isinstance(node.op, ReduceMean1):
         wide = layers.in_type(builder, data, element_types.i32)
         return layers.in_type(builder, builder.emit(node.op, wide, node.inputs[1]), data.element_type)
     if data.element_type.bits < 32:
-        return None
+        return fail("the integers have less than 32 bits, and it is no mean of 8 bits")
     largest = max(map(abs, interval_of(data)))
     if isinstance(node.op, (ReduceMax1, ReduceMin1)):
-        return _extreme(builder, node) if largest > EXACT else None
+        return _extreme(builder, node) if largest > EXACT else fail("float32 holds every number exactly")
     if largest * _count(node) <= EXACT:
-        return None
+        return fail("float32 holds every sum exactly")
     if isinstance(node.op, ReduceMean1):
         return _mean(builder, node)
     if isinstance(node.op, ReduceL1_4) and data.element_type.is_signed:
@@ -82,8 +81,8 @@ def _count(node: Node) -> int:
     if not shape.has_rank:
         return _COUNT_IF_UNKNOWN
     reduced = range(shape.rank) if axes is None else normalize_axes(axes.reshape(-1).tolist(), shape.rank)
-    extents = [shape[axis] for axis in reduced]
-    return math.prod(d.value for d in extents) if all(d.is_static for d in extents) else _COUNT_IF_UNKNOWN
+    dimensions = [shape[axis] for axis in reduced]
+    return math.prod(d.value for d in dimensions) if all(d.is_static for d in dimensions) else _COUNT_IF_UNKNOWN
 
 
 def _pieces(builder: Builder, node: Node, data: Output) -> tuple[list[Output], int]:

@@ -1,25 +1,25 @@
 """Between which numbers the integers of a tensor lie, and so which of them float32 holds.
 
 The plug-in computes much with integers in float32, which tells whole numbers apart up to 2^24. Rules leave a
-layer as it is where constants, types, inferred bounds and the layers before it say that no number is larger.
+layer as it is where constants, types, inferred bounds and the layers before it show that no number is larger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ir_runtime import element_types
-from ir_runtime.graph import Node, Output
-from ir_runtime.operation import Operation
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shapes import INFINITY
 from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, slicing, sorting
-from ir_runtime.shapes import INFINITY
 
 Interval = tuple[int, int]
 
 EXACT = (1 << 24) - 1
 """The greatest number that float32 tells from its successor."""
-OF_EXTENTS = EXACT // 2
-"""What numbers made from open extents are taken to stay below; sums of two are exact, too."""
+OF_DIMENSIONS = EXACT // 2
+"""What numbers made from dynamic dimensions are taken to stay below; sums of two are exact, too."""
 _SCAN_LIMIT = 1 << 22
 """Bytes of a constant that are worth reading to learn how large its values are."""
 _DEEPEST = 5
@@ -37,8 +37,8 @@ def is_small(value: Output, limit: int = EXACT) -> bool:
 def interval_of(value: Output, deepest: int = _DEEPEST) -> Interval:
     """The least and the greatest integer that the tensor may have.
 
-    Bounds without an end are those of numbers that are made from extents, and these count as numbers that
-    float32 holds: models compute with extents all the time, and hardly ever with larger ones.
+    Bounds without an end are those of numbers that are made from dimensions, and these count as numbers that
+    float32 holds: models compute with dimensions all the time, and hardly ever with larger ones.
     """
     kind = value.element_type
     if kind is element_types.boolean:
@@ -49,7 +49,7 @@ def interval_of(value: Output, deepest: int = _DEEPEST) -> Interval:
         if not bounds.lower.size:
             return 0, 0
         low, high = int(bounds.lower.min()), int(bounds.upper.max())
-        return (-OF_EXTENTS if low <= -INFINITY else low), (OF_EXTENTS if high >= INFINITY else high)
+        return (-OF_DIMENSIONS if low <= -INFINITY else low), (OF_DIMENSIONS if high >= INFINITY else high)
     tensor = value.tensor
     if tensor is not None:
         values = tensor.array() if tensor.byte_size <= _SCAN_LIMIT else None
@@ -124,7 +124,7 @@ def _of_ends(kernel: Callable[[int, int], int]) -> _Follow:
 
 
 def _of_positions(value: Output, node: Node, sources: Sequence[_Source]) -> Interval:
-    return 0, OF_EXTENTS
+    return 0, OF_DIMENSIONS
 
 
 def _of_most_frequent(value: Output, node: Node, sources: Sequence[_Source]) -> Interval | None:

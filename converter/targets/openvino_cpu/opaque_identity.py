@@ -1,25 +1,26 @@
-"""A layer that changes nothing, and that engines keep because it computes."""
+"""A layer that changes nothing, and that engines do not remove."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ir_runtime import element_types
-from ir_runtime.element_types import ElementType
-from ir_runtime.graph import Node, Output
-from ir_runtime.operation import Operation
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.elementwise import LogicalOr1, Maximum1
-from ir_runtime.rewrite import UniqueNames, replace_uses
-from ir_runtime.shape_inference import make_node
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_uses
 
 
 def opaque_identity(kind: ElementType) -> Operation:
-    """What gives a value of that type if it is handed the value twice: the greater of the two, or either one."""
+    """An operation that returns a value of this type if both its inputs are that value: Maximum or LogicalOr."""
     return LogicalOr1() if kind is element_types.boolean else Maximum1()
 
 
-def keep_apart(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:
-    """Let the readers read ``source`` through such a layer."""
+def prevent_fusion(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:
+    """Let the readers read ``source`` through such a layer, so that they are not fused with its producer."""
     between = make_node(opaque_identity(source.element_type), [source, source], unique(f"{source.node.name}/as_it_is"))
     between.origin = source.node.origin
     replace_uses(source, between.outputs[0], readers)

@@ -1,8 +1,7 @@
-"""Products of quantised tensors between quantised tensors, with the scale on the weights.
+"""Scales of quantised products, moved from the sums to the weights.
 
-QLinearConv, QLinearMatMul and their like add up products of whole numbers, exactly, and scale the sum. The
-plug-in's low-precision transformations want to see real numbers instead: data that were put on steps before, and
-weights that have their scales.
+QLinearConv, QLinearMatMul and similar operators add up products of integers exactly, and scale the sum. The
+plug-in's low-precision transformations look for floats instead: quantised data, and weights with their scales.
 
     x (quantised) -> Convert(f32) -> Subtract(z)  \\
     w (8 bits)    -> Convert(f32) -> Subtract(z') -> Convolution -> (Add(bias)) -> Multiply(f) -> Round ...
@@ -12,55 +11,52 @@ becomes, where ``x`` is quantised in the model itself,
     x (quantised) -> Convert(f32) -> Subtract(z)  \\
     w (8 bits)    -> Convert(f32) -> Subtract(z') -> Multiply(f) -> Convolution -> (Add(bias f)) -> Round ...
 
-The sum is rounded in float32, so that a value in the middle between two steps may take the other one. What is
-given to a model as whole numbers, a lone operator for example, stays exact.
+The sum is rounded in float32, and so a value in the middle between two steps may be rounded to the other one. What
+a model gets as integers, such as the input of a single operator, stays exact.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from converter.lowering import layers
-from converter.targets.legalisation import legalise
 from converter.targets.openvino_cpu.fake_quantize import is_quantized
 from converter.targets.registry import openvino_cpu
-from ir_runtime import element_types
-from ir_runtime.builder import Builder
-from ir_runtime.element_types import Array
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Add1, Convert1, Multiply1, Subtract1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1
-from ir_runtime.rewrite import Uses
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
 
 _PRODUCTS = (Convolution1, GroupConvolution1, MatMul1)
 
 
-@openvino_cpu.register("quantized_products")
-def quantized_products(model: Model) -> int:
+@openvino_cpu.replaces("quantized_products", Multiply1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def quantized_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Move the scale of a quantised product from its sum to its weights."""
-    return legalise(model, (Multiply1,), _said)
-
-
-def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
     factor = node.inputs[1].tensor
     if factor is None or node.outputs[0].element_type is not element_types.f32:
-        return None
+        return fail("the factor is not constant, or not float32")
     total, bias = _without_bias(node.inputs[0], uses)
     product = total.node
     if not isinstance(product.op, _PRODUCTS) or len(uses[total]) != 1:
-        return None
+        return fail("its input is no product, or other layers read the product, too")
     data, weights = product.inputs
     grouped = isinstance(product.op, GroupConvolution1) and isinstance(weights.node.op, Reshape1)
     stored = weights.node.inputs[0] if grouped else weights
     if not _is_dequantised(data, stored=False) or not (
         _is_dequantised(stored, stored=True) or _is_dequantised(stored, stored=False)
     ):
-        return None
+        return fail("the factors of the product are not dequantised integers of 8 bits")
     scale = _of_weights(factor.array().astype(np.float32), product, stored)
     if scale is None:
-        return None
+        return fail("the factor has neither one element nor one for each output channel")
     scaled = layers.multiply(builder, stored, builder.constant(scale, element_types.f32))
     if grouped:
         scaled = builder.emit(weights.node.op, scaled, weights.node.inputs[1])
@@ -71,7 +67,7 @@ def _said(builder: Builder, node: Node, uses: Uses) -> Output | None:
 
 
 def _without_bias(value: Output, uses: Uses) -> tuple[Output, Array | None]:
-    """A sum before a constant was added to it as integers, and that constant."""
+    """The sum before a constant is added to it as integers, and that constant."""
     add = value.node.inputs[0].node if isinstance(value.node.op, Convert1) else None
     if add is None or not isinstance(add.op, Add1) or len(uses[add.outputs[0]]) != 1 or len(uses[value]) != 1:
         return value, None
@@ -82,7 +78,7 @@ def _without_bias(value: Output, uses: Uses) -> tuple[Output, Array | None]:
 
 
 def _is_dequantised(value: Output, *, stored: bool) -> bool:
-    """Whether these are floats made of 8-bit integers less a constant: stored ones, or ones that were quantised."""
+    """Whether these are 8-bit integers, converted to floats, less a constant: stored ones, or quantised ones."""
     node = value.node
     if isinstance(node.op, Subtract1):
         zero = node.inputs[1].node
@@ -97,7 +93,7 @@ def _is_dequantised(value: Output, *, stored: bool) -> bool:
 
 
 def _of_weights(factor: Array, product: Node, weights: Output) -> Array | None:
-    """A factor of the sum as one of the weights; None where it is of the data's rows."""
+    """The factor of the sum as one of the weights; None where it is not one for each output channel."""
     if factor.size == 1:
         return factor.reshape(())
     rank = product.outputs[0].shape.rank if product.outputs[0].shape.has_rank else None

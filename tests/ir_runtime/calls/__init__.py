@@ -1,6 +1,6 @@
 """Concrete calls of every operation: attributes in several modes, and inputs of its own seed for each.
 
-Nothing here says what comes out. The calls are for tests that hold what is inferred of an operation against
+No results are listed here. The calls are for tests that hold what is inferred of an operation against
 what it computes, or against what another runtime infers.
 """
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.random import Generator
 
 from ir_runtime import compile_model
-from ir_runtime.constant_folding import as_tuple
-from ir_runtime.element_types import Array, ElementType, from_dtype
-from ir_runtime.operation import Operation, TensorType, find_operation
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph.element_types import Array, ElementType, from_dtype
+from ir_runtime.graph.operation import Operation, TensorType, find_operation
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.rewriting.constant_folding import as_tuple
 
 Maker = Callable[[Generator], Array]
 Input = Union[Array, Maker, tuple[Array, ElementType]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.element_types import Array
+from ir_runtime.graph.element_types import Array
 from tests.ir_runtime.calls.base import Call, Maker, calls, ints, normal, one, uniform, whole
 
 CORNER, CENTER = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
@@ -136,8 +136,8 @@ def _proposals() -> list[Call]:
             "framework": framework,
         }
         for image in ([40, 56, 1], [40, 56, 0.5, 3]):
-            extents = np.array(image, np.float32)
-            found += calls("Proposal", opset, uniform(0, 1, 2, 4, 3, 5), normal(2, 8, 3, 5), extents, **attributes)
+            dimensions = np.array(image, np.float32)
+            found += calls("Proposal", opset, uniform(0, 1, 2, 4, 3, 5), normal(2, 8, 3, 5), dimensions, **attributes)
     anchors = boxes(3, 5, 2)
     for normalized in (True, False):
         image = np.array([[30, 40, 1], [30, 40, 2]], np.float32)
@@ -147,8 +147,8 @@ def _proposals() -> list[Call]:
         found += calls("GenerateProposals", 9, *given, **attributes, roi_num_type="i32")
     prefix = "ExperimentalDetectron"
     single: dict[str, Any] = {"nms_threshold": 0.4, "post_nms_count": 4, "pre_nms_count": 9, "min_size": 0.5}
-    extents = np.array([30, 40, 1], np.float32)
-    given = [extents, boxes(30), normal(8, 3, 5), uniform(0, 1, 2, 3, 5)]
+    dimensions = np.array([30, 40, 1], np.float32)
+    given = [dimensions, boxes(30), normal(8, 3, 5), uniform(0, 1, 2, 3, 5)]
     found += calls(prefix + "GenerateProposalsSingleImage", 6, *given, **single)
     for count in (3, 9):
         found += calls(prefix + "TopKROIs", 6, boxes(6), uniform(0, 1, 6), max_rois=count)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.element_types import u1
+from ir_runtime.graph.element_types import u1
 from tests.ir_runtime.calls.base import Call, calls, flags, ints, normal, one, uniform, whole
 
 WINDOWS: list[dict[str, Any]] = [

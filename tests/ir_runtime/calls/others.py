@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.element_types import boolean, f32, i64
-from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph
-from ir_runtime.operation import find_operation
-from ir_runtime.shape_inference import make_node
-from ir_runtime.shapes import PartialShape
-from ir_runtime.tensor import Tensor
+from ir_runtime.graph.element_types import boolean, f32, i64
+from ir_runtime.graph.model import (
+    InputMap,
+    Model,
+    Node,
+    Output,
+    OutputMap,
+    SubGraph,
+)
+from ir_runtime.graph.operation import find_operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
 from tests.ir_runtime.calls.base import Call, calls, flags, ints, normal, one, uniform, whole
 
 
@@ -129,8 +136,8 @@ def _variables() -> list[Call]:
     found += calls("ReadValue", 3, normal(2, 3), variable_id="v") + calls(
         "Assign", (3, 6), normal(2, 3), variable_id="v"
     )
-    stated: dict[str, Any] = {"variable_id": "v", "variable_type": "f32", "variable_shape": PartialShape([2, None])}
-    found += calls("ReadValue", 6, normal(2, 3), **stated) + calls("ReadValue", 6, **stated)
+    declared: dict[str, Any] = {"variable_id": "v", "variable_type": "f32", "variable_shape": PartialShape([2, None])}
+    found += calls("ReadValue", 6, normal(2, 3), **declared) + calls("ReadValue", 6, **declared)
     return found
 
 

@@ -1,0 +1,217 @@
+"""Sizes for the dynamic dimensions of inputs: dimensions of one name get one size; several are tried in turn."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from converter.equivalence.onnx_graph import OnnxGraph
+from ir_runtime import Port
+from ir_runtime.graph.shapes import Dimension
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """What dynamic dimensions become: the first, those of images, all others."""
+
+    batch: int
+    space: int
+    other: int
+    sound: int = 0
+    """For real inputs of at most three dimensions, such as sound; 0 for as ``other``."""
+
+
+# Small sizes first; then what models with strides, windows and fixed heads need. Of smaller images a network that
+# halves them several times has one pixel left.
+_TRIED = [
+    _Sizes(2, 128, 8),
+    _Sizes(1, 128, 8),
+    _Sizes(2, 32, 8),
+    _Sizes(1, 32, 8),
+    _Sizes(2, 64, 16),
+    _Sizes(1, 64, 16),
+    _Sizes(1, 64, 1),
+    _Sizes(1, 128, 4),
+    _Sizes(1, 224, 32),
+    _Sizes(1, 256, 64),
+    _Sizes(1, 224, 128),
+    _Sizes(1, 320, 512),
+    _Sizes(1, 640, 256, 16000),
+    _Sizes(1, 48, 3),
+    _Sizes(1, 1, 1),
+    _Sizes(4, 512, 256),
+    _Sizes(8, 32, 8),
+]
+# Sizes that differ from those of the first runs.
+_OTHER = [
+    _Sizes(3, 160, 5),
+    _Sizes(1, 160, 12),
+    _Sizes(3, 48, 5),
+    _Sizes(3, 96, 12),
+    _Sizes(1, 96, 12),
+    _Sizes(1, 160, 24),
+    _Sizes(3, 32, 8),
+    _Sizes(1, 32, 7),
+]
+_LARGER = [_Sizes(1, 224, 32), _Sizes(1, 320, 64)]
+_MOST_OF_ALL_DYNAMIC = 32
+"""The largest width and height of images whose channels are dynamic, too, as those inside a network are."""
+_CHANNELS = (1, 3, 4)
+"""Of images; other inputs of four dimensions are caches and the like, whose lengths go with those of sequences."""
+
+
+def has_dynamic_dimensions(ports: Sequence[Port]) -> bool:
+    """Whether any input has a dynamic dimension."""
+    return any(not port.partial_shape.is_static for port in ports)
+
+
+@dataclass(frozen=True)
+class ShapeCandidates:
+    """Shapes to try for the inputs of an IR. ``names`` gives the ONNX input of each port; ``masks`` are ports."""
+
+    ports: Sequence[Port]
+    graph: OnnxGraph
+    names: Mapping[str, str]
+    masks: Collection[str]
+
+    def usual(self) -> Iterator[Shapes]:
+        """Shapes by the ports' names, the most usual first.
+
+        Dimensions that the ONNX file gives one name are equal, and one whose name is a sum of names has that sum. A
+        mask beside caches is as long as the cached tokens and the new ones together.
+        """
+        yield from self._distinct(_TRIED)
+
+    def others(self, used: Shapes) -> Iterator[Shapes]:
+        """Shapes that differ from ``used``."""
+        for shapes in self._distinct(_OTHER):
+            if shapes != used:
+                yield shapes
+
+    def larger(self, used: Shapes) -> Iterator[Shapes]:
+        """Shapes of more elements than ``used``."""
+        for shapes in self._distinct(_LARGER):
+            if _elements(shapes) > _elements(used):
+                yield shapes
+
+    def _distinct(self, tried: Sequence[_Sizes]) -> Iterator[Shapes]:
+        seen: list[Shapes] = []
+        for sizes in tried:
+            plain = _shapes(self.ports, self.graph, self.names, sizes)
+            for shapes in (_with_caches(self.ports, plain, self.masks), plain):
+                if shapes not in seen:
+                    seen.append(shapes)
+                    yield shapes
+
+
+def _elements(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+_CACHED = 2
+"""The axis of a cache that counts tokens; the others are batch, heads and the width of a head."""
+
+
+def _with_caches(ports: Sequence[Port], shapes: Shapes, masks: Collection[str]) -> Shapes:
+    """``shapes`` with masks as long as cached and new tokens together, where caches have a dynamic length."""
+    cached = [
+        shapes[port.name][_CACHED]
+        for port in ports
+        if port.element_type.is_real
+        and port.partial_shape.has_rank
+        and port.partial_shape.rank == _CACHED + 2
+        and not port.partial_shape[_CACHED].is_static
+        and port.partial_shape[_CACHED + 1].is_static
+    ]
+    tokens = [
+        shapes[port.name][1]
+        for port in ports
+        if port.element_type.is_integral and port.name not in masks and len(shapes[port.name]) == 2
+    ]
+    if not cached or not tokens:
+        return shapes
+    longer = dict(shapes)
+    for port in ports:
+        if port.name in masks and port.partial_shape.has_rank and not port.partial_shape[-1].is_static:
+            longer[port.name] = (*shapes[port.name][:-1], cached[0] + tokens[0])
+    return longer
+
+
+def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
+    chosen: dict[str, int] = {}
+    later: list[tuple[Port, int, str]] = []
+    found: dict[str, list[int]] = {}
+    for port in ports:
+        name = names.get(port.name, "")
+        if not port.partial_shape.has_rank:
+            found[port.name] = [sizes.batch, 3, sizes.space, sizes.space]
+            continue
+        dims = port.partial_shape.dims
+        symbols = graph.dim_params(name) if name in graph.inputs else []
+        shape = [0] * len(dims)
+        other = sizes.sound or sizes.other if port.element_type.is_real and len(dims) <= 3 else sizes.other
+        image = len(dims) >= 4 and any(not dims[at].is_static or dims[at].value in _CHANNELS for at in (1, -1))
+        image = image and not (len(dims) == 4 and dims[-1].is_static and not dims[2].is_static)
+        space = (
+            sizes.space
+            if sum(not dimension.is_static for dimension in dims[1:]) < 3
+            else min(sizes.space, _MOST_OF_ALL_DYNAMIC)
+        )
+        for index, dimension in enumerate(dims):
+            symbol = symbols[index] if index < len(symbols) else ""
+            wanted = sizes.batch if index == 0 and len(dims) > 1 else space if image else other
+            if dimension.is_static:
+                shape[index] = dimension.value
+                if symbol:
+                    chosen.setdefault(symbol, dimension.value)
+            elif symbol and not symbol.isidentifier():
+                later.append((port, index, symbol))
+                shape[index] = _within(dimension, wanted)
+            else:
+                shape[index] = (
+                    chosen.setdefault(symbol, _within(dimension, wanted)) if symbol else _within(dimension, wanted)
+                )
+        found[port.name] = shape
+    for port, index, symbol in later:
+        value = _evaluated(symbol, chosen, sizes.other)
+        if value is not None:
+            found[port.name][index] = _within(port.partial_shape.dims[index], value)
+    return {name: tuple(shape) for name, shape in found.items()}
+
+
+def _within(dimension: Dimension, wanted: int) -> int:
+    return int(max(dimension.low, min(dimension.high, wanted)))
+
+
+_OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _evaluated(symbol: str, chosen: dict[str, int], default: int) -> int | None:
+    """The value of a dimension's name that is a sum or product of other names; None for any other text."""
+    try:
+        found = _term(ast.parse(symbol, mode="eval").body, chosen, default)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return None
+    return found if found >= 0 else None
+
+
+def _term(term: ast.AST, chosen: dict[str, int], default: int) -> int:
+    if isinstance(term, ast.BinOp) and type(term.op) in _OPERATORS:
+        return _OPERATORS[type(term.op)](_term(term.left, chosen, default), _term(term.right, chosen, default))
+    if isinstance(term, ast.Name):
+        return chosen.setdefault(term.id, default)
+    if isinstance(term, ast.Constant) and isinstance(term.value, int):
+        return term.value
+    raise ValueError("neither a name, a number nor a sum of them")

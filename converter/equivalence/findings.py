@@ -1,0 +1,196 @@
+"""What the runs of both sides show: outputs, the first wrong layer, weights, another IR, as one report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from converter.equivalence.compare import Comparison, compare
+from converter.equivalence.engines import Engine
+from converter.equivalence.evidence import unproven
+from converter.equivalence.layers import Compared, compare_layers, worst_of
+from converter.equivalence.minimise import minimise
+from converter.equivalence.references import OnnxReference
+from converter.equivalence.report import Report, Sample, WeightCheck
+from converter.equivalence.rounded_weights import RoundedWeights
+from converter.equivalence.runs import Runs
+from converter.equivalence.sides import Run
+from converter.equivalence.suspects import sentences, suspects
+from converter.equivalence.tolerances import Loss, furthest, gaps, widened
+from converter.equivalence.weights import check_weights
+from converter.errors import ConversionError, VerificationError
+from converter.onnx_file.reader import ModelSource
+from ir_runtime import CompiledModel, ModelError, compile_model
+from ir_runtime.graph.element_types import Array
+
+
+class Findings:
+    """What ``runs`` show. ``source`` and ``options`` are what the IR was converted from, and how."""
+
+    def __init__(self, runs: Runs, source: ModelSource, options: Mapping[str, Any]) -> None:
+        self._runs = runs.runs
+        self._sides = runs.sides
+        self._source = source
+        self._options = options
+
+    def report(
+        self,
+        seed: int | None,
+        *,
+        layers: bool | None,
+        weights: bool,
+        against: Engine | None,
+        folder: Path | None,
+        histograms: bool = False,
+    ) -> Report:
+        """Everything that was found; layers, weights and another IR are compared now."""
+        sides, runs = self._sides, self._runs
+        proofless = unproven([run.expected for run in runs], sides.tolerance, has_inputs=bool(sides.ports))
+        sides.notes += [
+            f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
+        ]
+        if sides.gaps:
+            widest = max(sides.gaps.values())
+            sides.notes.append(f"onnxruntime's own optimised and plain runs differ by up to {widest:.3g}")
+        first = next((run for run in runs if not run.passed), runs[0])
+        compared, problem = Compared(), ""
+        at_fault = first
+        wants_layers = layers or (layers is None and (not first.passed or bool(proofless) or folder is not None))
+        if wants_layers and isinstance(sides.reference, OnnxReference):
+            compared, problem = sides.layers(first, histograms=histograms)
+            # Layers may be wrong at some sizes alone.
+            for run in self._other_sizes(first) if layers or proofless else ():
+                at_fault = first if _is_faulty(compared) else run
+                more, also = sides.layers(run, histograms=histograms)
+                compared, problem = worst_of(compared, more), problem or also
+        faulty = _is_faulty(compared)
+        if sides.loss is not None and not first.passed and compared.layers and not faulty and not problem:
+            self._allow(sides.loss)
+        checks = self._weights() if weights else ()
+        others = self._against(against) if against is not None else ()
+        outputs = tuple(furthest([run.outputs[i] for run in runs]) for i in range(len(runs[0].outputs)))
+        found = Report(
+            passed=all(run.passed for run in runs)
+            and not faulty
+            and all(check.passed for check in checks)
+            and all(one.passed for one in others),
+            oracle=sides.reference.name,
+            seed=seed,
+            inputs=runs[0].shapes,
+            outputs=outputs,
+            layers=tuple(compared.layers),
+            layers_problem=problem,
+            engine=sides.engine.name,
+            samples=tuple(Sample(run.description, run.shapes, run.passed) for run in runs),
+            weights=checks,
+            against=others,
+            notes=tuple(dict.fromkeys(sides.notes)),
+            unproven=tuple(proofless),
+        )
+        return self._with_fault(found, at_fault, folder)
+
+    def _with_fault(self, found: Report, run: Run, folder: Path | None) -> Report:
+        """``found`` with the layers that were changed, and the smallest part that shows the fault, in ``folder``."""
+        model, reference = self._sides.model, self._sides.reference
+        if not isinstance(reference, OnnxReference):
+            return found
+        fault = found.first_fault
+        if fault is not None or not RoundedWeights.of(model):  # a conversion now does not round weights
+            part = () if fault is None else fault.part
+            found = replace(found, suspects=sentences(suspects(self._source, self._options, model), part))
+        if folder is None or fault is None:
+            return found
+        try:
+            minimised = minimise(reference.oracle, model, fault, self._sides.given(run.feeds), folder)
+        except (ConversionError, ModelError, OSError) as error:  # the report must not be lost with it
+            return replace(found, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
+        return replace(found, minimised=minimised)
+
+    def _other_sizes(self, first: Run) -> list[Run]:
+        """One run for each of the shapes that ``first`` does not have."""
+        by_shapes = {str(run.shapes): run for run in reversed(self._runs)}
+        by_shapes.pop(str(first.shapes), None)
+        return list(by_shapes.values())
+
+    def _allow(self, loss: Loss) -> None:
+        """Compare the outputs that failed again, with the tolerance that ``loss`` allows.
+
+        Every layer is right from right inputs, so the model itself loses what the outputs differ by.
+        """
+        sides = self._sides
+        plain = compile_model(sides.model, optimize=False) if loss.is_rounding else None
+        for run in self._runs:
+            lost = {} if plain is None else self._lost(run, plain)
+            for number, one in enumerate(run.outputs):
+                if not one.passed:
+                    allowed = widened(loss.tolerance, lost.get(one.name, 0.0))
+                    run.outputs[number] = compare(one.name, run.expected[one.name], run.actual[one.name], allowed)
+        if all(run.passed for run in self._runs):
+            sides.notes.append(
+                f"outputs differ by more than rounding, but no layer is wrong from right inputs: {loss.reason}"
+            )
+
+    def _lost(self, run: Run, plain: CompiledModel) -> dict[str, float]:
+        """How far the outputs are from those of ``plain``, in which each layer rounds."""
+        sides = self._sides
+        values = plain([run.feeds[port.name] for port in sides.ports]).to_list()
+        rounded = {
+            name: value for port, value in zip(sides.engine.outputs, values) for name in (port.name, *port.names)
+        }
+        return gaps({name: run.actual[name] for name in run.expected}, rounded)
+
+    def _weights(self) -> tuple[WeightCheck, ...]:
+        if not isinstance(self._sides.reference, OnnxReference):
+            return ()
+        returned = list(self._runs[0].expected)
+        return check_weights(self._sides.reference.graph, self._sides.model, returned)
+
+    def _against(self, other: Engine) -> tuple[Comparison, ...]:
+        """The outputs of another IR in the first run, compared with those of the IR.
+
+        Raises :class:`VerificationError` where it has other inputs, or lacks an output.
+        """
+        sides, loss, run = self._sides, self._sides.loss, self._runs[0]
+        by_name = {alias: port.name for port in other.inputs for alias in (port.name, *port.names)}
+        feeds: dict[str, Array] = {}
+        for port in sides.ports:
+            known = next((by_name[name] for name in (port.name, *port.names) if name in by_name), None)
+            if known is not None:
+                feeds[known] = run.feeds[port.name]
+        missing = [port.name for port in other.inputs if port.name not in feeds]
+        if missing:
+            raise VerificationError(f"the other IR has inputs {missing}, which this one does not have")
+        values = list(zip(other.outputs, other.run(feeds)))
+        theirs = {alias: value for port, value in values for alias in (port.name, *port.names)}
+        found = []
+        for name in run.expected:
+            if name not in theirs:
+                raise VerificationError(f"the other IR has no output '{name}'; it has {list(theirs)}")
+            allowed = next(one.tolerance for one in run.outputs if one.name == name)
+            found.append(compare(name, run.actual[name], theirs[name], allowed))
+        if loss is None or loss.is_rounding or all(one.passed for one in found):
+            return tuple(found)
+        if not self._is_right(other, {name: feeds[known] for name, known in by_name.items() if known in feeds}, run):
+            return tuple(found)
+        sides.notes.append(f"the other IR differs by more than rounding, but no layer of it is wrong: {loss.reason}")
+        return tuple(compare(one.name, run.actual[one.name], theirs[one.name], loss.tolerance) for one in found)
+
+    def _is_right(self, other: Engine, feeds: Mapping[str, Array], run: Run) -> bool:
+        """Whether every layer of another IR, given right inputs, is right."""
+        sides = self._sides
+        assert isinstance(sides.reference, OnnxReference)
+        given = {output: feeds[port.name] for output, port in zip(other.model.inputs, other.inputs)}
+        rounded = RoundedWeights.of(other.model)
+        try:
+            compared = compare_layers(
+                sides.reference.oracle, other.model, given, sides.given(run.feeds), sides.tolerance, rounded
+            )
+        except (VerificationError, ModelError):
+            return False
+        return bool(compared.layers) and not compared.problems and not _is_faulty(compared)
+
+
+def _is_faulty(compared: Compared) -> bool:
+    return any(not layer.local.passed for layer in compared.layers)

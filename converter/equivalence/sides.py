@@ -1,0 +1,191 @@
+"""The two sides of a comparison, the reference and the IR: their inputs and outputs by name, and one run of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from converter.equivalence.compare import Comparison, compare
+from converter.equivalence.engines import Engine
+from converter.equivalence.layers import Compared, compare_layers
+from converter.equivalence.onnx_graph import typed
+from converter.equivalence.references import IrReference, OnnxReference
+from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
+from converter.equivalence.tolerances import Choose, Loss, gaps, widened
+from converter.errors import VerificationError
+from ir_runtime import Model, ModelError, Port
+from ir_runtime.graph.element_types import Array
+
+_PROBLEMS_SHOWN = 3
+
+
+@dataclass
+class Run:
+    """One run of both sides on the same inputs."""
+
+    description: str
+    feeds: dict[str, Array]
+    expected: dict[str, Array]
+    actual: dict[str, Array]
+    outputs: list[Comparison]
+
+    @property
+    def passed(self) -> bool:
+        return all(one.passed for one in self.outputs)
+
+    @property
+    def shapes(self) -> dict[str, list[int]]:
+        """The shape of each input."""
+        return {name: list(value.shape) for name, value in self.feeds.items()}
+
+
+@dataclass
+class Sides:
+    """A reference and an IR, ready to run.
+
+    With ``default_tolerance`` ``tolerance`` is not the caller's. ``frozen`` are the values of inputs that the
+    conversion made constant, ``wanted`` the outputs that it was asked for: None for those of the model. ``notes``
+    collects what a reader of the report must know.
+    """
+
+    reference: OnnxReference | IrReference
+    model: Model
+    engine: Engine
+    tolerance: Choose
+    default_tolerance: bool
+    frozen: Mapping[str, Array]
+    wanted: tuple[str, ...] | None
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ports: Sequence[Port] = self.engine.inputs
+        self.rounded = RoundedWeights.of(self.model) if self.default_tolerance else RoundedWeights(frozenset())
+        self.names = {port.name: self._reference_name(port) for port in self.ports}
+        """The reference's name for each input of the IR."""
+        self.gaps: dict[str, float] = {}
+        """The largest difference of each output between two runs of onnxruntime, optimised and plain."""
+        self.loss: Loss | None = None
+        if self.default_tolerance and isinstance(self.reference, OnnxReference):
+            self.loss = Loss.of(self.reference.graph, self.model)
+
+    def _reference_name(self, port: Port) -> str:
+        known = self.reference.input_names
+        return next((name for name in (port.name, *port.names) if name in known), port.name)
+
+    def check_inputs(self) -> None:
+        """Raises :class:`VerificationError` where the reference needs an input that the IR does not have."""
+        given = {*self.names.values(), *self.frozen}
+        missing = [name for name in self.reference.required_inputs(self.wanted) if name not in given]
+        if missing:
+            raise VerificationError(
+                f"the IR has no inputs {missing}, which the ONNX model needs: if they were frozen, freeze them here "
+                f'too, as in --input "{missing[0]}=..." or freeze={{"{missing[0]}": ...}}'
+            )
+
+    def given(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs by the names that the reference has for them."""
+        given = {**{self.names[port]: value for port, value in feeds.items()}, **self.frozen}
+        if isinstance(self.reference, OnnxReference):
+            return {name: typed(self.reference.graph, name, value) for name, value in given.items()}
+        return given
+
+    def expected(self, feeds: Mapping[str, Array], *, plain: bool = False) -> dict[str, Array]:
+        """The outputs of the reference; ``plain`` is a run without onnxruntime's fusions."""
+        if self.wanted is None:
+            return self.reference.run(self.given(feeds), self._inner_outputs(), plain=plain)
+        expected = self.reference.run(self.given(feeds), self.wanted, plain=plain, only=True)
+        return {name: expected[name] for name in self.wanted}
+
+    def _inner_outputs(self) -> tuple[str, ...]:
+        """Inner tensors of the ONNX model that the IR returns besides the model's outputs."""
+        if not isinstance(self.reference, OnnxReference):
+            return ()
+        graph = self.reference.graph
+        return tuple(
+            next(name for name in port.names if name in graph.producer)
+            for port in self.engine.outputs
+            if not any(name in graph.outputs for name in (port.name, *port.names))
+            and any(name in graph.producer for name in port.names)
+        )
+
+    def compare(
+        self,
+        description: str,
+        feeds: dict[str, Array],
+        expected: dict[str, Array],
+        values: Sequence[Array] | None = None,
+    ) -> Run:
+        """The run of both sides on ``feeds``; ``values`` are the IR's outputs where they are known already.
+
+        Raises :class:`VerificationError` where the IR cannot be run or lacks an output.
+        """
+        if values is None:
+            try:
+                values = self.engine.run(feeds)
+            except VerificationError as error:
+                raise VerificationError(f"{error}{self.first_wrong_layer(feeds)}") from error
+        actual = {
+            alias: value for port, value in zip(self.engine.outputs, values) for alias in (port.name, *port.names)
+        }
+        missing = [name for name in expected if name not in actual]
+        if missing:
+            raise VerificationError(
+                f"the IR has no outputs {missing}; it has {[port.name for port in self.engine.outputs]}. "
+                f"If the conversion was given outputs, give the same here with output (--output)"
+            )
+        names = {alias: port.name for port in self.engine.outputs for alias in (port.name, *port.names)}
+        allowances = rounding_allowances(self.model, feeds) if self.rounded else {}
+        if self.loss is not None:
+            plain = self.expected(feeds, plain=True)
+            for name, gap in gaps(expected, plain).items():
+                self.gaps[name] = max(gap, self.gaps.get(name, 0.0))
+        outputs = []
+        for name, value in expected.items():
+            allowed = widened(self.tolerance(value), self.gaps.get(name, 0.0))
+            allowed = replace(allowed, rounding=allowed.rounding + allowances.get(names[name], 0.0))
+            outputs.append(compare(name, value, actual[name], allowed))
+        return Run(description, feeds, expected, actual, outputs)
+
+    def layers(self, run: Run, *, histograms: bool = False) -> tuple[Compared, str]:
+        """The inner tensors of both sides, compared on the inputs of ``run``; and what could not be compared.
+
+        Only for an ONNX reference.
+        """
+        assert isinstance(self.reference, OnnxReference)
+        feeds = {output: run.feeds[port.name] for output, port in zip(self.model.inputs, self.ports)}
+        try:
+            found = compare_layers(
+                self.reference.oracle,
+                self.model,
+                feeds,
+                self.given(run.feeds),
+                self.tolerance,
+                self.rounded,
+                is_chosen=not self.default_tolerance,
+                histograms=histograms,
+            )
+        except (VerificationError, ModelError) as error:
+            # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
+            return Compared(), str(error)
+        if self.engine.name != "NumPy":
+            self.notes.append(f"inner tensors are computed in NumPy, not in {self.engine.name}")
+        if found.absent:
+            some = ", ".join(f"'{name}'" for name in found.absent[:3]) + (" ..." if len(found.absent) > 3 else "")
+            self.notes.append(
+                f"{len(found.absent)} inner tensors have no counterpart in the IR ({some}): "
+                f"they were compared with the layers around them"
+            )
+        if found.bodies:
+            self.notes.append(f"the bodies of {len(found.bodies)} layers were compared as a whole")
+        more = " ..." if len(found.problems) > _PROBLEMS_SHOWN else ""
+        return found, "; ".join(found.problems[:_PROBLEMS_SHOWN]) + more
+
+    def first_wrong_layer(self, feeds: dict[str, Array]) -> str:
+        """The end of the message about an IR that cannot be run: its first layer that is wrong from right inputs."""
+        if not isinstance(self.reference, OnnxReference):
+            return ""
+        compared, _ = self.layers(Run("", feeds, {}, {}, []))
+        fault = next((layer for layer in compared.layers if not layer.local.passed), None)
+        if fault is None:
+            return ""
+        return f"; the first layer that is wrong although its inputs are right is '{fault.layer}' ({fault.type})"

@@ -1,0 +1,274 @@
+"""The ways to describe inputs: the notation of the command line, and the forms of OpenVINO's ``convert_model``.
+
+OpenVINO's own shapes, dimensions and types are recognised by their methods, so that nothing here imports OpenVINO.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from converter.errors import ConversionError
+from ir_runtime import ModelError
+from ir_runtime.graph.element_types import (
+    Array,
+    ElementType,
+    element_type,
+    from_dtype,
+)
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+
+InputShapes = Union[Mapping[Any, Any], Iterable[Any], str, None]
+
+
+class OptionError(ConversionError):
+    """An option does not fit the model, or cannot be read."""
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """Shape, type or value of one input; without a ``name`` it is for the next input that no entry names."""
+
+    name: str | None
+    shape: PartialShape | None = None
+    kind: ElementType | None = None
+    value: Array | None = None
+    """The constant that takes the input's place."""
+
+
+_ENTRY = re.compile(
+    r"\s*(?P<name>[^,=\[\]{}]*?)\s*"
+    r"(?P<shape>\[[^\]]*\])?\s*"
+    r"(?:\{\s*(?P<kind>\w+)\s*\})?\s*"
+    r"(?:(?:=|->)\s*(?P<value>\[[^\]]*\]|[^,]*?))?\s*(?:,|$)"
+)
+
+
+def parse_inputs(text: str) -> list[InputSpec]:
+    """The entries of ``--input``: ``a[1,3,224,224]``, ``[1,3]``, ``b[?,16]{f16}``, ``c{i32}``, ``sr=16000``, ``d``.
+
+    ``axes=[1,2]`` freezes a list, ``mask=mask.npy`` what the file holds; ``->`` is the same as ``=``. Dimensions are
+    separated by commas or blanks. Raises :class:`OptionError` for anything else.
+    """
+    specs: list[InputSpec] = []
+    position = 0
+    while position < len(text):
+        entry = _ENTRY.match(text, position)
+        # A name that ends in "-" has taken the first half of an arrow.
+        if entry is None or entry.end() == position or not entry[0].strip(" ,"):
+            raise OptionError(
+                f"--input cannot be read at {text[position:][:80]!r}: write name[1,3,224,224], name[?,16]{{f16}}, "
+                "[1,3] or name=value"
+            )
+        name, value = entry["name"], entry["value"]
+        if value is not None and name.endswith("-") and text[entry.start("value") - 1] == ">":
+            name = name[:-1].rstrip()
+        if value is not None and not name:
+            raise OptionError(f"--input gives the value {value!r} to an input without a name: write name=value")
+        if value is not None and (entry["shape"] or entry["kind"]):
+            raise OptionError(f"--input gives '{name}' a shape or a type, and a value; the value is enough")
+        specs.append(
+            InputSpec(
+                name or None,
+                None if entry["shape"] is None else _shape(re.sub(r"\s*,\s*|\s+", ",", entry["shape"][1:-1].strip())),
+                None if entry["kind"] is None else _kind(entry["kind"]),
+                None if value is None else _value(name, value.strip()),
+            )
+        )
+        position = entry.end()
+    return specs
+
+
+def input_specs(given: Any) -> list[InputSpec]:
+    """The entries of the argument ``input`` of ``convert_model``.
+
+    A mapping of names to shapes, types or both; a list or tuple of ``(name, shape, type)`` in any combination,
+    of shapes, of types and of names; one of these alone; or the command line's notation. Raises
+    :class:`OptionError` for anything else.
+    """
+    if given is None or (isinstance(given, (list, tuple)) and not given):
+        return []
+    if isinstance(given, Mapping):
+        specs = []
+        for name, value in given.items():
+            if not isinstance(name, str):
+                raise OptionError(f"input must map names to shapes, but has the key {shown(name)}")
+            parts = value if isinstance(value, (tuple, list)) and not _is_shape(value) else (value,)
+            specs.append(_spec([name, *parts]))
+        return specs
+    if isinstance(given, str):
+        return parse_inputs(given)
+    if _is_kind(given) or _is_shape(given):
+        return [_spec([given])]
+    if isinstance(given, tuple) and _is_spec(given):
+        return [_spec(list(given))]
+    if isinstance(given, Iterable) and not isinstance(given, (bytes, bytearray)):
+        specs = []
+        for entry in given:
+            if isinstance(entry, str):
+                specs += [InputSpec(entry)] if "[" not in entry and "=" not in entry else parse_inputs(entry)
+            elif isinstance(entry, InputSpec):
+                specs.append(entry)
+            elif isinstance(entry, (tuple, list)) and not _is_shape(entry):
+                specs.append(_spec(list(entry)))
+            else:
+                specs.append(_spec([entry]))
+        return specs
+    raise OptionError(
+        f"input must list pairs of a name and a shape, or map names to shapes, but is {shown(given)}: "
+        "input={'x': [1, 3]}, input=[('x', [1, 3], 'f32')] or input='x[1,3]'"
+    )
+
+
+def _is_spec(given: Sequence[Any]) -> bool:
+    """Whether a tuple describes one input (name, shape and type, each at most once) and not several inputs."""
+    kinds = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(given)]
+    return "" not in kinds and len(set(kinds)) == len(kinds) and len(kinds) > 0
+
+
+def _sort(part: Any) -> str:
+    if _is_kind(part):
+        return "type"
+    return "shape" if isinstance(part, str) or _is_shape(part) else ""
+
+
+def _spec(parts: list[Any]) -> InputSpec:
+    name: str | None = None
+    shape: PartialShape | None = None
+    kind: ElementType | None = None
+    for index, part in enumerate(parts):
+        if index == 0 and isinstance(part, str):
+            name = part
+            continue
+        if part is None and index:
+            continue  # neither shape nor type
+        if _is_kind(part) and kind is None:
+            kind = _kind(part)
+        elif (isinstance(part, str) or _is_shape(part)) and shape is None:
+            try:
+                shape = _shape(part)
+            except OptionError as error:
+                raise OptionError(f"the shape of input '{name}': {error}" if name else str(error)) from error
+        else:
+            raise OptionError(
+                f"input must list pairs of a name and a shape, or triples with a type, but has {shown(part)}"
+            )
+    if not parts:
+        raise OptionError("input has an entry that says nothing: write ('x', [1, 3])")
+    return InputSpec(name, shape, kind)
+
+
+def _is_kind(given: Any) -> bool:
+    if isinstance(given, str):
+        try:
+            element_type(given)
+        except ModelError:
+            return False
+        return True
+    return isinstance(given, (ElementType, np.dtype, type)) or callable(getattr(given, "get_type_name", None))
+
+
+def _kind(given: Any) -> ElementType:
+    try:
+        if isinstance(given, (str, ElementType)):
+            kind = element_type(given)
+        elif isinstance(given, (np.dtype, type)):
+            kind = from_dtype(np.dtype(given))
+        else:
+            kind = element_type(str(given.get_type_name()))
+    except (ModelError, TypeError, ValueError, KeyError) as error:
+        raise OptionError(f"the type {shown(given)} of an input cannot be read: {error}") from error
+    if kind.is_dynamic:
+        raise OptionError("the type of an input must be known, but is given as dynamic")
+    return kind
+
+
+def _is_shape(given: Any) -> bool:
+    if isinstance(given, PartialShape) or type(given).__name__ in ("PartialShape", "Shape"):
+        return True
+    if isinstance(given, np.ndarray):
+        return given.ndim == 1 and given.dtype.kind in "iu"
+    if not isinstance(given, (list, tuple)):
+        return False
+    # A list of texts alone is one of names.
+    some = [part for part in given if not isinstance(part, str)]
+    return (bool(some) or not given) and all(_is_dimension(part) for part in some)
+
+
+def _is_dimension(given: Any) -> bool:
+    if given is None or (isinstance(given, (Dimension, int, np.integer)) and not isinstance(given, bool)):
+        return True
+    return callable(getattr(given, "get_min_length", None))
+
+
+def _shape(given: Any) -> PartialShape:
+    try:
+        if isinstance(given, PartialShape):
+            return given
+        if type(given).__name__ in ("PartialShape", "Shape"):
+            given = str(given)  # OpenVINO's, which is written as the IR writes it
+        if isinstance(given, str):
+            return PartialShape.parse(given)
+        return PartialShape([_dimension(part) for part in given])
+    except (ModelError, TypeError, ValueError) as error:
+        raise OptionError(str(error)) from error
+
+
+def _dimension(given: Any) -> Dimension:
+    if isinstance(given, Dimension):
+        return given
+    if given is None:
+        return Dimension()
+    if isinstance(given, str):
+        parsed = PartialShape.parse(given)
+        if not parsed.has_rank or parsed.rank != 1:
+            raise OptionError(f"{given!r} is not a dimension")
+        return parsed[0]
+    if callable(getattr(given, "get_min_length", None)):
+        high = int(given.get_max_length())
+        return Dimension(int(given.get_min_length()), INFINITY if high < 0 else high)
+    dimension = int(given)
+    if dimension < -1 or dimension > INFINITY:
+        raise OptionError(f"{dimension} is not a dimension: it must be -1 (unknown) or from 0 to 2^63 - 1")
+    return Dimension() if dimension == -1 else Dimension(dimension, dimension)
+
+
+def shown(given: Any) -> str:
+    """An object as text for a message, also where its ``repr`` fails."""
+    try:
+        text = repr(given)
+    except Exception:  # a fault of the user's object
+        text = f"an object of type {type(given).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _value(name: str, text: str) -> Array:
+    if text.endswith(".npy"):
+        try:
+            return np.asarray(np.load(Path(text), allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise OptionError(f"the value of '{name}': {text} cannot be read as .npy: {error}") from error
+    parts = re.split(r"[\s,]+", text.strip("[] ")) if text.startswith("[") else [text]
+    try:
+        numbers = [_number(part) for part in parts if part]
+    except ValueError as error:
+        raise OptionError(f"the value of '{name}' must be a number, a list or a .npy file, but is {text!r}") from error
+    if text.startswith("["):
+        return np.array(numbers)
+    if len(numbers) != 1:
+        raise OptionError(f"the value of '{name}' is missing")
+    return np.array(numbers[0])
+
+
+def _number(text: str) -> bool | int | float:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

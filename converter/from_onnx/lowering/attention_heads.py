@@ -1,0 +1,41 @@
+"""Heads of attention, split and merged.
+
+Letters in shapes: b batches, s queries, t keys (those of the past included), n heads, h numbers a head.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.from_onnx.translation.context import Context
+from ir_runtime.graph.model import Output
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import reshape
+
+
+def swap(ctx: Context, x: Output) -> Output:
+    """``[b, s, n, h]`` as ``[b, n, s, h]``, and back."""
+    return layers.transpose(ctx, x, ctx.constant([0, 2, 1, 3]))
+
+
+def split_heads(ctx: Context, x: Output, count: int, name: str) -> Output:
+    """``[b, s, n h]`` as ``[b, n, s, h]``."""
+    if ctx.rank(x, name) != 3:
+        raise ctx.invalid(f"{name} must have 3 dimensions, but has the shape {x.shape}")
+    width = x.shape[2]
+    if count < 1 or (width.is_static and width.value % count):
+        raise ctx.invalid(f"{name} of the shape {x.shape} cannot be split into {count} heads")
+    # -1 would be ambiguous where there is nothing to split.
+    return swap(ctx, reshape(ctx, x, [0, 0, count, width.value // count if width.is_static else -1]))
+
+
+def merge_heads(ctx: Context, x: Output) -> Output:
+    """``[b, n, s, h]`` as ``[b, s, n h]``."""
+    return reshape(ctx, swap(ctx, x), [0, 0, -1])
+
+
+def repeat_heads(ctx: Context, x: Output, heads: int, group: int) -> Output:
+    """Each head of ``[b, n, t, h]`` as often as there are queries for it."""
+    if group == 1:
+        return x
+    return layers.gather(ctx, x, ctx.constant(np.repeat(np.arange(heads), group)), ctx.constant(1))

@@ -1,0 +1,151 @@
+"""onnxruntime's mixtures of experts: MoE.
+
+Letters in shapes: t tokens, h numbers a token, e experts, f numbers within an expert.
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from converter.from_onnx.operators.onnx.activation import gelu
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.domains import MICROSOFT
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.operations import activation as ir
+from ir_runtime.operations import (
+    matmul,
+    movement,
+    reduction,
+    scatter,
+    slicing,
+    sorting,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import (
+    add,
+    cut,
+    multiply,
+    unsqueeze,
+)
+from ir_runtime.rewriting.shape_layers import concat_lists, dim_of, shape_of
+
+
+@onnx_op("MoE", domain=MICROSOFT, versions=(1,))
+def mixture_of_experts(
+    ctx: Context,
+    x: Output,
+    router_probs: Output,
+    fc1_experts_weights: Output,
+    fc1_experts_bias: Output | None = None,
+    fc2_experts_weights: Output | None = None,
+    fc2_experts_bias: Output | None = None,
+    fc3_experts_weights: Output | None = None,
+    fc3_experts_bias: Output | None = None,
+    *,
+    activation_alpha: float = 1.0,
+    activation_beta: float = 0.0,
+    activation_type: str = "relu",
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    swiglu_fusion: int = 0,
+    swiglu_limit: float | None = None,
+    swiglu_limit_after_activation: int = 0,
+    use_sparse_mixer: int = 0,
+) -> Output:
+    """The ``k`` best experts of each token ``[t, h]`` or ``[b, s, h]``, each with the share that a router gives it.
+
+    All experts are computed for all tokens, and those that are not chosen count 0.
+    """
+    if use_sparse_mixer:
+        raise ctx.unsupported("the sparse mixer is not supported")
+    rank = ctx.rank(x, "the input")
+    if rank not in (2, 3):
+        raise ctx.invalid(f"the input must have 2 or 3 dimensions, but has the shape {x.shape}")
+    flat = concat_lists(ctx, [ctx.constant([1, -1]), dim_of(ctx, x, rank - 1)])
+    tokens = ctx.emit(movement.Reshape1(special_zero=False), x, flat)
+    inner = _linear(ctx, tokens, fc1_experts_weights, fc1_experts_bias)
+    if activation_type == "geglu":
+        if swiglu_fusion == 0 or fc3_experts_weights is not None:
+            raise ctx.invalid("geglu needs its two halves in fc1_experts_weights: swiglu_fusion 1 or 2")
+        gate, linear = _two_parts(ctx, inner, swiglu_fusion)
+        inner = multiply(ctx, gelu(ctx, gate, approximate="tanh"), linear)
+    elif activation_type == "swiglu":
+        if swiglu_fusion == 0:
+            if fc3_experts_weights is None:
+                raise ctx.invalid("swiglu that is not fused needs fc3_experts_weights")
+            linear = _linear(ctx, tokens, fc3_experts_weights, fc3_experts_bias)
+            gate = inner
+        else:
+            gate, linear = _two_parts(ctx, inner, swiglu_fusion)
+        late = bool(swiglu_limit_after_activation)
+        inner = _swiglu(ctx, gate, linear, activation_alpha, activation_beta, swiglu_limit, late)
+    elif fc3_experts_weights is not None:
+        raise ctx.unsupported(f"fc3_experts_weights are not supported with the activation {activation_type!r}")
+    else:
+        inner = _activated(ctx, inner, activation_type)
+    outer = _linear(ctx, inner, ctx.required(fc2_experts_weights, "fc2_experts_weights"), fc2_experts_bias)
+    shares = _shares(ctx, router_probs, k, bool(normalize_routing_weights))
+    column = unsqueeze(ctx, layers.transpose(ctx, shares, ctx.constant([1, 0])), 2)
+    total = ctx.emit(reduction.ReduceSum1(), multiply(ctx, outer, column), ctx.constant([0]))
+    return total if rank == 2 else ctx.emit(movement.Reshape1(special_zero=False), total, shape_of(ctx, x))
+
+
+def _linear(ctx: Context, x: Output, weights: Output, bias: Output | None) -> Output:
+    """``[e, t, i]`` by ``[e, o, i]`` to ``[e, t, o]``."""
+    made = ctx.emit(matmul.MatMul1(transpose_b=True), x, weights)
+    return made if bias is None else add(ctx, made, unsqueeze(ctx, bias, 1))
+
+
+def _two_parts(ctx: Context, inner: Output, fusion: int) -> list[Output]:
+    """Gates and what they let pass: neighbours (1), or one after another (2)."""
+    if fusion == 1:
+        return [cut(ctx, inner, start, None, 2, 2) for start in (0, 1)]
+    if fusion == 2:
+        return ctx.emit_all(slicing.Split1(num_splits=2), inner, ctx.constant(2))
+    raise ctx.invalid(f"swiglu_fusion must be 0, 1 or 2, but is {fusion}")
+
+
+def _swiglu(
+    ctx: Context, gate: Output, linear: Output, alpha: float, beta: float, limit: float | None, late: bool
+) -> Output:
+    """The Swish of the gate times the other half, both limited: the gate before its Swish, or after it (``late``)."""
+    if limit is not None:
+        linear = ctx.emit(ir.Clamp1(min=-limit, max=limit), linear)
+    if limit is not None and not late:
+        gate = layers.minimum(ctx, gate, ctx.like(limit, gate))
+    if beta:
+        linear = add(ctx, linear, ctx.like(beta, linear))
+    slope = gate if alpha == 1 else multiply(ctx, gate, ctx.like(alpha, gate))
+    opened = multiply(ctx, gate, ctx.emit(ir.Sigmoid1(), slope))
+    if limit is not None and late:
+        opened = layers.minimum(ctx, opened, ctx.like(limit, opened))
+    return multiply(ctx, opened, linear)
+
+
+def _activated(ctx: Context, x: Output, name: str) -> Output:
+    if name == "identity":
+        return x
+    if name == "relu":
+        return ctx.emit(ir.ReLU1(), x)
+    if name == "relu2":
+        positive = ctx.emit(ir.ReLU1(), x)
+        return multiply(ctx, positive, positive)
+    if name == "silu":
+        return multiply(ctx, x, ctx.emit(ir.Sigmoid1(), x))
+    if name == "gelu":
+        return gelu(ctx, x, approximate="tanh")
+    names = "relu, relu2, gelu, geglu, silu, swiglu or identity"
+    raise ctx.invalid(f"activation_type must be {names}, but is {name!r}")
+
+
+def _shares(ctx: Context, scores: Output, count: int, normalized: bool) -> Output:
+    """``[t, e]``: the shares of the ``count`` experts of the highest scores, 0 for all others."""
+    everyone = ctx.emit(ir.SoftMax8(axis=1), scores)
+    best = sorting.TopK11(axis=1, mode="max", sort="value", index_element_type=element_types.i64)
+    shares, places = ctx.emit_all(best, everyone, ctx.constant(count))
+    if normalized:
+        total = ctx.emit(reduction.ReduceSum1(keep_dims=True), shares, ctx.constant([1]))
+        shares = layers.divide(ctx, shares, total)
+    nobody = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, scores), shape_of(ctx, scores))
+    return ctx.emit(scatter.ScatterElementsUpdate3(), nobody, places, shares, ctx.constant(1))

@@ -1,0 +1,361 @@
+"""onnxruntime's fused operators: products, convolutions, Gelus, normalisations, blocks of packed weights.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.from_onnx.operators.onnx.activation import gelu, leaky_relu
+from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.operators.onnx.matmul import gemm
+from converter.from_onnx.operators.onnx.normalization import layer_normalization
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.domains import MICROSOFT
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations import activation as ir
+from ir_runtime.operations import (
+    elementwise,
+    matmul,
+    movement,
+    reduction,
+    slicing,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import arange, concat_lists, dim_of
+
+
+def _add(ctx: Context, a: Output, b: Output | None) -> Output:
+    return a if b is None else layers.add(ctx, a, b)
+
+
+# --- products ---
+
+
+def _batches_first(ctx: Context, value: Output, apply: int, name: str) -> Output:
+    """A matrix that has its rows in front of the batches, with them behind."""
+    if not apply:
+        return value
+    rank = ctx.rank(value, name)
+    if rank < 3:
+        return value
+    order = [*range(1, rank - 1), 0, rank - 1]
+    return layers.transpose(ctx, value, ctx.constant(order))
+
+
+@onnx_op("FusedMatMul", domain=MICROSOFT, versions=(1,))
+def fused_mat_mul(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+    transBatchA: int = 0,  # noqa: N803
+    transBatchB: int = 0,  # noqa: N803
+) -> Output:
+    """``alpha * A * B``, either one transposed; ``transBatch`` moves the first dimension behind the batches."""
+    left = _batches_first(ctx, a, transBatchA, "A")
+    right = _batches_first(ctx, b, transBatchB, "B")
+    y = ctx.emit(matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB)), left, right)
+    return y if alpha == 1 else layers.multiply(ctx, y, ctx.like(alpha, y))
+
+
+def _activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float]) -> Output:
+    """The activation that a fused operator names; ``parameters`` are its attributes in ONNX's order."""
+    given = list(parameters)
+    if not name:
+        return x
+    if name == "Relu":
+        return ctx.emit(ir.ReLU1(), x)
+    if name == "Sigmoid":
+        return ctx.emit(ir.Sigmoid1(), x)
+    if name == "Tanh":
+        return ctx.emit(elementwise.Tanh1(), x)
+    if name == "LeakyRelu":
+        return leaky_relu(ctx, x, alpha=given[0] if given else 0.01)
+    if name == "Clip":
+        if len(given) < 2:
+            raise ctx.invalid(f"the activation Clip needs two parameters, but {len(given)} are given")
+        return ctx.emit(ir.Clamp1(min=given[0], max=given[1]), x)
+    if name == "HardSigmoid":
+        alpha, beta = given[:2] if len(given) >= 2 else (0.2, 0.5)
+        return ctx.emit(ir.HardSigmoid1(), x, ctx.like(alpha, x), ctx.like(beta, x))
+    raise ctx.unsupported(f"the activation '{name}' is not known")
+
+
+@onnx_op("FusedGemm", domain=MICROSOFT, versions=(1,))
+def fused_gemm(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    c: Output | None = None,
+    *,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Output:
+    """A Gemm and an activation of its result."""
+    y = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    parameters = [value for value in (activation_alpha, activation_beta, activation_gamma) if value is not None]
+    return _activated(ctx, y, activation, parameters)
+
+
+@onnx_op("FusedConv", domain=MICROSOFT, versions=(1,))
+def fused_conv(
+    ctx: Context,
+    x: Output,
+    w: Output,
+    b: Output | None = None,
+    z: Output | None = None,
+    *,
+    activation: str | None = None,
+    activation_params: Sequence[float] | None = None,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """A convolution, ``z`` added to its result, and an activation of that."""
+    y = convolved(ctx, x, w, b, auto_pad, dilations, group, kernel_shape, pads, strides)
+    return _activated(ctx, _add(ctx, y, z), activation, activation_params or ())
+
+
+# --- Gelu and its relatives ---
+
+
+@onnx_op("Gelu", domain=MICROSOFT, versions=(1,))
+def exact_gelu(ctx: Context, x: Output) -> Output:
+    """x times the normal distribution's share below x."""
+    return gelu(ctx, x)
+
+
+@onnx_op("BiasGelu", domain=MICROSOFT, versions=(1,))
+def bias_gelu(ctx: Context, a: Output, b: Output) -> Output:
+    """The Gelu of a sum."""
+    return gelu(ctx, _add(ctx, a, b))
+
+
+@onnx_op("FastGelu", domain=MICROSOFT, versions=(1,))
+def fast_gelu(ctx: Context, x: Output, bias: Output | None = None) -> Output:
+    """The Gelu's approximation by tanh, of a sum where there is a bias."""
+    return gelu(ctx, _add(ctx, x, bias), approximate="tanh")
+
+
+@onnx_op("QuickGelu", domain=MICROSOFT, versions=(1,))
+def quick_gelu(ctx: Context, x: Output, *, alpha: float = 1.7020000219345093) -> Output:
+    """x sigmoid(alpha x)."""
+    return ctx.emit(ir.Swish4(), x) if alpha == 1 else ctx.emit(ir.Swish4(), x, ctx.like(alpha, x))
+
+
+# --- normalisations ---
+
+
+def _by_root_mean_square(ctx: Context, x: Output, axis: int, epsilon: float) -> tuple[Output, Output]:
+    """x divided by its root mean square, in float32 at least, and what it was multiplied by."""
+    rank = ctx.rank(x, "the input")
+    axes = ctx.constant(np.arange(normalize_axis(axis, rank), rank))
+    wide = x if x.element_type.bits >= 32 else in_type(ctx, x, element_types.f32)
+    squares = layers.multiply(ctx, wide, wide)
+    mean = ctx.emit(reduction.ReduceMean1(keep_dims=True), squares, axes)
+    root = layers.square_root(ctx, _add(ctx, mean, ctx.like(epsilon, mean)))
+    inverse = layers.divide(ctx, ctx.like(1, root), root)
+    return layers.multiply(ctx, wide, inverse), inverse
+
+
+@onnx_op("SimplifiedLayerNormalization", versions=(1,))
+def simplified_layer_normalization(
+    ctx: Context,
+    x: Output,
+    scale: Output,
+    *,
+    axis: int = -1,
+    epsilon: float = 9.999999747378752e-06,
+    stash_type: int = 1,
+) -> tuple[Output, Output]:
+    """x divided by its root mean square from ``axis`` on, scaled; onnxruntime has it in ONNX's own domain."""
+    made, inverse = _by_root_mean_square(ctx, x, axis, epsilon)
+    scaled = layers.multiply(ctx, made, in_type(ctx, scale, made.element_type))
+    return in_type(ctx, scaled, scale.element_type), inverse
+
+
+def _summed(ctx: Context, x: Output, skip: Output, bias: Output | None) -> Output:
+    return _add(ctx, _add(ctx, x, skip), bias)
+
+
+@onnx_op("SkipLayerNormalization", domain=MICROSOFT, versions=(1,))
+def skip_layer_normalization(
+    ctx: Context,
+    x: Output,
+    skip: Output,
+    gamma: Output,
+    beta: Output | None = None,
+    bias: Output | None = None,
+    *,
+    epsilon: float = 9.999999960041972e-13,
+) -> tuple[Output | None, ...]:
+    """The normalised sum of input, skip and bias, its mean and inverse deviation, and the sum itself."""
+    total = _summed(ctx, x, skip, bias)
+    made = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
+    return (*made, *[None] * (3 - len(made)), total)
+
+
+@onnx_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT, versions=(1,))
+def skip_simplified_layer_normalization(
+    ctx: Context,
+    x: Output,
+    skip: Output,
+    gamma: Output,
+    bias: Output | None = None,
+    *,
+    epsilon: float = 9.999999960041972e-13,
+) -> tuple[Output | None, ...]:
+    """The same by the root mean square; there is no mean."""
+    if ctx.wants(1):
+        raise ctx.unsupported("the mean is not computed where the root mean square is normalised")
+    total = _summed(ctx, x, skip, bias)
+    made, inverse = simplified_layer_normalization(ctx, total, gamma, epsilon=epsilon)
+    return made, None, inverse, total
+
+
+def _looked_up(ctx: Context, table: Output, indices: Output) -> Output:
+    return layers.gather(ctx, table, indices, ctx.constant(0))
+
+
+@onnx_op("EmbedLayerNormalization", domain=MICROSOFT, versions=(1,))
+def embed_layer_normalization(
+    ctx: Context,
+    input_ids: Output,
+    segment_ids: Output | None = None,
+    word_embedding: Output | None = None,
+    position_embedding: Output | None = None,
+    segment_embedding: Output | None = None,
+    gamma: Output | None = None,
+    beta: Output | None = None,
+    mask: Output | None = None,
+    position_ids: Output | None = None,
+    *,
+    epsilon: float = 9.999999960041972e-13,
+    mask_index_type: int | None = None,
+) -> tuple[Output, ...]:
+    """The normalised sum ``[b, s, h]`` of the embeddings of words, positions and segments ``[b, s]``.
+
+    Besides it the number of words in each row, which are those with a 1 in ``mask``, and the sum.
+    """
+    words = _looked_up(ctx, ctx.required(word_embedding, "word_embedding"), input_ids)
+    if position_ids is None:
+        position_ids = arange(ctx, dim_of(ctx, input_ids, 1))
+    total = _add(ctx, words, _looked_up(ctx, ctx.required(position_embedding, "position_embedding"), position_ids))
+    if segment_embedding is not None:
+        total = _add(ctx, total, _looked_up(ctx, segment_embedding, ctx.required(segment_ids, "segment_ids")))
+    if mask is None:
+        rows = concat_lists(ctx, [dim_of(ctx, input_ids, 0)])
+        count = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(0, "i32"), rows)
+    else:
+        ones = in_type(ctx, layers.equal(ctx, mask, ctx.like(1, mask)), element_types.i32)
+        count = ctx.emit(reduction.ReduceSum1(keep_dims=False), ones, ctx.constant([1]))
+    scale, shift = ctx.required(gamma, "gamma"), ctx.required(beta, "beta")
+    return layer_normalization(ctx, total, scale, shift, epsilon=epsilon)[0], count, total
+
+
+# --- products with packed weights ---
+
+
+def _packed(ctx: Context, value: Output, kind: ElementType, shape: tuple[int, ...], name: str) -> Output:
+    """Bytes that hold several numbers each as a constant of those; the data stay where they are."""
+    tensor = value.tensor
+    if tensor is None:
+        raise ctx.unsupported(f"{name} must be known while converting, but is computed at run time")
+    if value.element_type is not element_types.u8:
+        raise ctx.invalid(f"{name} must be u8, but is {value.element_type}")
+    count = int(np.prod(shape, dtype=np.int64))
+    if kind.byte_size(count) != tensor.size:
+        raise ctx.invalid(f"{name} must have {kind.byte_size(count)} bytes, but has {tensor.size}")
+    packed = np.ascontiguousarray(tensor.array()).reshape(-1)
+    return ctx.tensor(Tensor.from_packed(packed, kind, shape))
+
+
+def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(list(shape)))
+
+
+def _zero_points(ctx: Context, zero: Output | None, kind: ElementType, rows: int, blocks: int, like: Output) -> Output:
+    """One zero point a block, ``[rows, blocks, 1]``; each row of packed ones begins at a byte."""
+    if zero is None:
+        # A list, which stays stored in the weights' own type.
+        return in_type(ctx, ctx.constant([1 << (kind.bits - 1)], kind), like.element_type)
+    if zero.element_type.is_real:
+        return in_type(ctx, _shaped(ctx, zero, (rows, blocks, 1)), like.element_type)
+    held = kind.byte_size(blocks) * 8 // kind.bits
+    points = _packed(ctx, zero, kind, (rows, held), "zero_points")
+    if held != blocks:
+        points = ctx.constant(ctx.known(points, "zero_points")[:, :blocks], kind)
+    points = ctx.tensor(_reshaped(points, (rows, blocks, 1)))
+    return in_type(ctx, points, like.element_type)
+
+
+def _reshaped(value: Output, shape: tuple[int, ...]) -> Tensor:
+    assert value.tensor is not None
+    return Tensor.from_array(value.tensor.array().reshape(shape), value.element_type)
+
+
+@onnx_op("MatMulNBits", domain=MICROSOFT, versions=(1,))
+def mat_mul_n_bits(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    scales: Output,
+    zero_points: Output | None = None,
+    g_idx: Output | None = None,
+    bias: Output | None = None,
+    *,
+    K: int,  # noqa: N803
+    N: int,  # noqa: N803
+    accuracy_level: int = 0,
+    bits: int = 4,
+    block_size: int,
+    weight_prepacked: int = 0,
+) -> Output:
+    """``[..., K]`` times the transpose of weights ``[N, K]`` that are stored in ``bits`` bits each.
+
+    A row's blocks of ``block_size`` weights have a scale and a zero point of their own. The weights stay
+    packed: they are a constant of u2, u4 or u8, from which a zero point is taken and which is scaled.
+    ``accuracy_level`` allows for rounding A, which is not done here.
+    """
+    kinds = {2: element_types.u2, 4: element_types.u4, 8: element_types.u8}
+    if bits not in kinds:
+        raise ctx.unsupported(f"weights may have 2, 4 or 8 bits, but have {bits}")
+    if weight_prepacked:
+        raise ctx.unsupported("weights that are packed for one kind of processor are not supported")
+    if g_idx is not None:
+        raise ctx.unsupported("the input g_idx is not supported, which onnxruntime has given up, too")
+    if block_size < 1 or N < 1 or K < 1:
+        raise ctx.invalid(f"N, K and block_size must be positive, but are {N}, {K} and {block_size}")
+    kind, blocks = kinds[bits], -(-K // block_size)
+    weights = in_type(ctx, _packed(ctx, b, kind, (N, blocks, block_size), "B"), a.element_type)
+    zero = _zero_points(ctx, zero_points, kind, N, blocks, weights)
+    weights = layers.subtract(ctx, weights, zero)
+    factor = _shaped(ctx, in_type(ctx, scales, a.element_type), (N, blocks, 1))
+    weights = _shaped(ctx, layers.multiply(ctx, weights, factor), (N, blocks * block_size))
+    if blocks * block_size != K:
+        ends = (ctx.constant([value]) for value in (0, K, 1, 1))
+        weights = ctx.emit(slicing.Slice8(), weights, *ends)
+    y = ctx.emit(matmul.MatMul1(transpose_b=True), a, weights)
+    return _add(ctx, y, bias)

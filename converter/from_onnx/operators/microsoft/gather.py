@@ -1,0 +1,112 @@
+"""onnxruntime's Gather from a table that is quantised in blocks.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.domains import MICROSOFT
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+
+_PACKED = {2: element_types.u2, 4: element_types.u4}
+
+
+def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> Output:
+    """Bytes that hold several numbers each as a constant of those; a row has ``last`` of them."""
+    kind = _PACKED[bits]
+    held = value.shape.static()
+    longer = (*held[:-1], held[-1] * 8 // bits)
+    if value.tensor is None:
+        raise ctx.unsupported(f"{name} must be known while converting, but is computed at run time")
+    if not last <= longer[-1] < last + 8 // bits:
+        raise ctx.invalid(f"{name} must hold {last} numbers of {bits} bits in a row, but has the shape {value.shape}")
+    made = Tensor.from_packed(np.ascontiguousarray(value.tensor.array()).reshape(-1), kind, longer)
+    return ctx.tensor(made) if longer[-1] == last else ctx.constant(made.array()[..., :last], kind)
+
+
+def _gathered(ctx: Context, value: Output, indices: Output, axis: int) -> Output:
+    return layers.gather(ctx, value, indices, ctx.constant(axis))
+
+
+def _spread(ctx: Context, value: Output, axis: int, dimension: int, block_size: int) -> Output:
+    """Each block's value for every element of the block."""
+    if value.shape[axis].is_static and value.shape[axis].value == 1:
+        return value
+    return _gathered(ctx, value, ctx.constant(np.arange(dimension) // block_size), axis)
+
+
+@onnx_op("GatherBlockQuantized", domain=MICROSOFT, versions=(1,))
+def gather_block_quantized(
+    ctx: Context,
+    data: Output,
+    indices: Output,
+    scales: Output,
+    zero_points: Output | None = None,
+    *,
+    bits: int = 4,
+    block_size: int = 128,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+) -> Output:
+    """Slices of a table along ``gather_axis``, made real: less the zero point, times the scale of their block.
+
+    A block is ``block_size`` elements along ``quantize_axis``. Bytes hold 2, 4 or 8 bits a number, the
+    first in the lowest bits, and have their zero point in the middle where none is given.
+    """
+    if not data.shape.is_static or not scales.shape.is_static:
+        raise ctx.unsupported("the dimensions of data and scales must be known while converting, but are not")
+    rank, zero = data.shape.rank, zero_points
+    gathered, quantized = normalize_axis(gather_axis, rank), normalize_axis(quantize_axis, rank)
+    if gathered == quantized:
+        raise ctx.invalid(f"gather_axis and quantize_axis must differ, but are both {gathered}")
+    is_bytes = data.element_type is element_types.u8
+    if is_bytes:
+        if bits not in (2, 4, 8):
+            raise ctx.invalid(f"bits must be 2, 4 or 8 where data are bytes, but is {bits}")
+        if bits < 8:
+            data = _unpacked(ctx, data, bits, data.shape.static()[-1] * 8 // bits, "data")
+            zero = None if zero is None else _unpacked(ctx, zero, bits, scales.shape.static()[-1], "zero_points")
+    elif data.element_type.is_real and zero is not None:
+        raise ctx.invalid("real data have no zero points")
+    dimension = data.shape.static()[quantized]
+    size = block_size if block_size or not data.element_type.is_real else dimension
+    if size < 1:
+        raise ctx.invalid(f"block_size must be positive, but is {block_size}")
+    wanted = list(data.shape.static())
+    wanted[quantized] = -(-dimension // size)
+    for name, value in (("scales", scales), ("zero_points", zero)):
+        if value is not None and not _fits(value, wanted, data.element_type.is_real):
+            raise ctx.invalid(f"{name} must have the shape {wanted}, but have {value.shape}")
+    along = quantized if quantized < gathered else quantized + ctx.rank(indices, "the indices") - 1
+
+    def of_blocks(value: Output) -> Output:
+        # A value that all slices share is not gathered, but its dimensions are those of the result.
+        shared = value.shape.static()[gathered] == 1 and wanted[gathered] != 1
+        chosen = layers.multiply(ctx, indices, ctx.like(0, indices)) if shared else indices
+        taken = in_type(ctx, _gathered(ctx, value, chosen, gathered), work)
+        return _spread(ctx, taken, along, dimension, size)
+
+    work = element_types.f32 if scales.element_type is element_types.bf16 else scales.element_type
+    rows = in_type(ctx, _gathered(ctx, data, indices, gathered), work)
+    if zero is not None:
+        rows = layers.subtract(ctx, rows, of_blocks(zero))
+    elif is_bytes:
+        rows = layers.subtract(ctx, rows, ctx.like(1 << (bits - 1), rows))
+    result = layers.multiply(ctx, rows, of_blocks(scales))
+    return in_type(ctx, result, scales.element_type)
+
+
+def _fits(value: Output, wanted: list[int], real: bool) -> bool:
+    """Whether there is a value for each block; those of real data may be shared along a dimension."""
+    if value.shape.rank != len(wanted):
+        return False
+    return all(given == dimension or (real and given == 1) for given, dimension in zip(value.shape.static(), wanted))

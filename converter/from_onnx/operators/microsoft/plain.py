@@ -1,0 +1,160 @@
+"""onnxruntime's operators that ONNX has under another name or got later, or that are a few layers.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from converter.from_onnx.lowering.axis_order import channels_first, move_axis
+from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.operators.onnx.generation import range_11
+from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu
+from converter.from_onnx.operators.onnx.padding import pad as onnx_pad
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.domains import MICROSOFT
+from ir_runtime.graph.model import Output
+from ir_runtime.operations import (
+    linear_algebra,
+    movement,
+    normalization,
+    reduction,
+)
+from ir_runtime.operations.activation import Swish4
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+
+onnx_op("Trilu", domain=MICROSOFT, versions=(1,))(trilu)
+onnx_op("GatherND", domain=MICROSOFT, versions=(1,), without=("batch_dims",))(gather_nd)
+
+
+@onnx_op("Pad", domain=MICROSOFT, versions=(1,))
+def pad(ctx: Context, data: Output, pads: Output, value: Output | None = None, *, mode: str = "constant") -> Output:
+    """ONNX's Pad, before ONNX had pads as an input."""
+    return onnx_pad(ctx, data, pads, value, mode=mode)
+
+
+@onnx_op("Range", domain=MICROSOFT, versions=(1,))
+def range_(ctx: Context, start: Output, limit: Output, delta: Output | None = None) -> Output:
+    """start, start + delta, ... without limit; delta is 1 by default."""
+    return range_11(ctx, start, limit, ctx.like(1, start) if delta is None else delta)
+
+
+@onnx_op("ExpandDims", domain=MICROSOFT, versions=(1,))
+def expand_dims(ctx: Context, x: Output, axis: Output) -> Output:
+    """A dimension of 1 inserted at ``axis``."""
+    values = ctx.known(axis, "the axis").reshape(-1)
+    if values.size != 1:
+        raise ctx.invalid(f"the axis must be one number, but is {values}")
+    return ctx.emit(movement.Unsqueeze1(), x, ctx.constant([int(values[0])]))
+
+
+@onnx_op("Inverse", domain=MICROSOFT, versions=(1,))
+def inverse(ctx: Context, x: Output) -> Output:
+    """The inverse of each of the square matrices ``[..., M, M]``."""
+    return ctx.emit(linear_algebra.Inverse14(adjoint=False), x)
+
+
+@onnx_op("BiasAdd", domain=MICROSOFT, versions=(1,))
+def bias_add(ctx: Context, x: Output, bias: Output, skip: Output) -> Output:
+    """The sum of ``[n, s, c]``, a bias ``[c]``, and what was skipped."""
+    return layers.add(ctx, layers.add(ctx, x, bias), skip)
+
+
+@onnx_op("CDist", domain=MICROSOFT, versions=(1,))
+def cdist(ctx: Context, a: Output, b: Output, *, metric: str = "sqeuclidean") -> Output:
+    """Distances of the rows ``[m, n]`` from the rows ``[k, n]``, ``[m, k]``."""
+    if metric not in ("sqeuclidean", "euclidean"):
+        raise ctx.unsupported(f"the metric '{metric}' is not supported")
+    for name, value in (("A", a), ("B", b)):
+        if ctx.rank(value, name) != 2:
+            raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.shape}")
+    rows = layers.unsqueeze(ctx, a, 1)
+    columns = layers.unsqueeze(ctx, b, 0)
+    apart = layers.subtract(ctx, rows, columns)
+    squares = layers.multiply(ctx, apart, apart)
+    total = ctx.emit(reduction.ReduceSum1(keep_dims=False), squares, ctx.constant([2]))
+    return total if metric == "sqeuclidean" else layers.square_root(ctx, total)
+
+
+@onnx_op("NhwcConv", domain=MICROSOFT, versions=(1,))
+def nhwc_conv(
+    ctx: Context,
+    x: Output,
+    w: Output,
+    b: Output | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """A convolution of ``[n, ..., c]`` with weights ``[o, ..., c / group]``."""
+    weights = move_axis(ctx, w, -1, 1)
+
+    def convolve(data: Output) -> Output:
+        return convolved(ctx, data, weights, b, auto_pad, dilations, group, kernel_shape, pads, strides)
+
+    return channels_first(ctx, x, convolve)
+
+
+# --- group normalisations of images whose channels may come last ---
+
+
+@onnx_op("GroupNorm", domain=MICROSOFT, versions=(1,))
+def group_norm(
+    ctx: Context,
+    x: Output,
+    gamma: Output,
+    beta: Output,
+    *,
+    activation: int,
+    channels_last: int = 1,
+    epsilon: float = 9.999999747378752e-06,
+    groups: int,
+) -> Output:
+    """Mean 0 and variance 1 over each group of channels, scaled, and with ``activation`` 1 its Swish."""
+    if activation not in (0, 1):
+        raise ctx.invalid(f"activation must be 0 or 1 (Swish), but is {activation}")
+    images = move_axis(ctx, x, -1, 1) if channels_last else x
+    parameters = [
+        in_type(ctx, ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1])), x.element_type)
+        for value in (gamma, beta)
+    ]
+    y = ctx.emit(normalization.GroupNormalization12(num_groups=groups, epsilon=epsilon), images, *parameters)
+    y = move_axis(ctx, y, 1, -1) if channels_last else y
+    return ctx.emit(Swish4(), y) if activation else y
+
+
+@onnx_op("SkipGroupNorm", domain=MICROSOFT, versions=(1,))
+def skip_group_norm(
+    ctx: Context,
+    x: Output,
+    gamma: Output,
+    beta: Output,
+    skip: Output,
+    bias: Output | None = None,
+    *,
+    activation: int,
+    channels_last: int = 1,
+    epsilon: float = 9.999999747378752e-06,
+    groups: int,
+) -> tuple[Output, Output]:
+    """The same of a sum: ``skip`` may have one value for each image's channel, ``bias`` has one a channel."""
+    rank = ctx.rank(x, "the data")
+    if ctx.rank(skip, "skip") == 2:
+        shape = [0, *[1] * (rank - 2), -1] if channels_last else [0, -1, *[1] * (rank - 2)]
+        skip = ctx.emit(movement.Reshape1(special_zero=True), skip, ctx.constant(shape))
+    total = layers.add(ctx, x, skip)
+    if bias is not None:
+        shape = [-1] if channels_last else [-1, *[1] * (rank - 2)]
+        column = ctx.emit(movement.Reshape1(special_zero=False), bias, ctx.constant(shape))
+        total = layers.add(ctx, total, column)
+    normalized = group_norm(
+        ctx, total, gamma, beta, activation=activation, channels_last=channels_last, epsilon=epsilon, groups=groups
+    )
+    return normalized, total

@@ -1,0 +1,402 @@
+"""onnxruntime's quantised operators: what they do to real numbers, between taking scales away and putting them on.
+
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from converter.from_onnx.lowering.axis_order import channels_first
+from converter.from_onnx.lowering.shapes import as_scalar
+from converter.from_onnx.operators.microsoft.attention import self_attention, thirds
+from converter.from_onnx.operators.onnx.activation import leaky_relu
+from converter.from_onnx.operators.onnx.pooling import average_pool
+from converter.from_onnx.operators.onnx.quantization import (
+    dequantize,
+    dynamic_quantize,
+    quantize,
+)
+from converter.from_onnx.operators.onnx.recurrent import lstm
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.domains import MICROSOFT
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.operations import activation as ir
+from ir_runtime.operations import (
+    elementwise,
+    generation,
+    matmul,
+    movement,
+    reduction,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+
+
+def _put_on(ctx: Context, value: Output, scale: Output, zero: Output | None, like: Output) -> Output:
+    """``value`` quantised; without a zero point as 8 bits of the sign that ``like`` has."""
+    return quantize(ctx, value, scale, ctx.like(0, like) if zero is None else zero)
+
+
+def _sum(ctx: Context, value: Output, bias: Output | None) -> Output:
+    return value if bias is None else layers.add(ctx, value, bias)
+
+
+# --- element by element ---
+
+
+def _binary(op_type: str, op: Operation, *, in_steps: bool = False) -> None:
+    def translate(
+        ctx: Context,
+        a: Output,
+        a_scale: Output,
+        a_zero_point: Output | None = None,
+        b: Output | None = None,
+        b_scale: Output | None = None,
+        b_zero_point: Output | None = None,
+        c_scale: Output | None = None,
+        c_zero_point: Output | None = None,
+    ) -> Output:
+        b, b_scale = ctx.required(b, "B"), ctx.required(b_scale, "B_scale")
+        c_scale = ctx.required(c_scale, "C_scale")
+        if in_steps:
+            a_scale, b_scale = (ctx.emit(elementwise.Divide1(), scale, c_scale) for scale in (a_scale, b_scale))
+            c_scale = ctx.like(1, c_scale)
+        left = dequantize(ctx, a, a_scale, a_zero_point)
+        right = dequantize(ctx, b, b_scale, b_zero_point)
+        return _put_on(ctx, ctx.emit(op, left, right), c_scale, c_zero_point, a)
+
+    onnx_op(op_type, domain=MICROSOFT, versions=(1,))(translate)
+
+
+# Sums are made in steps of the result, as onnxruntime does: scales of 1 / 127.5 and 1 / 255 put all of them in the
+# middle between two steps, and the rounding of real numbers would move each to one side or the other.
+_binary("QLinearAdd", elementwise.Add1(), in_steps=True)
+_binary("QLinearMul", elementwise.Multiply1())
+
+
+@onnx_op("QLinearSigmoid", domain=MICROSOFT, versions=(1,))
+def qlinear_sigmoid(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    y_scale: Output | None = None,
+    y_zero_point: Output | None = None,
+) -> Output:
+    """1 / (1 + e^-x)."""
+    made = ctx.emit(ir.Sigmoid1(), dequantize(ctx, x, x_scale, x_zero_point))
+    return _put_on(ctx, made, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
+
+
+@onnx_op("QLinearLeakyRelu", domain=MICROSOFT, versions=(1,))
+def qlinear_leaky_relu(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    y_scale: Output | None = None,
+    y_zero_point: Output | None = None,
+    *,
+    alpha: float = 0.009999999776482582,
+) -> Output:
+    """alpha x where x is negative."""
+    made = leaky_relu(ctx, dequantize(ctx, x, x_scale, x_zero_point), alpha=alpha)
+    return _put_on(ctx, made, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
+
+
+@onnx_op("QLinearSoftmax", domain=MICROSOFT, versions=(1,))
+def qlinear_softmax(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    y_scale: Output | None = None,
+    y_zero_point: Output | None = None,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Output:
+    """Softmax along ``axis``; before opset 13 over all dimensions from there on."""
+    wide = dequantize(ctx, x, x_scale, x_zero_point)
+    at = normalize_axis(axis, ctx.rank(x, "the input"))
+    if opset >= 13:
+        made = ctx.emit(ir.SoftMax8(axis=at), wide)
+    else:
+        shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+        flat = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0] * at + [-1]))
+        made = ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
+    return _put_on(ctx, made, ctx.required(y_scale, "y_scale"), ctx.required(y_zero_point, "y_zero_point"), x)
+
+
+@onnx_op("QLinearConcat", domain=MICROSOFT, versions=(1,))
+def qlinear_concat(ctx: Context, y_scale: Output, y_zero_point: Output, *inputs: Output, axis: int) -> Output:
+    """Data, each with a scale and a zero point, one after another."""
+    if len(inputs) % 3 or not inputs:
+        raise ctx.invalid(f"each input needs a scale and a zero point, but there are {len(inputs)} tensors")
+    parts = [dequantize(ctx, *inputs[start : start + 3]) for start in range(0, len(inputs), 3)]
+    at = normalize_axis(axis, ctx.rank(inputs[0], "the first input"))
+    return quantize(ctx, ctx.emit(movement.Concat1(axis=at), *parts), y_scale, y_zero_point)
+
+
+@onnx_op("QLinearWhere", domain=MICROSOFT, versions=(1,))
+def qlinear_where(
+    ctx: Context,
+    condition: Output,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    y: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    z_scale: Output,
+    z_zero_point: Output,
+) -> Output:
+    """x where the condition holds, y elsewhere."""
+    left, right = dequantize(ctx, x, x_scale, x_zero_point), dequantize(ctx, y, y_scale, y_zero_point)
+    return quantize(ctx, layers.select(ctx, condition, left, right), z_scale, z_zero_point)
+
+
+# --- pooling ---
+
+
+def _pooled(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output], Output]) -> Output:
+    return channels_first(ctx, x, pool) if channels_last else pool(x)
+
+
+@onnx_op("QLinearAveragePool", domain=MICROSOFT, versions=(1,))
+def qlinear_average_pool(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    y_scale: Output | None = None,
+    y_zero_point: Output | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """The means of windows."""
+
+    def pool(data: Output) -> Output:
+        return average_pool(
+            ctx,
+            data,
+            kernel_shape=kernel_shape,
+            strides=strides,
+            pads=pads,
+            auto_pad=auto_pad,
+            count_include_pad=count_include_pad,
+            ceil_mode=ceil_mode,
+        )
+
+    made = _pooled(ctx, dequantize(ctx, x, x_scale, x_zero_point), channels_last, pool)
+    return _put_on(ctx, made, ctx.required(y_scale, "y_scale"), y_zero_point, x)
+
+
+@onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT, versions=(1,))
+def qlinear_global_average_pool(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    *,
+    channels_last: int = 0,
+) -> Output:
+    """The mean of each channel."""
+    rank = ctx.rank(x, "the data")
+    first = 1 if channels_last else 2
+    axes = ctx.constant(list(range(first, first + rank - 2)))
+    wide = dequantize(ctx, x, x_scale, x_zero_point)
+    return quantize(ctx, ctx.emit(reduction.ReduceMean1(keep_dims=True), wide, axes), y_scale, y_zero_point)
+
+
+@onnx_op("QLinearReduceMean", domain=MICROSOFT, versions=(1,))
+def qlinear_reduce_mean(
+    ctx: Context,
+    data: Output,
+    data_scale: Output,
+    data_zero_point: Output | None = None,
+    reduced_scale: Output | None = None,
+    reduced_zero_point: Output | None = None,
+    *,
+    axes: Sequence[int],
+    keepdims: int,
+) -> Output:
+    """The mean over ``axes``."""
+    over = [normalize_axis(axis, ctx.rank(data, "the data")) for axis in axes]
+    wide = dequantize(ctx, data, data_scale, data_zero_point)
+    mean = ctx.emit(reduction.ReduceMean1(keep_dims=bool(keepdims)), wide, ctx.constant(over))
+    return _put_on(ctx, mean, ctx.required(reduced_scale, "reduced_scale"), reduced_zero_point, data)
+
+
+# --- products ---
+
+
+def _less(ctx: Context, value: Output, zero: Output | None) -> Output:
+    wide = in_type(ctx, value, element_types.f32)
+    known = None if zero is None else zero.type.constant
+    if zero is None or (known is not None and not known.any()):
+        return wide
+    return layers.subtract(ctx, wide, in_type(ctx, zero, element_types.f32))
+
+
+def _rescaled_product(
+    ctx: Context, left: Output, right: Output, a_scale: Output, b_scale: Output, bias: Output | None
+) -> Output:
+    """The product of whole numbers times both scales. Scales of columns follow the last dimension."""
+    total = in_type(ctx, ctx.emit(matmul.MatMul1(), left, right), a_scale.element_type)
+    factor = layers.multiply(ctx, a_scale, b_scale)
+    if factor.shape.has_rank and factor.shape.rank == 1 and factor.shape[0].high == 1:
+        factor = as_scalar(ctx, factor, "the scale")
+    return _sum(ctx, layers.multiply(ctx, total, factor), bias)
+
+
+@onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT, versions=(1,))
+def dynamic_quantize_mat_mul(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    b_scale: Output,
+    b_zero_point: Output | None = None,
+    bias: Output | None = None,
+) -> Output:
+    """Real A, rounded to 8 bits of its own range, times quantised B."""
+    rounded, a_scale, a_zero = dynamic_quantize(ctx, a)
+    left = _less(ctx, rounded, a_zero)
+    return _rescaled_product(ctx, left, _less(ctx, b, b_zero_point), a_scale, b_scale, bias)
+
+
+@onnx_op("MatMulIntegerToFloat", domain=MICROSOFT, versions=(1,))
+def mat_mul_integer_to_float(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    a_scale: Output,
+    b_scale: Output,
+    a_zero_point: Output | None = None,
+    b_zero_point: Output | None = None,
+    bias: Output | None = None,
+) -> Output:
+    """The real product of quantised matrices."""
+    left, right = _less(ctx, a, a_zero_point), _less(ctx, b, b_zero_point)
+    return _rescaled_product(ctx, left, right, a_scale, b_scale, bias)
+
+
+@onnx_op("QAttention", domain=MICROSOFT, versions=(1,))
+def qattention(
+    ctx: Context,
+    x: Output,
+    weight: Output,
+    bias: Output,
+    input_scale: Output,
+    weight_scale: Output,
+    mask_index: Output | None = None,
+    input_zero_point: Output | None = None,
+    weight_zero_point: Output | None = None,
+    past: Output | None = None,
+    *,
+    do_rotary: int | None = None,
+    mask_filter_value: float | None = None,
+    num_heads: int,
+    past_present_share_buffer: int | None = None,
+    scale: float | None = None,
+    unidirectional: int = 0,
+) -> tuple[Output, Output]:
+    """Attention whose input and projection are quantised; the rest is real."""
+    if do_rotary or past_present_share_buffer:
+        raise ctx.unsupported("'do_rotary' and 'past_present_share_buffer' are not supported")
+    left, right = _less(ctx, x, input_zero_point), _less(ctx, weight, weight_zero_point)
+    whole = _rescaled_product(ctx, left, right, input_scale, weight_scale, bias)
+    return self_attention(
+        ctx, thirds(ctx, whole), num_heads, mask_index, past, None, scale, mask_filter_value, unidirectional
+    )
+
+
+@onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT, versions=(1,))
+def dynamic_quantize_lstm(
+    ctx: Context,
+    x: Output,
+    w: Output,
+    r: Output,
+    b: Output | None = None,
+    sequence_lens: Output | None = None,
+    initial_h: Output | None = None,
+    initial_c: Output | None = None,
+    p: Output | None = None,
+    w_scale: Output | None = None,
+    w_zero_point: Output | None = None,
+    r_scale: Output | None = None,
+    r_zero_point: Output | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+) -> tuple[Output, ...]:
+    """An LSTM with quantised weights ``[d, i, 4 h]``, which are the transposed ones of ONNX's LSTM.
+
+    onnxruntime also rounds data and states to 8 bits before each product, which is faster; here
+    they stay floats, and so do their products.
+    """
+
+    def weights(value: Output, scale: Output, zero: Output) -> Output:
+        parts = []
+        for part in (scale, zero):
+            # One a direction, or one for each of its columns.
+            column = ctx.constant([0, 1, -1] if ctx.rank(part, "a scale") == 2 else [-1, 1, 1])
+            parts.append(ctx.emit(movement.Reshape1(special_zero=True), part, column))
+        real = layers.multiply(ctx, _less(ctx, value, parts[1]), parts[0])
+        return layers.transpose(ctx, real, ctx.constant([0, 2, 1]))
+
+    return lstm(
+        ctx,
+        x,
+        weights(w, ctx.required(w_scale, "W_scale"), ctx.required(w_zero_point, "W_zero_point")),
+        weights(r, ctx.required(r_scale, "R_scale"), ctx.required(r_zero_point, "R_zero_point")),
+        b,
+        sequence_lens,
+        initial_h,
+        initial_c,
+        p,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        input_forget=input_forget,
+    )
+
+
+# --- the two directions by themselves ---
+
+
+@onnx_op("QuantizeLinear", domain=MICROSOFT, versions=(1,))
+def quantize_linear(
+    ctx: Context, x: Output, y_scale: Output, y_zero_point: Output | None = None, *, axis: int | None = None
+) -> Output:
+    """ONNX's operator before ONNX had it for 16 and 4 bits."""
+    return quantize(ctx, x, y_scale, y_zero_point, axis=1 if axis is None else axis)
+
+
+@onnx_op("DequantizeLinear", domain=MICROSOFT, versions=(1,))
+def dequantize_linear(
+    ctx: Context, x: Output, x_scale: Output, x_zero_point: Output | None = None, *, axis: int | None = None
+) -> Output:
+    """ONNX's operator before ONNX had it for 16 and 4 bits."""
+    return dequantize(ctx, x, x_scale, x_zero_point, axis=1 if axis is None else axis)

@@ -1,0 +1,462 @@
+"""``ai.onnx.ml``: ensembles of decision trees.
+
+All trees are evaluated at once, for each row and tree from the root to a leaf. A table has for each node the feature to
+compare, the value to compare it with, and the next nodes. The next node of a leaf is the leaf itself, so all rows are
+at their leaves after as many steps as the deepest tree has.
+https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from converter.from_onnx.lowering.label_scores import chosen, greatest, no_strings, of_two_shares, real, transformed
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.domains import ML
+from converter.onnx_file.messages import TensorProto
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations import (
+    elementwise,
+    indexing,
+    movement,
+    reduction,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
+
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+_COMPARISONS: tuple[type[Operation], ...] = (
+    elementwise.LessEqual1,
+    elementwise.Less1,
+    elementwise.GreaterEqual1,
+    elementwise.Greater1,
+    elementwise.Equal1,
+    elementwise.NotEqual1,
+)
+_LEAF = -1
+_MEMBER = 6
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Nodes by their numbers. ``mode`` is an index of :data:`_COMPARISONS`, or :data:`_LEAF`."""
+
+    feature: Array
+    split: Array
+    mode: Array
+    if_true: Array
+    if_false: Array
+    nan_is_true: Array
+    roots: Array
+
+    def depth(self, ctx: Context) -> int:
+        """The number of steps from the roots to the last leaf."""
+        level, steps = np.unique(self.roots), 0
+        while True:
+            inner = level[self.mode[level] != _LEAF]
+            if not inner.size:
+                return steps
+            steps += 1
+            if steps > len(self.mode):
+                raise ctx.invalid("the nodes of a tree lead back to themselves")
+            level = np.unique(np.concatenate([self.if_true[inner], self.if_false[inner]]))
+
+
+# --- from roots to leaves ---
+
+
+def _leaves(ctx: Context, x: Output, forest: _Forest) -> Output:
+    """For rows ``[n, f]`` the numbers of the leaves ``[n, t]`` where each tree ends."""
+    features = ctx.declared(x).shape[1]
+    used = forest.feature[forest.mode != _LEAF]
+    if used.size and (used.min() < 0 or (features.is_static and used.max() >= features.value)):
+        raise ctx.invalid(f"a node looks at feature {used.max()}, but there are {features}")
+    place = ctx.constant(forest.roots.reshape(1, -1), "i32")
+    for step in range(forest.depth(ctx)):
+        place = _next(ctx, x, forest, place, is_first=step == 0)
+    rows = concat_lists(ctx, [dim_of(ctx, x, 0), ctx.constant(len(forest.roots))])
+    return ctx.emit(movement.Broadcast3(mode="bidirectional"), place, rows)
+
+
+def _next(ctx: Context, x: Output, forest: _Forest, place: Output, *, is_first: bool) -> Output:
+    def at(values: Array, kind: str) -> Output:
+        return layers.gather(ctx, ctx.constant(values, kind), place, ctx.constant(0))
+
+    feature = at(forest.feature, "i32")
+    if is_first:  # every row is at the roots
+        columns = layers.squeeze(ctx, feature, ctx.constant([0]))
+        value = layers.gather(ctx, x, columns, ctx.constant(1))
+    else:
+        value = ctx.emit(indexing.GatherElements6(axis=1), x, feature)
+    split = at(forest.split, str(x.element_type))
+    modes = np.unique(forest.mode[forest.mode != _LEAF])
+    holds = ctx.emit(_COMPARISONS[modes[0]](), value, split)
+    for mode in modes[1:]:
+        other = ctx.emit(_COMPARISONS[mode](), value, split)
+        holds = layers.select(ctx, at(forest.mode == mode, "boolean"), other, holds)
+    if forest.nan_is_true.any():
+        missing = ctx.emit(elementwise.IsNaN10(), value)
+        missing = layers.logical_and(ctx, missing, at(forest.nan_is_true, "boolean"))
+        holds = layers.logical_or(ctx, holds, missing)
+    return layers.select(ctx, holds, at(forest.if_true, "i32"), at(forest.if_false, "i32"))
+
+
+def _scores(ctx: Context, x: Output, forest: _Forest, weights: Array, has: Array, aggregate: str) -> Output:
+    """``[n, c]`` of the leaves' weights ``[nodes, c]``; ``has`` marks the weights that the model gives."""
+    if aggregate not in _AGGREGATES:
+        raise ctx.invalid(f"aggregate_function must be one of {', '.join(_AGGREGATES)}, but is '{aggregate}'")
+    if ctx.rank(x, "the input") == 1:
+        x = layers.unsqueeze(ctx, x, 0)
+    wide = real(ctx, x)
+    leaves = _leaves(ctx, wide, forest)
+    axes = ctx.constant([1])
+    beyond = float(np.finfo(np.float32).max) * (-1 if aggregate == "MAX" else 1)
+    is_extreme = aggregate in ("MIN", "MAX")
+    table = np.where(has, weights, beyond) if is_extreme else weights
+    found = layers.gather(ctx, ctx.constant(table, wide.element_type), leaves, ctx.constant(0))
+    if not is_extreme:
+        total = ctx.emit(reduction.ReduceSum1(keep_dims=False), found, axes)
+        if aggregate == "SUM":
+            return total
+        return layers.divide(ctx, total, ctx.like(len(forest.roots), total))
+    cls = reduction.ReduceMin1 if aggregate == "MIN" else reduction.ReduceMax1
+    extreme = ctx.emit(cls(keep_dims=False), found, axes)
+    if has[forest.mode == _LEAF].all():
+        return extreme
+    none = layers.equal(ctx, extreme, ctx.like(beyond, extreme))
+    return layers.select(ctx, none, ctx.like(0, extreme), extreme)
+
+
+def _plus(ctx: Context, scores: Output, base: Array | None, name: str = "base_values") -> Output:
+    if base is None or not base.size:
+        return scores
+    if base.size != 1 and not scores.shape[1].contains(base.size):
+        raise ctx.invalid(f"{name} has {base.size} numbers for {scores.shape[1]} scores")
+    return layers.add(ctx, scores, ctx.constant(base, scores.element_type))
+
+
+# --- the tables of versions 1 to 3 ---
+
+
+def _numbers(ctx: Context, listed: Sequence[float] | None, tensor: TensorProto | None) -> Array | None:
+    if tensor is not None:
+        return ctx.known(ctx.stored(tensor), "a tensor").reshape(-1)
+    return None if listed is None else np.asarray(listed, np.float32)
+
+
+def _listed_forest(ctx: Context, nodes: Mapping[str, Any]) -> tuple[_Forest, dict[tuple[int, int], int]]:
+    """Nodes that are named by tree and by number in it, and their places in the table."""
+    trees, ids, modes = nodes["nodes_treeids"] or (), nodes["nodes_nodeids"] or (), nodes["nodes_modes"] or ()
+    splits = _numbers(ctx, nodes["nodes_values"], nodes["nodes_values_as_tensor"])
+    lists = (ids, modes, nodes["nodes_featureids"], nodes["nodes_truenodeids"], nodes["nodes_falsenodeids"], splits)
+    if not trees or any(values is None or len(values) != len(trees) for values in lists):
+        raise ctx.invalid("the attributes nodes_* must have one entry a node")
+    place = {key: index for index, key in enumerate(zip(trees, ids))}
+    if len(place) != len(trees):
+        raise ctx.invalid("two nodes of a tree have the same number")
+    unknown = set(modes) - {*_MODES, "LEAF"}
+    if unknown:
+        raise ctx.invalid(f"'{min(unknown)}' is not a mode of nodes")
+    mode = np.array([_LEAF if name == "LEAF" else _MODES.index(name) for name in modes])
+    here = np.arange(len(trees))
+    branches = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        following = here.copy()
+        for index in here[mode != _LEAF]:
+            key = (trees[index], nodes[name][index])
+            if key not in place:
+                raise ctx.invalid(f"tree {key[0]} has no node {key[1]}, to which another leads")
+            following[index] = place[key]
+        branches.append(following)
+    inner = here[mode != _LEAF]
+    roots = np.setdiff1d(here, np.concatenate([branch[inner] for branch in branches]))
+    if sorted(trees[index] for index in roots) != sorted(set(trees)):
+        raise ctx.invalid("every tree must have one node that no other leads to")
+    tracks = nodes["nodes_missing_value_tracks_true"] or [0] * len(trees)
+    if len(tracks) != len(trees):
+        raise ctx.invalid("nodes_missing_value_tracks_true must have one entry a node")
+    assert splits is not None
+    # NaN fails every comparison and takes the false branch, except where the mode is BRANCH_NEQ.
+    nan = np.asarray(tracks, bool) & (mode != _LEAF)
+    forest = _Forest(np.asarray(nodes["nodes_featureids"]), splits, mode, branches[0], branches[1], nan, roots)
+    return forest, place
+
+
+def _weights(
+    ctx: Context,
+    place: Mapping[tuple[int, int], int],
+    attributes: Mapping[str, Any],
+    prefix: str,
+    values: Array | None,
+    count: int,
+) -> tuple[Array, Array]:
+    """``[nodes, count]`` of weights, and which are given."""
+    trees, ids, targets = (attributes[f"{prefix}_{name}"] or () for name in ("treeids", "nodeids", "ids"))
+    if values is None or not len(trees) == len(ids) == len(targets) == len(values):
+        raise ctx.invalid("each weight needs a tree, a node and a target")
+    if any(not 0 <= target < count for target in targets):
+        raise ctx.invalid(f"the weights are for targets {min(targets)} to {max(targets)}, of which there are {count}")
+    if any(key not in place for key in zip(trees, ids)):
+        raise ctx.invalid("a weight belongs to a node that does not exist")
+    table = np.zeros((len(place), count), values.dtype)
+    rows = [place[key] for key in zip(trees, ids)]
+    np.add.at(table, (rows, list(targets)), values)
+    has = np.zeros(table.shape, bool)
+    has[rows, list(targets)] = True
+    return table, has
+
+
+def _regressed(ctx: Context, x: Output, attributes: Mapping[str, Any]) -> Output:
+    forest, place = _listed_forest(ctx, attributes)
+    weights = _numbers(ctx, attributes["target_weights"], attributes["target_weights_as_tensor"])
+    count = attributes["n_targets"] or 1
+    table, has = _weights(ctx, place, attributes, "target", weights, count)
+    scores = _scores(ctx, x, forest, table, has, attributes["aggregate_function"])
+    base = _numbers(ctx, attributes["base_values"], attributes["base_values_as_tensor"])
+    made = transformed(ctx, _plus(ctx, scores, base), attributes["post_transform"])
+    return in_type(ctx, made, element_types.f32)
+
+
+def _classified(ctx: Context, x: Output, attributes: Mapping[str, Any]) -> tuple[Output, Output]:
+    no_strings(ctx, classlabels_strings=attributes["classlabels_strings"])
+    labels = list(attributes["classlabels_int64s"] or ())
+    forest, place = _listed_forest(ctx, attributes)
+    weights = _numbers(ctx, attributes["class_weights"], attributes["class_weights_as_tensor"])
+    base = _numbers(ctx, attributes["base_values"], attributes["base_values_as_tensor"])
+    table, has = _weights(ctx, place, attributes, "class", weights, max(1, len(labels)))
+    transform = attributes["post_transform"]
+    if len(labels) == 2 and len(set(attributes["class_ids"])) == 1:
+        column = attributes["class_ids"][0]
+        if base is not None and base.size > (0 if column else 1):
+            raise ctx.unsupported("base_values of two classes, of which one has weights, are not supported")
+        scores = _scores(ctx, x, forest, table[:, [column]], has[:, [column]], "SUM")
+        scores = _plus(ctx, scores, base)
+        assert weights is not None
+        return _of_two(ctx, scores, labels, column, bool((weights >= 0).all()), transform)
+    scores = _plus(ctx, _scores(ctx, x, forest, table, has, "SUM"), base)
+    found = greatest(ctx, scores, labels)
+    return found, in_type(ctx, transformed(ctx, scores, transform), element_types.f32)
+
+
+def _of_two(
+    ctx: Context, score: Output, labels: Sequence[int], column: int, is_share: bool, transform: str
+) -> tuple[Output, Output]:
+    """Label and scores from the score ``[n, 1]`` of one class, which is a share if no weight is negative.
+
+    Weights of the first class are meant for the second, and its own score follows from that; weights of
+    the second one leave the first at 0.
+    """
+    above = layers.greater(ctx, score, ctx.like(0.5 if is_share else 0.0, score))
+    if column == 1:
+        nothing = layers.multiply(ctx, score, ctx.like(0, score))
+        made = transformed(ctx, ctx.emit(movement.Concat1(axis=1), nothing, score), transform)
+    else:
+        of_two_shares(ctx, transform)
+        single = transform == "LOGISTIC"
+        if is_share and not single:
+            other = layers.subtract(ctx, ctx.like(1, score), score)
+        else:
+            other = layers.negative(ctx, score)
+        made = ctx.emit(movement.Concat1(axis=1), other, score)
+        if single:
+            made = transformed(ctx, made, transform)
+    return chosen(ctx, above, labels), in_type(ctx, made, element_types.f32)
+
+
+Whole = Sequence[int] | None
+Real = Sequence[float] | None
+_NODES_AS_TENSORS = ("nodes_hitrates_as_tensor", "nodes_values_as_tensor")
+
+
+@onnx_op(
+    "TreeEnsembleRegressor",
+    domain=ML,
+    versions=(1,),
+    without=("base_values_as_tensor", "target_weights_as_tensor", *_NODES_AS_TENSORS),
+)
+@onnx_op("TreeEnsembleRegressor", domain=ML, versions=(3, 5))
+def tree_ensemble_regressor(
+    ctx: Context,
+    x: Output,
+    *,
+    aggregate_function: str = "SUM",
+    base_values: Real = None,
+    base_values_as_tensor: TensorProto | None = None,
+    n_targets: int | None = None,
+    nodes_falsenodeids: Whole = None,
+    nodes_featureids: Whole = None,
+    nodes_hitrates: Real = None,
+    nodes_hitrates_as_tensor: TensorProto | None = None,
+    nodes_missing_value_tracks_true: Whole = None,
+    nodes_modes: Sequence[str] | None = None,
+    nodes_nodeids: Whole = None,
+    nodes_treeids: Whole = None,
+    nodes_truenodeids: Whole = None,
+    nodes_values: Real = None,
+    nodes_values_as_tensor: TensorProto | None = None,
+    post_transform: str = "NONE",
+    target_ids: Whole = None,
+    target_nodeids: Whole = None,
+    target_treeids: Whole = None,
+    target_weights: Real = None,
+    target_weights_as_tensor: TensorProto | None = None,
+) -> Output:
+    """The sum, mean, minimum or maximum of the trees' results."""
+    return _regressed(ctx, x, {name: value for name, value in locals().items() if name not in ("ctx", "x")})
+
+
+@onnx_op(
+    "TreeEnsembleClassifier",
+    domain=ML,
+    versions=(1,),
+    without=("base_values_as_tensor", "class_weights_as_tensor", *_NODES_AS_TENSORS),
+)
+@onnx_op("TreeEnsembleClassifier", domain=ML, versions=(3, 5))
+def tree_ensemble_classifier(
+    ctx: Context,
+    x: Output,
+    *,
+    base_values: Real = None,
+    base_values_as_tensor: TensorProto | None = None,
+    class_ids: Whole = None,
+    class_nodeids: Whole = None,
+    class_treeids: Whole = None,
+    class_weights: Real = None,
+    class_weights_as_tensor: TensorProto | None = None,
+    classlabels_int64s: Whole = None,
+    classlabels_strings: Sequence[str] | None = None,
+    nodes_falsenodeids: Whole = None,
+    nodes_featureids: Whole = None,
+    nodes_hitrates: Real = None,
+    nodes_hitrates_as_tensor: TensorProto | None = None,
+    nodes_missing_value_tracks_true: Whole = None,
+    nodes_modes: Sequence[str] | None = None,
+    nodes_nodeids: Whole = None,
+    nodes_treeids: Whole = None,
+    nodes_truenodeids: Whole = None,
+    nodes_values: Real = None,
+    nodes_values_as_tensor: TensorProto | None = None,
+    post_transform: str = "NONE",
+) -> tuple[Output, Output]:
+    """The label of the class with the greatest sum, and the sums."""
+    return _classified(ctx, x, {name: value for name, value in locals().items() if name not in ("ctx", "x")})
+
+
+# --- the tables of version 5 ---
+
+
+@onnx_op("TreeEnsemble", domain=ML, versions=(5,))
+def tree_ensemble(
+    ctx: Context,
+    x: Output,
+    *,
+    aggregate_function: int = 1,
+    leaf_targetids: Sequence[int],
+    leaf_weights: TensorProto,
+    membership_values: TensorProto | None = None,
+    n_targets: int | None = None,
+    nodes_falseleafs: Sequence[int],
+    nodes_falsenodeids: Sequence[int],
+    nodes_featureids: Sequence[int],
+    nodes_hitrates: TensorProto | None = None,
+    nodes_missing_value_tracks_true: Sequence[int] | None = None,
+    nodes_modes: TensorProto,
+    nodes_splits: TensorProto,
+    nodes_trueleafs: Sequence[int],
+    nodes_truenodeids: Sequence[int],
+    post_transform: int = 0,
+    tree_roots: Sequence[int],
+) -> Output:
+    """Inner nodes and leaves in tables of their own; a leaf has one target."""
+    modes = ctx.known(ctx.stored(nodes_modes), "nodes_modes").reshape(-1).astype(np.int64)
+    splits = ctx.known(ctx.stored(nodes_splits), "nodes_splits").reshape(-1).astype(np.float64)
+    weights = ctx.known(ctx.stored(leaf_weights), "leaf_weights").reshape(-1)
+    count, leaves = len(modes), len(weights)
+    lists = (splits, nodes_featureids, nodes_trueleafs, nodes_falseleafs, nodes_truenodeids, nodes_falsenodeids)
+    tracks = nodes_missing_value_tracks_true or [0] * count
+    if any(len(values) != count for values in (*lists, tracks)) or len(leaf_targetids) != leaves:
+        raise ctx.invalid("the attributes nodes_* must have one entry a node, those of leaves one a leaf")
+    if not 0 <= aggregate_function < len(_AGGREGATES) or not 0 <= post_transform < len(_TRANSFORMS):
+        raise ctx.invalid("aggregate_function or post_transform is not a number that has a meaning")
+    if modes.size and not 0 <= modes.min() <= modes.max() <= _MEMBER:
+        raise ctx.invalid(f"the modes of nodes are 0 to 6, but {modes.max()} is among them")
+    targets = n_targets or 1
+    if any(not 0 <= target < targets for target in leaf_targetids):
+        raise ctx.invalid(f"a leaf has a target beyond the {targets} that there are")
+
+    def following(ids: Sequence[int], is_leaf: Sequence[int]) -> Array:
+        places = np.asarray(ids, np.int64)
+        leaf = np.asarray(is_leaf, bool)
+        if ((places < 0) | (places >= np.where(leaf, leaves, count))).any():
+            raise ctx.invalid("a node leads to one that does not exist")
+        return np.where(leaf, places + count, places)
+
+    # The leaves come behind the inner nodes.
+    behind = np.arange(count, count + leaves)
+    forest = _Forest(
+        np.concatenate([np.asarray(nodes_featureids, np.int64), np.zeros(leaves, np.int64)]),
+        np.concatenate([splits, np.zeros(leaves)]),
+        np.concatenate([modes, np.full(leaves, _LEAF)]),
+        np.concatenate([following(nodes_truenodeids, nodes_trueleafs), behind]),
+        np.concatenate([following(nodes_falsenodeids, nodes_falseleafs), behind]),
+        np.concatenate([np.asarray(tracks, bool), np.zeros(leaves, bool)]),
+        np.asarray(tree_roots, np.int64),
+    )
+    if not forest.roots.size or not 0 <= forest.roots.min() <= forest.roots.max() < count:
+        raise ctx.invalid("tree_roots must list nodes that exist")
+    table = np.zeros((count + leaves, targets), weights.dtype)
+    table[behind, list(leaf_targetids)] = weights
+    has = np.zeros(table.shape, bool)
+    has[behind, list(leaf_targetids)] = True
+    if (modes == _MEMBER).any():
+        if membership_values is None:
+            raise ctx.invalid("membership_values is missing, which nodes ask for")
+        members = ctx.known(ctx.stored(membership_values), "membership_values").reshape(-1).astype(np.float64)
+        forest = _without_sets(ctx, forest, members)
+        more = len(forest.mode) - len(table)
+        table, has = (np.concatenate([part, np.zeros((more, targets), part.dtype)]) for part in (table, has))
+    scores = _scores(ctx, x, forest, table, has, _AGGREGATES[aggregate_function])
+    return in_type(ctx, transformed(ctx, scores, _TRANSFORMS[post_transform]), x.element_type)
+
+
+def _without_sets(ctx: Context, forest: _Forest, members: Array) -> _Forest:
+    """Nodes that ask for one of several values as one node a value, each behind the other's false branch."""
+    feature, split, mode = list(forest.feature), list(forest.split), list(forest.mode)
+    if_true, if_false, nan = list(forest.if_true), list(forest.if_false), list(forest.nan_is_true)
+    ends = np.flatnonzero(np.isnan(members))
+    sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
+    nodes = np.flatnonzero(forest.mode == _MEMBER)
+    if len(sets) < len(nodes) or any(not part.size for part in sets[: len(nodes)]):
+        raise ctx.invalid(f"membership_values must have {len(nodes)} sets of at least one value")
+    for node, values in zip(nodes.tolist(), sets):
+        otherwise, current = if_false[node], node
+        mode[node], split[node] = _MODES.index("BRANCH_EQ"), values[0]
+        for value in values[1:]:
+            if_false[current] = len(mode)
+            current = len(mode)
+            feature.append(feature[node])
+            split.append(value)
+            mode.append(_MODES.index("BRANCH_EQ"))
+            if_true.append(if_true[node])
+            if_false.append(otherwise)
+            nan.append(nan[node])
+    return _Forest(
+        np.asarray(feature),
+        np.asarray(split),
+        np.asarray(mode),
+        np.asarray(if_true),
+        np.asarray(if_false),
+        np.asarray(nan),
+        forest.roots,
+    )

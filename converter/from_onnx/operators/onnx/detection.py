@@ -1,0 +1,261 @@
+"""ONNX's boxes: NonMaxSuppression, RoiAlign and MaxRoiPool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from converter.from_onnx.lowering.shapes import as_scalar
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.operations import (
+    detection,
+    elementwise,
+    indexing,
+    movement,
+    reduction,
+    regions,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of
+
+# What lies above 0 and between a threshold and the next float of 32 bits: more than half of the gap
+# and less than one and a half, wherever between two powers of two the threshold lies.
+_NEXT = np.float32(0.7 * 2.0**-23)
+_LEAST = np.finfo(np.float32).tiny
+
+
+@onnx_op("NonMaxSuppression", versions=(10, 11))
+def non_max_suppression(
+    ctx: Context,
+    boxes: Output,
+    scores: Output,
+    max_output_boxes_per_class: Output | None = None,
+    iou_threshold: Output | None = None,
+    score_threshold: Output | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Output:
+    """One row ``batch, class, box`` for each box that is kept, by batch, class and falling score.
+
+    Without the most boxes a class may have there are none; without a score threshold any score will do.
+    """
+    if center_point_box not in (0, 1):
+        raise ctx.invalid(f"center_point_box must be 0 or 1, but is {center_point_box}")
+    limit = ctx.constant(0) if max_output_boxes_per_class is None else max_output_boxes_per_class
+    limit = as_scalar(ctx, limit, "max_output_boxes_per_class")
+    known = limit.type.constant
+    if known is not None and int(known) <= 0:
+        return ctx.constant(np.empty((0, 3), np.int64))
+    least = ctx.constant(-np.inf, "f32")
+    if score_threshold is not None:
+        least = as_scalar(ctx, score_threshold, "score_threshold")
+    op = detection.NonMaxSuppression9(
+        box_encoding="center" if center_point_box else "corner",
+        sort_result_descending=False,
+        output_type=element_types.i64,
+    )
+    return ctx.emit(op, boxes, scores, limit, _exceeding(ctx, iou_threshold), least)
+
+
+def _exceeding(ctx: Context, threshold: Output | None) -> Output:
+    """The next number above the threshold: ONNX suppresses what exceeds it, the IR what reaches it."""
+    if threshold is None:
+        return ctx.constant(_LEAST, "f32")
+    value = as_scalar(ctx, threshold, "iou_threshold")
+    known = value.type.constant
+    if known is not None:
+        return ctx.constant(max(np.nextafter(np.float32(known), np.float32(np.inf)), _LEAST), "f32")
+    gap = layers.multiply(ctx, value, ctx.constant(_NEXT, "f32"))
+    above = layers.add(ctx, value, gap)
+    return layers.maximum(ctx, above, ctx.constant(_LEAST, "f32"))
+
+
+# --- regions ---
+
+
+@onnx_op("RoiAlign", versions=(10,))
+def roi_align_10(
+    ctx: Context,
+    x: Output,
+    rois: Output,
+    batch_indices: Output,
+    *,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Output:
+    """Regions pooled over interpolated points; their coordinates are those of elements."""
+    size = (output_height, output_width)
+    return _roi_align(ctx, x, rois, batch_indices, mode, size, sampling_ratio, spatial_scale, shifted=False)
+
+
+@onnx_op("RoiAlign", versions=(16, 22))
+def roi_align_16(
+    ctx: Context,
+    x: Output,
+    rois: Output,
+    batch_indices: Output,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Output:
+    """As before (output_half_pixel), or half an element further to the front (half_pixel)."""
+    modes = ("half_pixel", "output_half_pixel")
+    if coordinate_transformation_mode not in modes:
+        raise ctx.invalid(
+            f"coordinate_transformation_mode must be {' or '.join(modes)}, but is '{coordinate_transformation_mode}'"
+        )
+    shifted = coordinate_transformation_mode == "half_pixel"
+    size = (output_height, output_width)
+    return _roi_align(ctx, x, rois, batch_indices, mode, size, sampling_ratio, spatial_scale, shifted)
+
+
+def _roi_align(
+    ctx: Context,
+    x: Output,
+    rois: Output,
+    batches: Output,
+    mode: str,
+    size: tuple[int, int],
+    ratio: int,
+    scale: float,
+    shifted: bool,
+) -> Output:
+    if mode not in ("avg", "max"):
+        raise ctx.invalid(f"mode must be avg or max, but is '{mode}'")
+    if min(size) < 1 or ratio < 0:
+        raise ctx.invalid("output_height and output_width must be positive, and sampling_ratio must not be negative")
+    data, corners = (computable(ctx, value) for value in (x, rois))
+    if mode == "max":
+        if ratio == 0:
+            raise ctx.unsupported("maxima over a number of points that depends on the region (sampling_ratio 0)")
+        return as_type_of(ctx, _Regions(ctx, size, ratio, scale, shifted).greatest(data, corners, batches), x)
+    aligned = "half_pixel_for_nn" if shifted else "asymmetric"
+    op = regions.ROIAlign9(
+        pooled_h=size[0],
+        pooled_w=size[1],
+        sampling_ratio=ratio,
+        spatial_scale=scale,
+        mode="avg",
+        aligned_mode=aligned,
+    )
+    pooled = ctx.emit(op, data, corners, batches)
+    if shifted and ratio == 0:
+        # A region of no dimension has no points: ONNX gives 0, the IR divides by their number.
+        sides = layers.subtract(ctx, _columns(ctx, corners, [2, 3]), _columns(ctx, corners, [0, 1]))
+        least = ctx.emit(reduction.ReduceMin1(keep_dims=True), sides, ctx.constant([1]))
+        some = layers.greater(ctx, least, ctx.like(0, least))
+        some = layers.unsqueeze(ctx, some, 2, 3)
+        pooled = layers.select(ctx, some, pooled, ctx.like(0, pooled))
+    return as_type_of(ctx, pooled, x)
+
+
+def computable(ctx: Context, value: Output) -> Output:
+    """Floats of 16 bits as f32, in which the kernels of both engines compute."""
+    small = value.element_type in (element_types.f16, element_types.bf16)
+    return in_type(ctx, value, element_types.f32) if small else value
+
+
+def as_type_of(ctx: Context, value: Output, like: Output) -> Output:
+    """``value`` in the element type of ``like``, where that is known."""
+    return value if like.element_type.is_dynamic else in_type(ctx, value, like.element_type)
+
+
+def _columns(ctx: Context, rows: Output, chosen: int | list[int]) -> Output:
+    return layers.gather(ctx, rows, ctx.constant(chosen), ctx.constant(1))
+
+
+@dataclass(frozen=True)
+class _Regions:
+    """ONNX's maxima: over each point's four neighbours, weighted but not summed.
+
+    That is what ONNX's tests and onnxruntime take for the meaning. The IR's maxima are those of
+    interpolated values, and never below 0, so that they are made of a GatherND here: of every point
+    along either dimension both neighbours, ``[regions, 2, rows, 2, columns, C]``.
+    """
+
+    ctx: Context
+    size: tuple[int, int]
+    ratio: int
+    scale: float
+    shifted: bool
+
+    def greatest(self, data: Output, corners: Output, batches: Output) -> Output:
+        ctx = self.ctx
+        count = dim_of(ctx, corners, 0)
+        rows, row_weights = self._along(corners, 1, self.size[0], dim_of(ctx, data, 2))
+        columns, column_weights = self._along(corners, 0, self.size[1], dim_of(ctx, data, 3))
+        lengths = [2, self.size[0] * self.ratio, 2, self.size[1] * self.ratio, 1]
+        target = concat_lists(ctx, [count, ctx.constant(lengths)])
+        row_axes, column_axes = ctx.constant([3, 4, 5]), ctx.constant([1, 2, 5])
+        places = [(as_i64(ctx, batches), ctx.constant([1, 2, 3, 4, 5])), (rows, row_axes), (columns, column_axes)]
+        wide = [
+            ctx.emit(movement.Broadcast3(mode="numpy"), ctx.emit(movement.Unsqueeze1(), index, axes), target)
+            for index, axes in places
+        ]
+        last = layers.transpose(ctx, data, ctx.constant([0, 2, 3, 1]))
+        seen = ctx.emit(indexing.GatherND8(), last, ctx.emit(movement.Concat1(axis=5), *wide))
+        for weights, axes in ((row_weights, row_axes), (column_weights, column_axes)):
+            seen = layers.multiply(ctx, seen, ctx.emit(movement.Unsqueeze1(), weights, axes))
+        inner = [2, self.size[0], self.ratio, 2, self.size[1], self.ratio]
+        shape = concat_lists(ctx, [count, ctx.constant(inner), dim_of(ctx, data, 1)])
+        apart = ctx.emit(movement.Reshape1(special_zero=False), seen, shape)
+        most = ctx.emit(reduction.ReduceMax1(keep_dims=False), apart, ctx.constant([1, 3, 4, 6]))
+        return layers.transpose(ctx, most, ctx.constant([0, 3, 1, 2]))
+
+    def _along(self, corners: Output, first: int, bins: int, count: Output) -> tuple[Output, Output]:
+        """Indices (i64) and weights of both neighbours of every point: ``[regions, 2, bins * ratio]``."""
+        ctx = self.ctx
+        start, end = (self._scaled(_columns(ctx, corners, [column])) for column in (first, first + 2))
+        length = layers.subtract(ctx, end, start)
+        if not self.shifted:
+            length = layers.maximum(ctx, length, ctx.like(1, length))
+        points = (np.arange(bins * self.ratio) + 0.5) / (bins * self.ratio)
+        steps = layers.multiply(ctx, length, ctx.constant(points[None], length.element_type))
+        places = layers.add(ctx, start, steps)
+        number = in_type(ctx, count, places.element_type)
+        above = layers.greater_equal(ctx, places, ctx.like(-1, places))
+        below = layers.less_equal(ctx, places, number)
+        inside = in_type(ctx, layers.logical_and(ctx, above, below), places.element_type)
+        zero, one = ctx.like(0, places), ctx.like(1, places)
+        last = layers.subtract(ctx, number, one)
+        place = layers.maximum(ctx, layers.minimum(ctx, places, last), zero)
+        low = ctx.emit(elementwise.Floor1(), place)
+        high = layers.minimum(ctx, layers.add(ctx, low, one), last)
+        share = layers.subtract(ctx, place, low)
+        near = layers.subtract(ctx, one, share)
+        axis = ctx.constant([1])
+        pairs = [
+            ctx.emit(movement.Concat1(axis=1), *[ctx.emit(movement.Unsqueeze1(), value, axis) for value in pair])
+            for pair in ((low, high), (near, share))
+        ]
+        weights = layers.multiply(ctx, pairs[1], ctx.emit(movement.Unsqueeze1(), inside, axis))
+        return as_i64(ctx, pairs[0]), weights
+
+    def _scaled(self, corner: Output) -> Output:
+        ctx = self.ctx
+        scaled = layers.multiply(ctx, corner, ctx.like(self.scale, corner))
+        return layers.subtract(ctx, scaled, ctx.like(0.5, corner)) if self.shifted else scaled
+
+
+@onnx_op("MaxRoiPool", versions=(1, 22))
+def max_roi_pool(
+    ctx: Context, x: Output, rois: Output, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Output:
+    """The greatest elements in each bin of regions ``[R, 5]``: the batch, then x1, y1, x2, y2."""
+    if len(pooled_shape) != 2 or min(pooled_shape) < 1:
+        raise ctx.invalid(f"pooled_shape must be two positive numbers, but is {list(pooled_shape)}")
+    op = regions.ROIPooling2(output_roi=pooled_shape, spatial_scale=spatial_scale, method="max")
+    return as_type_of(ctx, ctx.emit(op, computable(ctx, x), computable(ctx, rois)), x)

@@ -1,0 +1,331 @@
+"""ONNX's arithmetic, logic, bits and unary mathematics, and its comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_form, onnx_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shapes import Dimension
+from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations import movement
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+
+Unary = Callable[[Context, Output], Output]
+Binary = Callable[[Context, Output, Output], Output]
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+# --- registration of operators with one input, two inputs, any number of inputs ---
+
+
+def _one_input(op_type: str, body: Unary, versions: Sequence[int], inplace: Sequence[int] = ()) -> None:
+    """``inplace`` are the versions with the attribute ``consumed_inputs``, which does not change the result."""
+
+    def translate(ctx: Context, x: Output, *, consumed_inputs: Sequence[int] | None = None) -> Output:
+        return body(ctx, x)
+
+    onnx_op(op_type, versions=versions, without=("consumed_inputs",))(translate)
+    if inplace:
+        onnx_op(op_type, versions=inplace)(translate)
+
+
+def _two_inputs(
+    op_type: str, body: Binary, versions: Sequence[int], limited: Sequence[int] = (), inplace: Sequence[int] = ()
+) -> None:
+    """``limited`` and ``inplace`` versions broadcast only if asked to; the latter have ``consumed_inputs`` too."""
+
+    def translate(ctx: Context, a: Output, b: Output) -> Output:
+        return body(ctx, a, b)
+
+    def translate_limited(
+        ctx: Context,
+        a: Output,
+        b: Output,
+        *,
+        axis: int | None = None,
+        broadcast: int = 0,
+        consumed_inputs: Sequence[int] | None = None,
+    ) -> Output:
+        return body(ctx, a, aligned(ctx, a, b, axis, bool(broadcast)))
+
+    onnx_op(op_type, versions=versions)(translate)
+    if limited:
+        onnx_op(op_type, versions=limited, without=("consumed_inputs",))(translate_limited)
+    if inplace:
+        onnx_op(op_type, versions=inplace)(translate_limited)
+
+
+def _fit(one: Dimension, two: Dimension) -> bool:
+    return one.merge(two) is not None or Dimension(1, 1) in (one, two)
+
+
+def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: bool) -> Output:
+    """``b`` with dimensions added so that NumPy's broadcasting places it where opsets below 7 do.
+
+    Without ``broadcast`` the shapes must be equal. With it the dimensions of ``b`` are those of
+    ``a`` from ``axis`` on, by default the last ones; the result has the shape of ``a``.
+    """
+    one, two = ctx.declared(a).shape, ctx.declared(b).shape
+    if not broadcast:
+        if one.merge(two) is None:
+            wrong = f"without 'broadcast' the inputs must have one shape, but are {one} and {two}"
+            if one.rank != two.rank or not all(_fit(p, q) for p, q in zip(one, two)):
+                raise ctx.invalid(wrong)
+            ctx.tolerate(wrong)
+        return b
+    if b.shape.has_rank and b.shape.element_count().high == 1:
+        return ctx.emit(movement.Reshape1(), b, ctx.constant([], "i64")) if b.shape.rank else b
+    rank_b = ctx.rank(b, "the second input")
+    if axis is not None:
+        rank_a = ctx.rank(a, "the first input")
+        start = axis + rank_a if axis < 0 else axis
+        after = rank_a - start - rank_b
+        if start < 0 or after < 0:
+            raise ctx.invalid(f"axis {axis} does not place {b.shape} within {a.shape}")
+        if after:
+            b = ctx.emit(movement.Unsqueeze1(), b, ctx.constant(np.arange(rank_b, rank_b + after)))
+    two = ctx.declared(b).shape
+    if one.has_rank:
+        for mine, other in zip(reversed(one.dims), reversed(two.dims)):
+            if mine.merge(other) is None and not other.contains(1):
+                raise ctx.invalid(f"the second input {two} does not fit into the first, {one}")
+    return b
+
+
+def _any_number(
+    op_type: str, body: Binary, versions: Sequence[int], equal_shapes: Sequence[int], inplace: Sequence[int],
+    finish: Callable[[Context, Output, int], Output] | None = None, also: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """``equal_shapes`` and ``inplace`` versions do not broadcast."""
+
+    def reduce(ctx: Context, values: Sequence[Output]) -> Output:
+        if not values:
+            raise ctx.invalid("needs at least one input")
+        total = values[0]
+        for value in values[1:]:
+            total = body(ctx, total, value)
+        if finish:
+            total = finish(ctx, total, len(values))
+        return total
+
+    def translate(ctx: Context, *values: Output) -> Output:
+        return reduce(ctx, values)
+
+    def translate_equal(ctx: Context, *values: Output, consumed_inputs: Sequence[int] | None = None) -> Output:
+        for value in values[1:]:
+            aligned(ctx, values[0], value, None, broadcast=False)
+        return reduce(ctx, values)
+
+    onnx_op(op_type, versions=versions, also=also)(translate)
+    onnx_op(op_type, versions=equal_shapes, also=also, without=("consumed_inputs",))(translate_equal)
+    onnx_op(op_type, versions=inplace, also=also)(translate_equal)
+
+
+def _layer(cls: type[Operation]) -> Callable[..., Output]:
+    def body(ctx: Context, *inputs: Output) -> Output:
+        return ctx.emit(cls(), *inputs)
+
+    return body
+
+
+# --- arithmetic ---
+
+
+def _divide(ctx: Context, a: Output, b: Output) -> Output:
+    """Integers are rounded towards zero."""
+    return layers.truncated_quotient(ctx, a, b) if a.element_type.is_integral else layers.divide(ctx, a, b)
+
+
+def _mean(ctx: Context, total: Output, count: int) -> Output:
+    return total if count == 1 else layers.divide(ctx, total, ctx.like(count, total))
+
+
+_two_inputs("Add", _layer(ir.Add1), (7, 13, 14), (6,), (1,))
+_two_inputs("Sub", _layer(ir.Subtract1), (7, 13, 14), (6,), (1,))
+_two_inputs("Mul", _layer(ir.Multiply1), (7, 13, 14), (6,), (1,))
+_two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
+_any_number("Sum", _layer(ir.Add1), (8, 13), (6,), (1,), also=_INTEGERS)
+_any_number("Mean", _layer(ir.Add1), (8, 13), (6,), (1,), finish=_mean)
+_any_number("Max", _layer(ir.Maximum1), (8, 12, 13), (6,), (1,))
+_any_number("Min", _layer(ir.Minimum1), (8, 12, 13), (6,), (1,))
+
+
+def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
+    return layers.power(ctx, base, exponent)
+
+
+def _power(ctx: Context, base: Output, exponent: Output) -> Output:
+    """The result has the type of the base, whatever the type of the exponent."""
+    kind = base.element_type
+    if not kind.is_integral:
+        return layers.power(ctx, base, in_type(ctx, exponent, kind))
+    if exponent.element_type.is_integral:
+        return layers.power(ctx, base, in_type(ctx, exponent, kind))
+    raised = layers.power(ctx, in_type(ctx, base, element_types.f64), in_type(ctx, exponent, element_types.f64))
+    return in_type(ctx, raised, kind)
+
+
+_two_inputs("Pow", _same_type_power, (), (1,))
+_two_inputs("Pow", _power, (7, 12, 13, 15))
+
+
+def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
+    """With ``fmod`` the sign of ``a``, otherwise (for integers, up to opset 27) that of ``b``."""
+    integral = a.element_type.is_integral
+    if fmod not in (0, 1):
+        raise ctx.invalid(f"fmod must be 0 or 1, but is {fmod}")
+    if fmod:
+        return ctx.emit(ir.Mod1(), a, b)
+    if integral:
+        return ctx.emit(ir.FloorMod1(), a, b)
+    if ctx.version < 28:
+        ctx.tolerate("floating-point inputs need fmod=1 before opset 28, which gives them the divisor's sign")
+    return _floor_modulo(ctx, a, b)
+
+
+def _floor_modulo(ctx: Context, a: Output, b: Output) -> Output:
+    """Python's remainder of floats: fmod, plus ``b`` where the signs differ; the result has the sign of ``b``."""
+    left = ctx.emit(ir.Mod1(), a, b)
+    zero = ctx.like(0, a)
+    opposite = ctx.emit(ir.LogicalXor2(), layers.less(ctx, left, zero), layers.less(ctx, b, zero))
+    wrong_sign = layers.logical_and(ctx, opposite, layers.not_equal(ctx, left, zero))
+    return layers.select(ctx, wrong_sign, layers.add(ctx, left, b), left)
+
+
+onnx_op("Mod", versions=(10, 13, 28))(_modulo)
+
+
+# --- comparison and logic ---
+
+
+_two_inputs("Equal", _layer(ir.Equal1), (7, 11, 13, 19), (1,))
+_two_inputs("Less", _layer(ir.Less1), (7, 9, 13), (1,))
+_two_inputs("LessOrEqual", _layer(ir.LessEqual1), (12, 16))
+_two_inputs("Greater", _layer(ir.Greater1), (7, 9, 13), (1,))
+_two_inputs("GreaterOrEqual", _layer(ir.GreaterEqual1), (12, 16))
+_two_inputs("And", _layer(ir.LogicalAnd1), (7,), (1,))
+_two_inputs("Or", _layer(ir.LogicalOr1), (7,), (1,))
+_two_inputs("Xor", _layer(ir.LogicalXor2), (7,), (1,))
+_one_input("Not", _layer(ir.LogicalNot1), (1,))
+
+
+def _is_nan(ctx: Context, x: Output) -> Output:
+    return ctx.emit(ir.IsNaN10(), in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x)
+
+
+_one_input("IsNaN", _is_nan, (9, 13, 20))
+
+
+@onnx_op("IsInf", versions=(10, 20))
+def is_inf(ctx: Context, x: Output, *, detect_negative: int = 1, detect_positive: int = 1) -> Output:
+    """Where x is infinite, with a sign that is to be detected."""
+    wide = in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x
+    return ctx.emit(ir.IsInf10(detect_negative=bool(detect_negative), detect_positive=bool(detect_positive)), wide)
+
+
+@onnx_form("IsFinite", versions=(1,))
+def is_finite(ctx: Context, x: Output) -> Output:
+    """Where x is neither infinite nor NaN. ONNX has no such operator; OpenVINO's importer takes it besides IsInf."""
+    if not x.element_type.is_real:
+        raise ctx.invalid(
+            f"ONNX has no operator of that name; it is read for floating-point data, but got {x.element_type}"
+        )
+    ctx.tolerate("ONNX has no operator of that name; it is read as: neither infinite nor NaN")
+    wide = in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x
+    return ctx.emit(ir.IsFinite10(), wide)
+
+
+# --- bits ---
+
+
+@onnx_op("BitShift", versions=(11, 28))
+def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
+    """x shifted by y bits. A shift by all its bits, or by a negative number, leaves nothing but the sign."""
+    if direction not in ("LEFT", "RIGHT"):
+        raise ctx.invalid(f"direction must be LEFT or RIGHT, but is {direction!r}")
+    kind = x.element_type
+    most = ctx.like(kind.bits - 1, x)
+    known = y.type.known_bounds
+    inside = known is not None and bool((known.lower >= 0).all() and (known.upper < kind.bits).all())
+    amount = y
+    if not inside:
+        # Shifts by the whole width or more; a negative number is one of these as an unsigned number.
+        beyond = layers.greater(ctx, y, most)
+        if kind.is_signed:
+            beyond = layers.logical_or(ctx, beyond, layers.less(ctx, y, ctx.like(0, y)))
+        amount = layers.select(ctx, beyond, most, y)
+    shift = ir.BitwiseLeftShift15() if direction == "LEFT" else ir.BitwiseRightShift15()
+    shifted = ctx.emit(shift, x, amount)
+    if inside or (direction == "RIGHT" and kind.is_signed):
+        return shifted
+    return layers.select(ctx, beyond, ctx.like(0, x), shifted)
+
+
+_two_inputs("BitwiseAnd", _layer(ir.BitwiseAnd13), (18,))
+_two_inputs("BitwiseOr", _layer(ir.BitwiseOr13), (18,))
+_two_inputs("BitwiseXor", _layer(ir.BitwiseXor13), (18,))
+_one_input("BitwiseNot", _layer(ir.BitwiseNot13), (18,))
+
+
+# --- one input ---
+
+
+def _absolute(ctx: Context, x: Output) -> Output:
+    return _layer(ir.Abs1)(ctx, x) if x.element_type.is_signed else x
+
+
+def _sign(ctx: Context, x: Output) -> Output:
+    if x.element_type.is_signed:
+        return ctx.emit(ir.Sign1(), x)
+    return in_type(ctx, layers.not_equal(ctx, x, ctx.like(0, x)), x.element_type)
+
+
+def _reciprocal(ctx: Context, x: Output) -> Output:
+    return layers.divide(ctx, ctx.like(1, x), x)
+
+
+def _erf(ctx: Context, x: Output) -> Output:
+    """Integers are computed in float32; the result is rounded towards zero."""
+    if x.element_type.is_real:
+        return ctx.emit(ir.Erf1(), x)
+    return in_type(ctx, ctx.emit(ir.Erf1(), in_type(ctx, x, element_types.f32)), x.element_type)
+
+
+def _round(ctx: Context, x: Output) -> Output:
+    return ctx.emit(ir.Round5(mode="half_to_even"), x)
+
+
+_one_input("Neg", _layer(ir.Negative1), (6, 13), inplace=(1,))
+_one_input("Abs", _absolute, (6, 13), inplace=(1,))
+_one_input("Sign", _sign, (9, 13))
+_one_input("Ceil", _layer(ir.Ceiling1), (6, 13), inplace=(1,))
+_one_input("Floor", _layer(ir.Floor1), (6, 13), inplace=(1,))
+_one_input("Round", _round, (11, 22))
+_one_input("Sqrt", _layer(ir.Sqrt1), (6, 13), inplace=(1,))
+_one_input("Reciprocal", _reciprocal, (6, 13), inplace=(1,))
+_one_input("Exp", _layer(ir.Exp1), (6, 13), inplace=(1,))
+_one_input("Log", _layer(ir.Log1), (6, 13), inplace=(1,))
+_one_input("Tanh", _layer(ir.Tanh1), (6, 13), inplace=(1,))
+_one_input("Erf", _erf, (9, 13))
+for _name, _cls, _versions in (
+    ("Sin", ir.Sin1, (7, 22)),
+    ("Cos", ir.Cos1, (7, 22)),
+    ("Tan", ir.Tan1, (7, 22)),
+    ("Asin", ir.Asin1, (7, 22)),
+    ("Acos", ir.Acos1, (7, 22)),
+    ("Atan", ir.Atan1, (7, 22)),
+    ("Sinh", ir.Sinh1, (9, 22)),
+    ("Cosh", ir.Cosh1, (9, 22)),
+    ("Asinh", ir.Asinh4, (9, 22)),
+    ("Acosh", ir.Acosh4, (9, 22)),
+    ("Atanh", ir.Atanh4, (9, 22)),
+):
+    _one_input(_name, _layer(_cls), _versions)

@@ -1,0 +1,255 @@
+"""ONNX operators that make values: Range, EyeLike, windows, mel weights; running sums and products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from converter.from_onnx.lowering.bodies import name_layers
+from converter.from_onnx.lowering.shapes import as_scalar
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_form, onnx_op
+from converter.onnx_file.types import element_type_of
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import (
+    InputMap,
+    Model,
+    Output,
+    OutputMap,
+    SubGraph,
+)
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.operations import (
+    control_flow,
+    elementwise,
+    generation,
+    inputs_outputs,
+    movement,
+    reordering,
+    scatter,
+    slicing,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import (
+    arange,
+    as_i64,
+    dim_of,
+    shape_of,
+)
+
+
+@onnx_op("Range", versions=(11,))
+def range_11(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
+    """start, start + delta, ... without limit."""
+    parts = zip((start, limit, delta), ("start", "limit", "delta"))
+    first, last, step = (as_scalar(ctx, value, what) for value, what in parts)
+    return ctx.emit(generation.Range4(output_type=start.element_type), first, last, step)
+
+
+@onnx_op("Range", versions=(27,))
+def range_27(ctx: Context, start: Output, limit: Output, delta: Output, *, stash_type: int = 1) -> Output:
+    """As before; 16-bit floats are computed in the wider type ``stash_type``."""
+    kind = start.element_type
+    if kind not in (element_types.f16, element_types.bf16):
+        return range_11(ctx, start, limit, delta)
+    wide = element_type_of(stash_type)
+    if wide not in (element_types.f32, element_types.f64):
+        raise ctx.invalid(f"stash_type must be float or double, but is {wide}")
+    return in_type(ctx, range_11(ctx, *[in_type(ctx, value, wide) for value in (start, limit, delta)]), kind)
+
+
+@onnx_op("EyeLike", versions=(9, 22))
+def eye_like(ctx: Context, data: Output, *, dtype: int | None = None, k: int = 0) -> Output:
+    """Ones on the k-th diagonal of a matrix shaped like the input."""
+    if data.shape.has_rank and data.shape.rank != 2:
+        raise ctx.invalid(f"the input must be a matrix, but has the shape {data.shape}")
+    kind = data.element_type if dtype is None else element_type_of(dtype)
+    # A plain type that every engine can fill; the values 0 and 1 are exact in all others.
+    matrix = ctx.emit(
+        generation.Eye9(output_type=element_types.f32), dim_of(ctx, data, 0), dim_of(ctx, data, 1), ctx.constant(k)
+    )
+    return in_type(ctx, matrix, kind)
+
+
+# --- running sums and products ---
+
+
+@onnx_op("CumSum", versions=(11, 14))
+def cum_sum(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
+    """Running sums along ``axis``."""
+    along = as_scalar(ctx, axis, "the axis")
+    return ctx.emit(generation.CumSum3(exclusive=bool(exclusive), reverse=bool(reverse)), x, along)
+
+
+@onnx_form("CumSum", versions=(11, 14))
+def cum_sum_of_list(ctx: Context, x: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
+    """Without its axis, which can only be 0 where the data are a list."""
+    if not x.shape.has_rank or x.shape.rank != 1:
+        raise ctx.invalid(f"takes 2 inputs, but got 1: the axis is missing, and the data have the shape {x.shape}")
+    return cum_sum(ctx, x, ctx.constant(0), exclusive=exclusive, reverse=reverse)
+
+
+@onnx_op("CumProd", versions=(26,))
+def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, reverse: int = 0) -> Output:
+    """Running products along ``axis``.
+
+    The IR has no such operation: an iteration multiplies one slice after the other.
+    """
+    rank = ctx.rank(x, "the data")
+    known = axis.type.constant
+    if known is not None:
+        at = normalize_axis(int(known.reshape(-1)[0]), rank)
+        return _running_product(ctx, x, at, bool(exclusive), bool(reverse))
+    if rank == 1:
+        return _running_product(ctx, x, 0, bool(exclusive), bool(reverse))
+    # The order of the dimensions is rotated until ``axis`` is the first, and back; negative axes are right, too.
+    along = as_scalar(ctx, axis, "the axis")
+    count, numbers = ctx.like(rank, along), ctx.constant(np.arange(rank), along.element_type)
+    there = ctx.emit(elementwise.FloorMod1(), layers.add(ctx, numbers, along), count)
+    back = ctx.emit(elementwise.FloorMod1(), layers.subtract(ctx, numbers, along), count)
+    result = _running_product(ctx, layers.transpose(ctx, x, there), 0, bool(exclusive), bool(reverse))
+    return layers.transpose(ctx, result, back)
+
+
+def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse: bool) -> Output:
+    """Slice by slice along the dimension ``at``, as an iteration."""
+    one = ctx.like(1, x)
+    single = ctx.emit(
+        scatter.ScatterUpdate3(), shape_of(ctx, x), ctx.constant([at]), ctx.constant([1]), ctx.constant(0)
+    )
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), one, single)
+    body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
+    shape = x.shape.replace(at, 1)
+    parameters = [
+        make_node(inputs_outputs.Parameter1(shape=shape, element_type=x.element_type), ()) for _ in ("slice", "product")
+    ]
+    current, before = (node.outputs[0] for node in parameters)
+    after = body.emit(elementwise.Multiply1(), before, current)
+    shown = before if exclusive else after
+    results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, after)]
+    span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
+    inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))
+    outputs = (OutputMap(0, 0, axis=at, part_size=1, **span),)
+    model = Model("body", parameters, results)
+    name_layers(model)
+    sub = SubGraph(model, inputs, outputs, ((1, 1),))
+    return ctx.emit(control_flow.TensorIterator1(bodies=(sub,)), x, ones)
+
+
+# --- windows ---
+
+
+def _cosine_window(name: str, whole: float, once: float, twice: float) -> None:
+    """Registers the window ``whole - once cos(2 pi n / N) + twice cos(4 pi n / N)``."""
+
+    def translate(ctx: Context, size: Output, *, output_datatype: int = 1, periodic: int = 1) -> Output:
+        count = as_i64(ctx, as_scalar(ctx, size, "the size"))
+        length = count if periodic else layers.subtract(ctx, count, ctx.constant(1))
+        kind = element_types.f64
+        numbers, period = (in_type(ctx, value, kind) for value in (arange(ctx, count), length))
+        turn = layers.divide(ctx, ctx.constant(2 * math.pi, kind), period)
+        angle = layers.multiply(ctx, numbers, turn)
+        window = ctx.constant(whole, kind)
+        # The greatest value is 1, which sums in another order miss by the last digit.
+        for weight, factor in ((twice, 2.0), (-once, 1.0)):
+            if weight:
+                cosine = ctx.emit(elementwise.Cos1(), layers.multiply(ctx, angle, ctx.constant(factor, kind)))
+                scaled = layers.multiply(ctx, cosine, ctx.constant(weight, kind))
+                window = layers.add(ctx, window, scaled)
+        return in_type(ctx, window, element_type_of(output_datatype))
+
+    onnx_op(name, versions=(17,))(translate)
+
+
+_cosine_window("HannWindow", 0.5, 0.5, 0.0)
+_cosine_window("HammingWindow", 25 / 46, 21 / 46, 0.0)
+_cosine_window("BlackmanWindow", 0.42, 0.5, 0.08)
+
+
+@onnx_op("MelWeightMatrix", versions=(17,))
+def mel_weight_matrix(
+    ctx: Context,
+    num_mel_bins: Output,
+    dft_length: Output,
+    sample_rate: Output,
+    lower_edge_hertz: Output,
+    upper_edge_hertz: Output,
+    *,
+    output_datatype: int = 1,
+) -> Output:
+    """Triangles over the bins of a spectrum, evenly spaced on the mel scale; ``[dft_length // 2 + 1, mels]``.
+
+    Every triangle rises from the peak of the one before to 1 at its own and falls to the next peak.
+    """
+    real = element_types.f64
+
+    def binary(op: Callable[..., elementwise.Binary], a: Output, b: Output) -> Output:
+        return ctx.emit(op(), a, b)
+
+    def number(value: float) -> Output:
+        return ctx.constant(value, real)
+
+    mels = as_i64(ctx, as_scalar(ctx, num_mel_bins, "num_mel_bins"))
+    length = as_i64(ctx, as_scalar(ctx, dft_length, "dft_length"))
+    rate = in_type(ctx, as_scalar(ctx, sample_rate, "sample_rate"), real)
+
+    def mel(hertz: Output, what: str) -> Output:
+        ratio = binary(elementwise.Divide1, in_type(ctx, as_scalar(ctx, hertz, what), real), number(700))
+        logarithm = ctx.emit(elementwise.Log1(), binary(elementwise.Add1, ratio, number(1)))
+        return binary(elementwise.Multiply1, logarithm, number(2595 / math.log(10)))
+
+    low, high = mel(lower_edge_hertz, "lower_edge_hertz"), mel(upper_edge_hertz, "upper_edge_hertz")
+    points = binary(elementwise.Add1, mels, ctx.constant(2))
+    step = binary(elementwise.Divide1, binary(elementwise.Subtract1, high, low), in_type(ctx, points, real))
+    numbers = in_type(ctx, arange(ctx, points), real)
+    scale = binary(elementwise.Add1, binary(elementwise.Multiply1, numbers, step), low)
+    powers = layers.exponential(ctx, binary(elementwise.Multiply1, scale, number(math.log(10) / 2595)))
+    hertz = binary(elementwise.Multiply1, binary(elementwise.Subtract1, powers, number(1)), number(700))
+    size = in_type(ctx, binary(elementwise.Add1, length, ctx.constant(1)), real)
+    bins = ctx.emit(elementwise.Floor1(), binary(elementwise.Divide1, binary(elementwise.Multiply1, hertz, size), rate))
+
+    def peaks(first: int) -> Output:
+        """The bins from the ``first`` on, as many as there are triangles."""
+        start = ctx.constant([first])
+        stop = binary(elementwise.Add1, layers.unsqueeze(ctx, mels, 0), start)
+        return ctx.emit(slicing.Slice8(), bins, start, stop, ctx.constant([1]))
+
+    left, centre, right = peaks(0), peaks(1), peaks(2)
+    half = layers.truncated_quotient(ctx, length, ctx.constant(2))
+    rows = in_type(ctx, arange(ctx, binary(elementwise.Add1, half, ctx.constant(1))), real)
+    place = layers.unsqueeze(ctx, rows, 1)
+
+    def slope(foot: Output) -> Output:
+        """0 at the foot and 1 at the centre; meaningless where they coincide, and not used there."""
+        return binary(
+            elementwise.Divide1,
+            binary(elementwise.Subtract1, place, foot),
+            binary(elementwise.Subtract1, centre, foot),
+        )
+
+    def between(a: Output, b: Output) -> Output:
+        return binary(
+            elementwise.LogicalAnd1, binary(elementwise.GreaterEqual1, place, a), binary(elementwise.Less1, place, b)
+        )
+
+    falling = layers.select(ctx, between(centre, right), slope(right), number(0))
+    rising = layers.select(ctx, between(left, centre), slope(left), falling)
+    peak = binary(elementwise.Equal1, place, centre)
+    return in_type(ctx, layers.select(ctx, peak, number(1), rising), element_type_of(output_datatype))
+
+
+@onnx_op("ReverseSequence", versions=(10, 28))
+def reverse_sequence(
+    ctx: Context, data: Output, sequence_lens: Output, *, batch_axis: int = 1, time_axis: int = 0
+) -> Output:
+    """The first ``sequence_lens[i]`` elements along the time axis backwards, for each batch i."""
+    if {batch_axis, time_axis} != {0, 1}:
+        raise ctx.invalid(f"batch_axis and time_axis must be 0 and 1, but are {batch_axis} and {time_axis}")
+    if data.shape.has_rank and data.shape.rank < 2:
+        raise ctx.invalid(f"the data must have at least 2 dimensions, but have the shape {data.shape}")
+    op = reordering.ReverseSequence1(batch_axis=batch_axis, seq_axis=time_axis)
+    return ctx.emit(op, data, sequence_lens)

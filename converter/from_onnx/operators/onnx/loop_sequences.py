@@ -1,0 +1,110 @@
+"""Loops with sequences as states.
+
+States of the IR's loops are tensors. Where the number of iterations is known, the body is translated once for each.
+Where it is not, a body that only appends to an empty sequence gets the appended tensors as a scan output instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.values import SequenceValue, Value, tensor_of
+from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.node_order import read_names
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.operations import movement
+from ir_runtime.rewriting import layers
+
+_MAX_REPETITIONS = 1000
+"""The most iterations for which a body is translated once for each."""
+
+
+def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], body: GraphProto) -> list[Value] | None:
+    """The states after all iterations and the joined outputs; None where the condition is computed at run time."""
+    carried, goes_on = list(states), start
+    joined: list[list[Output]] = [[] for _ in body.output[1 + len(states) :]]
+    round_number = 0
+    while goes_on and round_number < trips:
+        number = [round_number] if is_list(body.input[0]) else round_number
+        going = [True] if is_list(body.input[1]) else True
+        control = [ctx.constant(number), ctx.constant(going, element_types.boolean)]
+        prefix = f"{body.name or 'body'}[{round_number}]/"
+        results = ctx.graphs.inline(body, [*control, *carried], prefix=prefix)
+        known = tensor_of(results[0], "the condition").type.constant
+        if known is None:
+            return None
+        goes_on = bool(known.all())
+        carried = results[1 : 1 + len(states)]
+        for column, value in zip(joined, results[1 + len(states) :]):
+            item = tensor_of(value, "an output of the body")
+            column.append(layers.unsqueeze(ctx, item, 0))
+        round_number += 1
+    if joined and not round_number:
+        raise ctx.unsupported("a loop of no iterations with sequences as states has no tensors for its scan outputs")
+    return [*carried, *(ctx.emit(movement.Concat1(axis=0), *column) for column in joined)]
+
+
+def is_list(declared: ValueInfoProto) -> bool:
+    """Whether a body declares the iteration's number or the condition as a list of one, and not as a scalar."""
+    shape = declared_shape(declared.type)
+    return shape.has_rank and shape.rank == 1
+
+
+def known_trips(trip_count: Output | None, cond: Output | None) -> tuple[int, bool] | None:
+    """The greatest number of iterations, and whether there is a first one; None where that is computed at run time."""
+    count = None if trip_count is None else trip_count.type.constant
+    start = np.array(True) if cond is None else cond.type.constant
+    if count is None or start is None or count.size != 1 or int(count.reshape(-1)[0]) > _MAX_REPETITIONS:
+        return None
+    return max(int(count.reshape(-1)[0]), 0), bool(start.all())
+
+
+def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[GraphProto, list[int]]:
+    """The body with the appended tensors as further outputs instead of sequences, and the numbers of these states.
+
+    Raises an unsupported error where a sequence is used in another way.
+    """
+    places = [index for index, state in enumerate(states) if not isinstance(state, Output)]
+    for place in places:
+        state = states[place]
+        if not isinstance(state, SequenceValue) or state.items:
+            raise ctx.unsupported(
+                "a loop whose number of iterations is only known at run time can only append to an empty sequence, "
+                f"but state {place} is another"
+            )
+    nodes = list(body.node)
+    made = body.with_fields(node=nodes)
+    appended = [_appended(ctx, made, nodes, place) for place in places]
+    inputs = [value for index, value in enumerate(made.input) if index - 2 not in places]
+    outputs = [value for index, value in enumerate(made.output) if index - 1 not in places]
+    outputs += [ValueInfoProto(name=name) for name in appended]
+    return made.with_fields(input=inputs, output=outputs), places
+
+
+def _appended(ctx: Context, body: GraphProto, nodes: list[NodeProto], place: int) -> str:
+    """The tensor that is appended to a state; the node that appends it is removed from the body."""
+    before, after = body.input[2 + place].name, body.output[1 + place].name
+    readers = [node for node in nodes if before in read_names(node)]
+    users = [node for node in nodes if after in read_names(node)]
+    results = [value.name for value in body.output]
+    append = readers[0] if len(readers) == 1 else None
+    if (
+        append is None
+        or append.op_type != "SequenceInsert"
+        or len([name for name in append.input if name]) != 2
+        or list(append.output) != [after]
+        or users
+        or before in results
+        or results.count(after) != 1
+    ):
+        raise ctx.unsupported(
+            f"the sequence '{before}' is more than appended to in a loop whose number of iterations is only known at "
+            "execution"
+        )
+    nodes.remove(append)
+    return append.input[1]

@@ -1,0 +1,143 @@
+"""ONNX's products of matrices: MatMul, Gemm, Einsum, and MatMulInteger and ConvInteger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.shapes import broadcast
+from ir_runtime.operations import matmul, movement
+from ir_runtime.rewriting import layers
+
+
+@onnx_op("MatMul", versions=(1, 9, 13))
+def mat_mul(ctx: Context, a: Output, b: Output) -> Output:
+    """The matrix product of the last two dimensions, as NumPy's ``matmul``."""
+    return ctx.emit(matmul.MatMul1(), a, b)
+
+
+# --- Gemm ---
+
+
+def _scaled(ctx: Context, value: Output, factor: float) -> Output:
+    if factor == 1:
+        return value
+    if value.element_type.is_integral and factor != int(factor):
+        raise ctx.unsupported(f"integers cannot be multiplied by {factor}")
+    return layers.multiply(ctx, value, ctx.like(factor, value))
+
+
+@onnx_op("Gemm", versions=(7, 9, 11, 13))
+def gemm(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    c: Output | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Output:
+    """``alpha * A * B + beta * C`` of matrices; C is repeated to the product's shape."""
+    for name, value in (("A", a), ("B", b)):
+        if value.shape.has_rank and value.shape.rank != 2:
+            raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.shape}")
+    product = matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB))
+    y = _scaled(ctx, ctx.emit(product, a, b), alpha)
+    if c is None or beta == 0:
+        return y
+    if c.shape.has_rank and y.shape.has_rank:
+        wide = broadcast(y.shape, c.shape)
+        if c.shape.rank > 2 or wide.merge(y.shape) is None:
+            raise ctx.invalid(f"C of the shape {c.shape} cannot be repeated to the product's shape {y.shape}")
+    return layers.add(ctx, y, _scaled(ctx, c, beta))
+
+
+@onnx_op("Gemm", versions=(1, 6))
+def gemm_with_flag(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    c: Output,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Output:
+    """The same, where C is repeated only if ``broadcast`` is set."""
+    y = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    wanted, given = ctx.declared(y).shape, ctx.declared(c).shape
+    if not broadcast and given.merge(wanted) is None:
+        raise ctx.invalid(f"without broadcast C must have the product's shape {wanted}, but has {given}")
+    return y
+
+
+# --- Einsum ---
+
+
+@onnx_op("Einsum", versions=(12, 28))
+def einsum(ctx: Context, *inputs: Output, equation: str) -> Output:
+    """The sum over products that the equation describes."""
+    parsed = matmul.Equation.parse(equation)
+    if len(parsed.operands) != len(inputs):
+        raise ctx.invalid(f"the equation '{equation}' is of {len(parsed.operands)} inputs, but got {len(inputs)}")
+    return ctx.emit(matmul.Einsum7(equation=parsed.text()), *inputs)
+
+
+# --- products of 8-bit integers ---
+
+
+def without_zero_point(ctx: Context, value: Output, zero: Output | None) -> Output:
+    """``value - zero`` as i32; ``value`` are 8-bit integers, which stay stored as such."""
+    wide = layers.in_type(ctx, value, element_types.i32)
+    known = None if zero is None else zero.type.constant
+    if zero is None or (known is not None and not known.any()):
+        return wide
+    return layers.subtract(ctx, wide, layers.in_type(ctx, zero, element_types.i32))
+
+
+@onnx_op("MatMulInteger", versions=(10,))
+def mat_mul_integer(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    a_zero_point: Output | None = None,
+    b_zero_point: Output | None = None,
+) -> Output:
+    """The i32 product of 8-bit matrices less their zero points (one number, or one a row or column)."""
+    if a_zero_point is not None and a_zero_point.shape.has_rank and a_zero_point.shape.rank == 1:
+        # One zero point a row of A (a single one fits both ways).
+        a_zero_point = layers.unsqueeze(ctx, a_zero_point, 1)
+    left, right = without_zero_point(ctx, a, a_zero_point), without_zero_point(ctx, b, b_zero_point)
+    return ctx.emit(matmul.MatMul1(), left, right)
+
+
+@onnx_op("ConvInteger", versions=(10,))
+def conv_integer(
+    ctx: Context,
+    x: Output,
+    w: Output,
+    x_zero_point: Output | None = None,
+    w_zero_point: Output | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """The i32 convolution of 8-bit data and weights less their zero points; padding adds nothing."""
+    rank = ctx.rank(w, "the weights")
+    if w_zero_point is not None and w_zero_point.shape.has_rank and w_zero_point.shape.rank == 1:
+        per_filter = ctx.constant([-1] + [1] * (rank - 1))
+        w_zero_point = ctx.emit(movement.Reshape1(special_zero=False), w_zero_point, per_filter)
+    data, weights = without_zero_point(ctx, x, x_zero_point), without_zero_point(ctx, w, w_zero_point)
+    return convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)

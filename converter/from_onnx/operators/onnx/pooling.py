@@ -1,0 +1,345 @@
+"""ONNX's poolings: AveragePool, MaxPool, LpPool and their global forms.
+
+:mod:`converter.from_onnx.lowering.windows` computes the places of the windows. Where the spatial dimensions are
+dynamic, the IR's own attributes are used if they mean the same as ONNX's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from converter.from_onnx.lowering.windows import (
+    Geometry,
+    cropped,
+    make_geometry,
+    pad,
+    spatial_dimensions,
+    windows_dynamic,
+)
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.operations import (
+    elementwise,
+    generation,
+    movement,
+    pooling,
+    reduction,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+
+# --- AveragePool ---
+
+
+def _average_layer(geometry: Geometry, begin: Sequence[int], end: Sequence[int], exclude: bool) -> pooling.AvgPool:
+    attributes = geometry.layer(begin, end, exclude_pad=exclude)
+    if geometry.is_dilated:
+        return pooling.AvgPool16(**attributes, dilations=geometry.dilations)
+    return pooling.AvgPool1(**attributes)
+
+
+def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
+    placed = geometry.place(ctx, x)
+    if placed is None:
+        return _average_of_unknown(ctx, x, geometry, include_padding and geometry.is_padded)
+    x = cropped(ctx, x, placed)
+    begin, end = [max(0, p.begin) for p in placed], [max(0, p.end) for p in placed]
+    beyond = [p.beyond for p in placed]
+    if include_padding and any(begin + end):
+        if not any(beyond):
+            return ctx.emit(_average_layer(geometry, begin, end, exclude=False), x)
+        # Padding that the divisor counts becomes data; what is behind it stays padding, which is not counted.
+        x, begin, end = pad(ctx, x, begin, end), [0] * len(begin), [0] * len(end)
+    return ctx.emit(_average_layer(geometry, begin, [e + b for e, b in zip(end, beyond)], exclude=True), x)
+
+
+def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
+    """For dynamic spatial dimensions."""
+    attributes = _dynamic_attributes(geometry)
+    ceil = attributes is not None and attributes["rounding_type"] == "ceil_torch"
+    if attributes is None or (ceil and include_padding and geometry.may_start_behind):
+        return _average_by_ratio(ctx, x, geometry, include_padding)
+    if ceil and include_padding:
+        # Padding that the divisor counts becomes data; what is behind it stays padding, which is not counted.
+        x = pad(ctx, x, [axis.begin for axis in geometry.axes], [axis.end for axis in geometry.axes])
+        none = [0] * len(geometry.axes)
+        attributes, include_padding = geometry.layer(none, none, rounding_type="ceil_torch"), False
+    attributes["exclude_pad"] = not include_padding
+    if geometry.is_dilated:
+        return ctx.emit(pooling.AvgPool16(**attributes, dilations=geometry.dilations), x)
+    return ctx.emit((pooling.AvgPool14 if ceil else pooling.AvgPool1)(**attributes), x)
+
+
+def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
+    """Attributes of a pooling layer that mean the same as ONNX's for any dimensions; None where the IR has none."""
+    axes = geometry.axes
+    ceil = axes[0].ceil
+    begin, end = [axis.begin for axis in axes], [axis.end for axis in axes]
+    if not axes[0].auto_pad.startswith("SAME"):
+        return geometry.layer(begin, end, rounding_type="ceil_torch" if ceil else "floor")
+    if geometry.is_dilated or any(axis.stride > axis.kernel and axis.crops for axis in axes):
+        return None
+    return geometry.layer(begin, end, auto_pad=axes[0].auto_pad.lower())
+
+
+def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
+    """For pads computed at run time: the mean of the data, divided by the share of elements that the divisor counts."""
+    windows = windows_dynamic(ctx, x, geometry)
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, x), windows.dimensions_of(ctx, x))
+    zero, one = ctx.like(0, x), ctx.like(1, x)
+    data = windows.pad(ctx, x, zero)
+    counted = windows.pad(ctx, ones, one if include_padding else zero)
+    none = [0] * len(geometry.axes)
+    layer = _average_layer(geometry, none, none, exclude=False)
+    means = [ctx.emit(layer, windows.pad_beyond(ctx, value, zero)) for value in (data, counted)]
+    return windows.cut(ctx, layers.divide(ctx, means[0], means[1]))
+
+
+@onnx_op("AveragePool", versions=(1,), without=("count_include_pad", "ceil_mode", "dilations"))
+@onnx_op("AveragePool", versions=(7,), without=("ceil_mode", "dilations"))
+@onnx_op("AveragePool", versions=(10, 11), without=("dilations",))
+@onnx_op("AveragePool", versions=(19, 22))
+def average_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    count_include_pad: int = 0,
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+) -> Output:
+    """The mean under each window; ``count_include_pad`` makes the divisor count padding."""
+    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode)
+    return _average(ctx, x, geometry, bool(count_include_pad))
+
+
+# --- MaxPool ---
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""Types for which a maximum is clear, although the schemas have only some of them."""
+
+
+def _max(ctx: Context, x: Output, geometry: Geometry, column_major: bool) -> Output | tuple[Output, ...]:
+    """The maxima, and if the model uses them their indices into the whole, flattened input."""
+    placed = geometry.place(ctx, x)
+    wants_indices = ctx.wants(1)
+    if placed is None:
+        attributes = _dynamic_attributes(geometry)
+        if attributes is None:
+            return _max_by_pad(ctx, x, geometry)
+        if attributes["rounding_type"] == "ceil_torch" and not geometry.may_start_behind:
+            # "ceil" and "ceil_torch" differ only in windows that start behind the data; all releases know "ceil".
+            attributes["rounding_type"] = "ceil"
+    else:
+        # Negative padding behind the data only ends the windows; a maximum takes all that its window covers.
+        end = [p.reach if p.end < 0 else p.end + p.beyond for p in placed]
+        if wants_indices and min([p.begin for p in placed] + end) < 0:
+            raise ctx.unsupported("indices of a MaxPool whose stride is larger than its kernel under auto_pad SAME")
+        x = pad(ctx, x, [min(0, p.begin) for p in placed], [min(0, e) for e in end])
+        attributes = geometry.layer([max(0, p.begin) for p in placed], [max(0, e) for e in end])
+    if not wants_indices and not geometry.is_dilated and attributes["rounding_type"] != "ceil_torch":
+        return ctx.emit(pooling.MaxPool1(**attributes), x)
+    cls = pooling.MaxPool14 if attributes["rounding_type"] == "ceil_torch" else pooling.MaxPool8
+    layer = cls(**attributes, dilations=geometry.dilations, index_element_type=element_types.i64, axis=0)
+    values, indices = ctx.emit_all(layer, x)
+    if not wants_indices:
+        return values
+    return values, _column_major(ctx, x, indices) if column_major else indices
+
+
+def _max_by_pad(ctx: Context, x: Output, geometry: Geometry) -> Output:
+    """For pads computed at run time: they are filled with the lowest number of the type."""
+    if ctx.wants(1):
+        raise ctx.unsupported("indices of a MaxPool under auto_pad SAME whose dimensions are not known")
+    windows = windows_dynamic(ctx, x, geometry)
+    lowest = ctx.like(pooling.lowest(x.element_type.dtype), x)
+    padded = windows.pad_beyond(ctx, windows.pad(ctx, x, lowest), lowest)
+    none = [0] * len(geometry.axes)
+    layer = pooling.MaxPool8(
+        **geometry.layer(none, none), dilations=geometry.dilations, index_element_type=element_types.i64, axis=0
+    )
+    return windows.cut(ctx, ctx.emit_all(layer, padded)[0])
+
+
+def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
+    """Indices that count the spatial dimensions with the first one fastest (``storage_order`` 1)."""
+    spatial = x.shape.rank - 2
+    dimensions = [
+        layers.gather(ctx, spatial_dimensions(ctx, x, spatial), ctx.constant(i), ctx.constant(0))
+        for i in range(spatial)
+    ]
+    add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
+    rest, result, weight = indices, None, ctx.constant(1)
+    positions: list[Output] = []
+    for dimension in reversed(dimensions):
+        quotient = ctx.emit(elementwise.Divide1(m_pythondiv=False), rest, dimension)
+        positions.insert(0, ctx.emit(sub, rest, ctx.emit(mul, quotient, dimension)))
+        rest = quotient
+    for position, dimension in zip(positions, dimensions):
+        term = ctx.emit(mul, position, weight)
+        result = term if result is None else ctx.emit(add, result, term)
+        weight = ctx.emit(mul, weight, dimension)
+    assert result is not None
+    return ctx.emit(add, result, ctx.emit(mul, rest, weight))
+
+
+@onnx_op("MaxPool", versions=(1,), also=_INTEGERS, without=("storage_order", "dilations", "ceil_mode"))
+@onnx_op("MaxPool", versions=(8,), also=_INTEGERS, without=("dilations", "ceil_mode"))
+@onnx_op("MaxPool", versions=(10, 11, 12, 22), also=_INTEGERS)
+def max_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    storage_order: int = 0,
+    dilations: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> Output | tuple[Output, ...]:
+    """The maxima and, from version 8 on, their indices; ``storage_order`` is the order in which these count."""
+    # onnxruntime crops with dilations only; without, it refuses to.
+    crops = any(dilation != 1 for dilation in dilations or ())
+    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode, crops)
+    return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
+
+
+def _is_column_major(ctx: Context, storage_order: int) -> bool:
+    if storage_order not in (0, 1):
+        raise ctx.invalid(f"storage_order must be 0 or 1, but is {storage_order}")
+    return storage_order == 1
+
+
+# --- LpPool ---
+
+
+def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
+    """(sum of |x|^p)^(1/p) under each window, as a mean times the number of elements."""
+    if p <= 0:
+        raise ctx.invalid(f"p must be positive, but is {p}")
+    kind = x.element_type
+    wide = element_types.f32 if kind.bits < 32 else kind
+    values = in_type(ctx, x, wide)
+    powers = _raised(ctx, layers.absolute(ctx, values), p)
+    placed = geometry.place(ctx, x)
+    none = [0] * len(geometry.axes)
+    layer = _average_layer(geometry, none, none, exclude=False)
+    if placed is not None:
+        padded = pad(ctx, powers, [q.begin for q in placed], [q.end + q.beyond for q in placed])
+        means = ctx.emit(layer, padded)
+    elif (attributes := _dynamic_attributes(geometry)) is not None and attributes["rounding_type"] == "floor":
+        if geometry.is_dilated:
+            whole: pooling.AvgPool = pooling.AvgPool16(**attributes, dilations=geometry.dilations, exclude_pad=False)
+        else:
+            whole = pooling.AvgPool1(**attributes, exclude_pad=False)
+        means = ctx.emit(whole, powers)
+    else:
+        windows = windows_dynamic(ctx, x, geometry)
+        zero = ctx.like(0, powers)
+        padded = windows.pad_beyond(ctx, windows.pad(ctx, powers, zero), zero)
+        means = windows.cut(ctx, ctx.emit(layer, padded))
+    sums = layers.multiply(ctx, means, ctx.like(math.prod(geometry.kernel), means))
+    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
+
+
+def _raised(ctx: Context, x: Output, exponent: float) -> Output:
+    return x if exponent == 1 else layers.power(ctx, x, ctx.like(exponent, x))
+
+
+@onnx_op("LpPool", versions=(1,))
+def lp_pool_1(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    p: float = 2.0,
+) -> Output:
+    """A fractional ``p``; without ``kernel_shape`` the window is the whole image."""
+    if kernel_shape is None:
+        if not x.shape.has_rank or not all(dimension.is_static for dimension in x.shape.dims[2:]):
+            raise ctx.invalid("kernel_shape is needed where the input's dimensions are not known")
+        kernel_shape = [dimension.value for dimension in x.shape.dims[2:]]
+    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad), p)
+
+
+@onnx_op("LpPool", versions=(2, 11), without=("dilations", "ceil_mode"))
+@onnx_op("LpPool", versions=(18, 22))
+def lp_pool(
+    ctx: Context,
+    x: Output,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    p: int = 2,
+    dilations: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> Output:
+    """A whole ``p``, and ``kernel_shape`` is required."""
+    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode), p)
+
+
+# --- the global forms ---
+
+
+def _spatial_axes(ctx: Context, x: Output) -> Output:
+    if x.shape.has_rank:
+        if x.shape.rank < 2:
+            raise ctx.invalid(f"the input must have at least two dimensions, but has the shape {x.shape}")
+        return ctx.constant(np.arange(2, x.shape.rank))
+    dimensions = ctx.emit(
+        generation.ShapeOf3(output_type=element_types.i64),
+        ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x),
+    )
+    rank = layers.squeeze(ctx, dimensions, ctx.constant([0]))
+    return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(2), rank, ctx.constant(1))
+
+
+def _global(op_type: str, reduce: Callable[..., reduction.Reduction], also: Sequence[str] = ()) -> None:
+    def translate(ctx: Context, x: Output) -> Output:
+        return ctx.emit(reduce(keep_dims=True), x, _spatial_axes(ctx, x))
+
+    onnx_op(op_type, versions=(1, 22), also=also, ignored={"strides": None})(translate)
+
+
+_global("GlobalAveragePool", reduction.ReduceMean1)
+_global("GlobalMaxPool", reduction.ReduceMax1, _INTEGERS)
+
+
+@onnx_op("GlobalLpPool", versions=(1,))
+def global_lp_pool_1(ctx: Context, x: Output, *, p: float = 2.0) -> Output:
+    """(sum of |x|^p)^(1/p) over all spatial dimensions; ``p`` may have a fraction."""
+    return _global_lp_pool(ctx, x, p)
+
+
+@onnx_op("GlobalLpPool", versions=(2, 22))
+def global_lp_pool_2(ctx: Context, x: Output, *, p: int = 2) -> Output:
+    """(sum of |x|^p)^(1/p) over all spatial dimensions."""
+    return _global_lp_pool(ctx, x, p)
+
+
+def _global_lp_pool(ctx: Context, x: Output, p: float) -> Output:
+    if p <= 0:
+        raise ctx.invalid(f"p must be positive, but is {p}")
+    axes = _spatial_axes(ctx, x)
+    if p in (1, 2):
+        return ctx.emit((reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4)(keep_dims=True), x, axes)
+    kind = x.element_type
+    wide = in_type(ctx, x, element_types.f32 if kind.bits < 32 else kind)
+    powers = _raised(ctx, layers.absolute(ctx, wide), p)
+    sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
+    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)

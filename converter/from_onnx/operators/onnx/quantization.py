@@ -1,0 +1,336 @@
+"""ONNX's quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinearConv, QLinearMatMul.
+
+They become plain layers (Divide, Round, Add, Clamp, Convert), which give ONNX's numbers to
+the last step. Quantised weights stay quantised: a constant of their type, a Convert, a Subtract where
+there is a zero point, and a Multiply, which is what engines recognise as compressed weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.types import element_type_of
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.operations import (
+    activation,
+    elementwise,
+    generation,
+    indexing,
+    matmul,
+    movement,
+    reduction,
+)
+from ir_runtime.rewriting import layers
+
+_F32 = element_types.f32
+
+_GREATEST = {element_types.f8e4m3: 448.0, element_types.f8e5m2: 57344.0, element_types.f4e2m1: 6.0}
+"""The greatest finite number of each small float type."""
+
+
+# --- scales and zero points in the shape of the data ---
+
+
+def _fitted(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
+    """A scale or zero point in a shape that broadcasts with ``x``.
+
+    It is one number, one for each index along ``axis``, or one for each ``block_size`` indices.
+    """
+    rank = ctx.rank(value, "a scale or zero point")
+    if block_size:
+        return _repeated(ctx, value, x, axis, block_size)
+    if rank == 0:
+        return value
+    if rank > 1:
+        raise ctx.invalid(f"a scale or zero point must be a number or a list, but has the shape {value.shape}")
+    if value.shape[0].is_static and value.shape[0].value == 1:
+        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+    data_rank = ctx.rank(x, "the data")
+    at = normalize_axis(axis, data_rank)
+    declared, count = ctx.declared(x).shape, ctx.declared(value).shape[0]
+    if declared[at].merge(count) is None:
+        raise ctx.invalid(f"{count} scales or zero points were given for dimension {at} of {declared}")
+    if at == data_rank - 1:
+        return value
+    target = [1] * data_rank
+    target[at] = -1
+    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
+
+
+def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
+    if block_size < 0:
+        raise ctx.invalid(f"block_size must not be negative, but is {block_size}")
+    rank = ctx.rank(x, "the data")
+    at = normalize_axis(axis, rank)
+    if value.shape.rank != rank:
+        raise ctx.invalid(f"scales of blocks must have the {rank} dimensions of the data, but are {value.shape}")
+    dimension, given = ctx.declared(x).shape[at], ctx.declared(value).shape[at]
+    if dimension.is_static:
+        blocks = -(-dimension.value // block_size)
+        if not given.contains(blocks):
+            raise ctx.invalid(f"{dimension.value} elements have {blocks} blocks of {block_size}, not {given}")
+    if x.shape[at].is_static:
+        return ctx.emit(
+            indexing.Gather8(), value, ctx.constant(np.arange(dimension.value) // block_size), ctx.constant(at)
+        )
+    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    count = layers.gather(ctx, shape, ctx.constant(at), ctx.constant(0))
+    # The block of each index along the axis.
+    column = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
+    index = ctx.emit(elementwise.Divide1(m_pythondiv=False), column, ctx.constant(block_size))
+    return layers.gather(ctx, value, index, ctx.constant(at))
+
+
+# --- the two directions ---
+
+
+def quantized(ctx: Context, ratio: Output, zero: Output | None, kind: ElementType, saturate: bool = True) -> Output:
+    """``ratio`` (data divided by their scale, in float32) rounded, plus the zero point, and limited to ``kind``."""
+    if kind.is_real:
+        if saturate and kind in _GREATEST:
+            ratio = ctx.emit(activation.Clamp1(min=-_GREATEST[kind], max=_GREATEST[kind]), ratio)
+        return layers.in_type(ctx, ratio, kind)
+    whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
+    if zero is not None:
+        whole = layers.add(ctx, whole, layers.in_type(ctx, zero, _F32))
+    low, high = (float(end) for end in kind.limits)
+    return layers.in_type(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
+
+
+def _unless_zero(zero: Output | None) -> Output | None:
+    """The zero point; None where it is known to be 0, and there is nothing to add or subtract."""
+    known = None if zero is None else zero.type.constant
+    return None if known is not None and not known.astype(np.float32).any() else zero
+
+
+def _rescaled(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
+    wide = layers.in_type(ctx, x, work)
+    if zero is not None:
+        wide = layers.subtract(ctx, wide, layers.in_type(ctx, zero, work))
+    return layers.multiply(ctx, wide, factor)
+
+
+def _is_in_whole_blocks(x: Output, scale: Output, axis: int, block_size: int) -> bool:
+    if not x.shape.is_static or not scale.shape.is_static or scale.shape.rank != x.shape.rank:
+        return False
+    at = normalize_axis(axis, x.shape.rank)
+    dimensions = list(x.shape.static())
+    whole = dimensions[at] % block_size == 0
+    dimensions[at] //= block_size
+    return whole and tuple(dimensions) == scale.shape.static()
+
+
+def _dequantized_blocks(
+    ctx: Context,
+    x: Output,
+    scale: Output,
+    zero: Output | None,
+    at: int,
+    block_size: int,
+    work: ElementType,
+    kind: ElementType,
+) -> Output:
+    """Dequantise with the blocks as a further dimension, so that scales and zero points need not be repeated."""
+    dimensions = list(x.shape.static())
+    in_blocks = [*dimensions[:at], dimensions[at] // block_size, block_size, *dimensions[at + 1 :]]
+
+    def reshaped(value: Output, shape: list[int]) -> Output:
+        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(shape))
+
+    single = [*in_blocks[: at + 1], 1, *in_blocks[at + 2 :]]
+    factor = layers.in_type(ctx, reshaped(scale, single), work)
+    zero = _unless_zero(zero)
+    if zero is not None:
+        zero = reshaped(zero, single)
+    y = _rescaled(ctx, reshaped(x, in_blocks), factor, zero, work)
+    return layers.in_type(ctx, reshaped(y, dimensions), kind)
+
+
+# --- QuantizeLinear ---
+
+
+@onnx_op("QuantizeLinear", versions=(10,), without=("axis", "block_size", "output_dtype", "precision", "saturate"))
+@onnx_op("QuantizeLinear", versions=(13,), without=("block_size", "output_dtype", "precision", "saturate"))
+@onnx_op("QuantizeLinear", versions=(19,), without=("block_size", "output_dtype", "precision"))
+@onnx_op("QuantizeLinear", versions=(21,), without=("precision",))
+@onnx_op("QuantizeLinear", versions=(23, 24, 25, 28))
+def quantize(
+    ctx: Context,
+    x: Output,
+    y_scale: Output,
+    y_zero_point: Output | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Output:
+    """``saturate(round(x / y_scale) + y_zero_point)`` with one scale, or one for each index along ``axis`` or block.
+
+    ``saturate`` limits float8 results to the greatest finite number. ``precision`` is the type in which to divide,
+    which can only be float32 here.
+    """
+    if precision and element_type_of(precision) is not _F32:
+        raise ctx.unsupported(f"engines divide in f32, but precision asks for {element_type_of(precision)}")
+    kind = element_types.u8 if not output_dtype else element_type_of(output_dtype)
+    if y_zero_point is not None:
+        if output_dtype and y_zero_point.element_type is not kind:
+            raise ctx.invalid(f"output_dtype is {kind}, but the zero point is {y_zero_point.element_type}")
+        kind = y_zero_point.element_type
+    wide = layers.in_type(ctx, x, _F32)
+    ratio = layers.divide(ctx, wide, layers.in_type(ctx, _fitted(ctx, y_scale, x, axis, block_size), _F32))
+    zero = _unless_zero(y_zero_point)
+    if zero is not None:
+        zero = _fitted(ctx, zero, x, axis, block_size)
+    return quantized(ctx, ratio, zero, kind, bool(saturate))
+
+
+# --- DequantizeLinear ---
+
+
+@onnx_op("DequantizeLinear", versions=(10,), without=("axis", "block_size", "output_dtype"))
+@onnx_op("DequantizeLinear", versions=(13, 19), without=("block_size", "output_dtype"))
+@onnx_op("DequantizeLinear", versions=(21,), without=("output_dtype",))
+@onnx_op("DequantizeLinear", versions=(23, 24, 25, 28))
+def dequantize(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Output:
+    """``(x - x_zero_point) * x_scale`` with one scale, or one for each index along ``axis`` or block."""
+    kind = element_type_of(output_dtype) if output_dtype else x_scale.element_type
+    # Differences of 8 bits are exact in float16 and float32, others in float32 alone.
+    narrow = kind is element_types.f16 and x_scale.element_type is kind and x.element_type.bits <= 8
+    work = element_types.f16 if narrow and x.element_type.is_integral else _F32
+    if block_size and _is_in_whole_blocks(x, x_scale, axis, block_size):
+        return _dequantized_blocks(
+            ctx, x, x_scale, x_zero_point, normalize_axis(axis, x.shape.rank), block_size, work, kind
+        )
+    factor = layers.in_type(ctx, _fitted(ctx, x_scale, x, axis, block_size), work)
+    zero = _unless_zero(x_zero_point)
+    if zero is not None:
+        zero = _fitted(ctx, zero, x, axis, block_size)
+    return layers.in_type(ctx, _rescaled(ctx, x, factor, zero, work), kind)
+
+
+# --- DynamicQuantizeLinear ---
+
+
+@onnx_op("DynamicQuantizeLinear", versions=(11,))
+def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
+    """``x`` as u8, with scale and zero point by its range, which includes 0."""
+    if x.shape.has_rank and x.shape.rank:
+        data, axes = x, ctx.constant(np.arange(x.shape.rank))
+    else:
+        data, axes = layers.reshape(ctx, x, [-1]), ctx.constant([0])
+    nothing = ctx.like(0, x)
+    highest = layers.maximum(ctx, ctx.emit(reduction.ReduceMax1(keep_dims=False), data, axes), nothing)
+    lowest = layers.minimum(ctx, ctx.emit(reduction.ReduceMin1(keep_dims=False), data, axes), nothing)
+    span = layers.subtract(ctx, highest, lowest)
+    scale = layers.divide(ctx, span, ctx.like(255, x))
+    # All values are 0 and any scale is right; this is onnxruntime's.
+    scale = layers.select(ctx, layers.equal(ctx, span, nothing), ctx.like(1, x), scale)
+    below = layers.divide(ctx, layers.subtract(ctx, nothing, lowest), scale)
+    zero = quantized(ctx, below, None, element_types.u8)
+    y = quantized(ctx, layers.divide(ctx, x, scale), zero, element_types.u8)
+    return y, scale, zero
+
+
+# --- products of quantised tensors ---
+
+
+def less_zero(ctx: Context, value: Output, zero: Output) -> Output:
+    wide = layers.in_type(ctx, value, _F32)
+    if _unless_zero(zero) is None:
+        return wide
+    return layers.subtract(ctx, wide, layers.in_type(ctx, zero, _F32))
+
+
+def requantized(
+    ctx: Context, total: Output, a_scale: Output, b_scale: Output, y_scale: Output, y_zero: Output
+) -> Output:
+    """``total`` times both scales, divided by the output's scale, quantised."""
+    factor = layers.multiply(ctx, layers.in_type(ctx, a_scale, _F32), layers.in_type(ctx, b_scale, _F32))
+    factor = layers.divide(ctx, factor, layers.in_type(ctx, y_scale, _F32))
+    ratio = layers.multiply(ctx, total, factor)
+    return quantized(ctx, ratio, _unless_zero(y_zero), y_zero.element_type)
+
+
+def _column(ctx: Context, value: Output) -> Output:
+    """A number for each row as a column; one number for all stays as it is."""
+    if value.shape.has_rank and value.shape.rank == 1 and value.shape[0].high != 1:
+        return layers.unsqueeze(ctx, value, 1)
+    return value
+
+
+@onnx_op("QLinearMatMul", versions=(10, 21))
+def qlinear_mat_mul(
+    ctx: Context,
+    a: Output,
+    a_scale: Output,
+    a_zero_point: Output,
+    b: Output,
+    b_scale: Output,
+    b_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+) -> Output:
+    """The quantised product of quantised matrices; scales are one number, or one a row or column."""
+    left = less_zero(ctx, a, _column(ctx, a_zero_point))
+    right = less_zero(ctx, b, b_zero_point)
+    total = ctx.emit(matmul.MatMul1(), left, right)
+    return requantized(ctx, total, _column(ctx, a_scale), b_scale, y_scale, y_zero_point)
+
+
+@onnx_op("QLinearConv", versions=(10,))
+def qlinear_conv(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    w: Output,
+    w_scale: Output,
+    w_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    b: Output | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Output:
+    """The quantised convolution of quantised data and weights, whose scales may be one a filter."""
+    rank = ctx.rank(w, "the weights")
+
+    def along(value: Output, axis: int) -> Output:
+        if not value.shape.has_rank or value.shape.rank == 0 or value.shape[0].high == 1:
+            return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+        target = [1] * rank
+        target[axis] = -1
+        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
+
+    data = less_zero(ctx, x, along(x_zero_point, 1))
+    weights = less_zero(ctx, w, along(w_zero_point, 0))
+    total = convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)
+    if b is not None:
+        # The sum is one of integers: a bias may have more digits than float32.
+        whole = layers.in_type(ctx, total, element_types.i32)
+        total = layers.in_type(ctx, layers.add(ctx, whole, along(b, 1)), _F32)
+    return requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))

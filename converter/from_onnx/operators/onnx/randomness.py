@@ -1,0 +1,155 @@
+"""ONNX's random operators. The numbers are others than another engine's, but distributed alike.
+
+Without ``seed`` every run gives new numbers; with it, the IR's generator starts from the seed's bits.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from converter.onnx_file.types import element_type_of
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Output
+from ir_runtime.operations import elementwise, randomness, reduction
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import shape_of
+
+
+def _seed(seed: float | None) -> int:
+    """An integer for the IR, where 0 means that no seed is given."""
+    if seed is None:
+        return 0
+    bits: int = struct.unpack("<I", struct.pack("<f", seed))[0]
+    return bits + 1
+
+
+def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Output:
+    """Evenly distributed f32 numbers from 0 to 1 (exclusive)."""
+    number = _seed(seed)
+    op = randomness.RandomUniform8(
+        output_type=element_types.f32, op_seed=number, global_seed=stream if number else 0, alignment="tensorflow"
+    )
+    return ctx.emit(op, shape, ctx.constant(0, "f32"), ctx.constant(1, "f32"))
+
+
+def _scaled(ctx: Context, values: Output, factor: float, offset: float, kind: ElementType) -> Output:
+    wide = kind if kind is element_types.f64 else element_types.f32
+    values = in_type(ctx, values, wide)
+    scaled = layers.multiply(ctx, values, ctx.constant(factor, wide))
+    return in_type(ctx, layers.add(ctx, scaled, ctx.constant(offset, wide)), kind)
+
+
+def _uniform(ctx: Context, shape: Output, low: float, high: float, seed: float | None, kind: ElementType) -> Output:
+    return _scaled(ctx, unit(ctx, shape, seed), high - low, low, kind)
+
+
+def _normal(ctx: Context, shape: Output, mean: float, scale: float, seed: float | None, kind: ElementType) -> Output:
+    """Box and Muller: sqrt(-2 ln u) cos(2 pi v) of two even numbers, u not 0, is normally distributed."""
+    one = ctx.constant(1, "f32")
+    u = layers.subtract(ctx, one, unit(ctx, shape, seed, 1))
+    v = unit(ctx, shape, seed, 2)
+    squared = layers.multiply(ctx, ctx.emit(elementwise.Log1(), u), ctx.constant(-2, "f32"))
+    turn = layers.multiply(ctx, v, ctx.constant(2 * math.pi, "f32"))
+    radius = layers.square_root(ctx, squared)
+    values = layers.multiply(ctx, radius, ctx.emit(elementwise.Cos1(), turn))
+    return _scaled(ctx, values, scale, mean, kind)
+
+
+def _declared(ctx: Context, shape: Sequence[int]) -> Output:
+    return ctx.constant(np.asarray(shape, np.int64))
+
+
+def _kind(dtype: int | None, like: Output) -> ElementType:
+    return like.element_type if dtype is None else element_type_of(dtype)
+
+
+@onnx_op("RandomUniform", versions=(1, 22))
+def random_uniform(
+    ctx: Context,
+    *,
+    shape: Sequence[int],
+    dtype: int = 1,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: float | None = None,
+) -> Output:
+    """Evenly distributed numbers from ``low`` to ``high``."""
+    return _uniform(ctx, _declared(ctx, shape), low, high, seed, element_type_of(dtype))
+
+
+@onnx_op("RandomUniformLike", versions=(1, 22))
+def random_uniform_like(
+    ctx: Context,
+    data: Output,
+    *,
+    dtype: int | None = None,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: float | None = None,
+) -> Output:
+    """Evenly distributed numbers in the shape of the input."""
+    return _uniform(ctx, shape_of(ctx, data), low, high, seed, _kind(dtype, data))
+
+
+@onnx_op("RandomNormal", versions=(1, 22))
+def random_normal(
+    ctx: Context,
+    *,
+    shape: Sequence[int],
+    dtype: int = 1,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: float | None = None,
+) -> Output:
+    """Normally distributed numbers of that mean and standard deviation."""
+    return _normal(ctx, _declared(ctx, shape), mean, scale, seed, element_type_of(dtype))
+
+
+@onnx_op("RandomNormalLike", versions=(1, 22))
+def random_normal_like(
+    ctx: Context,
+    data: Output,
+    *,
+    dtype: int | None = None,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: float | None = None,
+) -> Output:
+    """Normally distributed numbers in the shape of the input."""
+    return _normal(ctx, shape_of(ctx, data), mean, scale, seed, _kind(dtype, data))
+
+
+@onnx_op("Bernoulli", versions=(15, 22))
+def bernoulli(ctx: Context, data: Output, *, dtype: int | None = None, seed: float | None = None) -> Output:
+    """1 with the probability that the input holds, otherwise 0."""
+    chance = in_type(ctx, data, element_types.f32)
+    hit = layers.less(ctx, unit(ctx, shape_of(ctx, data), seed), chance)
+    return in_type(ctx, hit, _kind(dtype, data))
+
+
+@onnx_op("Multinomial", versions=(7, 22))
+def multinomial(
+    ctx: Context, data: Output, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
+) -> Output:
+    """Class numbers drawn, with replacement, by unnormalised logarithms of probabilities."""
+    kind = element_type_of(dtype)
+    if kind not in (element_types.i32, element_types.i64):
+        raise ctx.invalid(f"dtype must be int32 or int64, but is {kind}")
+    if sample_size < 1:
+        raise ctx.invalid(f"sample_size must be positive, but is {sample_size}")
+    logits = in_type(ctx, data, element_types.f32)
+    # Only differences count; below 0 nothing overflows when it is exponentiated.
+    greatest = ctx.emit(reduction.ReduceMax1(keep_dims=True), logits, ctx.constant([1]))
+    logits = layers.subtract(ctx, logits, greatest)
+    op = randomness.Multinomial13(
+        convert_type=kind, with_replacement=True, log_probs=True, op_seed=_seed(seed), global_seed=0
+    )
+    return ctx.emit(op, logits, ctx.constant([sample_size]))

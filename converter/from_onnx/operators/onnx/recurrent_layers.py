@@ -1,0 +1,487 @@
+"""The layers that ONNX's recurrent networks become; :mod:`.recurrent` has the operators.
+
+Most networks become the IR's sequences (RNNSequence, GRUSequence, LSTMSequence). Peepholes, ``input_forget``,
+activations other than Sigmoid, Tanh and Relu, and activations that differ between the directions become a
+TensorIterator over the steps. So do sequences with lengths whose batch or steps are dynamic: OpenVINO's CPU plug-in
+runs such sequences to their end, whatever their lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from converter.from_onnx.lowering.bodies import name_layers
+from converter.from_onnx.operators.onnx.recurrent_activations import Activation, activations_of
+from converter.from_onnx.translation.context import Context
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import (
+    InputMap,
+    Model,
+    Node,
+    Output,
+    OutputMap,
+    SubGraph,
+)
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.operations import (
+    activation,
+    control_flow,
+    elementwise,
+    generation,
+    inputs_outputs,
+    matmul,
+    movement,
+    recurrent,
+    reordering,
+    slicing,
+)
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.layers import reshape
+
+_NATIVE = ("sigmoid", "tanh", "relu")
+_DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+# --- attributes and inputs ---
+
+
+@dataclass(frozen=True)
+class Options:
+    """The attributes that the three share."""
+
+    direction: str
+    hidden_size: int | None
+    activations: Sequence[str] | None
+    alphas: Sequence[float] | None
+    betas: Sequence[float] | None
+    clip: float | None
+    layout: int = 0
+    linear_before_reset: bool = False
+    input_forget: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a node, as ONNX orders their dimensions."""
+
+    x: Output
+    w: Output
+    r: Output
+    b: Output | None
+    lengths: Output | None
+    initial: Sequence[Output | None]
+    """The states to start from: the hidden one, and the cell of an LSTM; None for zeros."""
+    peepholes: Output | None = None
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A node with batch in front: x ``[b, s, i]``, states ``[b, d, h]``, W, R and B as in ONNX."""
+
+    family: _Family
+    x: Output
+    w: Output
+    r: Output
+    b: Output | None
+    peepholes: Output | None
+    states: tuple[Output, ...]
+    lengths: Output | None
+    directions: int
+    hidden: int
+    functions: tuple[tuple[Activation, ...], ...]
+    """For each direction."""
+    options: Options
+
+    @property
+    def clip(self) -> float:
+        return self.options.clip or 0.0
+
+
+Cell = Callable[[Context, "_Step"], list[Output]]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a cell computes with: the inputs' part of the gates, the states, and the weights of its direction."""
+
+    gates: Output
+    states: list[Output]
+    r: Output
+    recurrent_bias: Output | None
+    peepholes: list[Output]
+    network: _Network
+    functions: tuple[Activation, ...]
+
+    def activated(self, ctx: Context, index: int, x: Output) -> Output:
+        clip = self.network.clip
+        if clip > 0:
+            x = ctx.emit(activation.Clamp1(min=-clip, max=clip), x)
+        return self.functions[index].apply(ctx, x)
+
+
+@dataclass(frozen=True)
+class _Family:
+    """RNN, GRU or LSTM."""
+
+    gates: int
+    defaults: tuple[str, ...]
+    sequence: type[recurrent._Sequence]
+    cell: Cell
+    order: tuple[int, ...]
+    """ONNX's number of each of the IR's gates."""
+
+
+def _add(ctx: Context, a: Output, b: Output) -> Output:
+    return layers.add(ctx, a, b)
+
+
+def _mul(ctx: Context, a: Output, b: Output) -> Output:
+    return layers.multiply(ctx, a, b)
+
+
+def _split(ctx: Context, x: Output, parts: int, axis: int = -1) -> list[Output]:
+    if parts == 1:
+        return [x]
+    return ctx.emit_all(slicing.Split1(num_splits=parts), x, ctx.constant(axis))
+
+
+def _recurrent(ctx: Context, hidden: Output, r: Output) -> Output:
+    return ctx.emit(matmul.MatMul1(transpose_b=True), hidden, r)
+
+
+def _complement(ctx: Context, x: Output) -> Output:
+    return layers.subtract(ctx, ctx.like(1, x), x)
+
+
+def _rnn_cell(ctx: Context, step: _Step) -> list[Output]:
+    total = _add(ctx, _recurrent(ctx, step.states[0], step.r), step.gates)
+    return [step.activated(ctx, 0, total)]
+
+
+def _lstm_cell(ctx: Context, step: _Step) -> list[Output]:
+    hidden, cell = step.states
+    total = _add(ctx, _recurrent(ctx, hidden, step.r), step.gates)
+    into, out, forget, new = _split(ctx, total, 4)
+    if step.peepholes:
+        into = _add(ctx, into, _mul(ctx, step.peepholes[0], cell))
+        forget = _add(ctx, forget, _mul(ctx, step.peepholes[2], cell))
+    i = step.activated(ctx, 0, into)
+    f = _complement(ctx, i) if step.network.options.input_forget else step.activated(ctx, 0, forget)
+    after = _add(ctx, _mul(ctx, f, cell), _mul(ctx, i, step.activated(ctx, 1, new)))
+    if step.peepholes:
+        out = _add(ctx, out, _mul(ctx, step.peepholes[1], after))
+    # The cell itself is not clipped, only what goes into the gates.
+    return [_mul(ctx, step.activated(ctx, 0, out), step.functions[2].apply(ctx, after)), after]
+
+
+def _gru_cell(ctx: Context, step: _Step) -> list[Output]:
+    (hidden,) = step.states
+    xz, xr, xh = _split(ctx, step.gates, 3)
+    rz, rr, rh = _split(ctx, step.r, 3, 0)
+    z = step.activated(ctx, 0, _add(ctx, _recurrent(ctx, hidden, rz), xz))
+    r = step.activated(ctx, 0, _add(ctx, _recurrent(ctx, hidden, rr), xr))
+    if step.network.options.linear_before_reset:
+        inner = _recurrent(ctx, hidden, rh)
+        if step.recurrent_bias is not None:
+            inner = _add(ctx, inner, step.recurrent_bias)
+        inner = _mul(ctx, r, inner)
+    else:
+        inner = _recurrent(ctx, _mul(ctx, r, hidden), rh)
+    new = step.activated(ctx, 1, _add(ctx, inner, xh))
+    return [_add(ctx, _mul(ctx, _complement(ctx, z), new), _mul(ctx, z, hidden))]
+
+
+RNN = _Family(1, ("Tanh",), recurrent.RNNSequence5, _rnn_cell, (0,))
+GRU = _Family(3, ("Sigmoid", "Tanh"), recurrent.GRUSequence5, _gru_cell, (0, 1, 2))
+LSTM = _Family(4, ("Sigmoid", "Tanh", "Tanh"), recurrent.LSTMSequence5, _lstm_cell, (2, 0, 3, 1))
+
+
+# --- the whole node ---
+
+
+def run(ctx: Context, family: _Family, inputs: Inputs, options: Options) -> tuple[Output, ...]:
+    """All hidden states, and the last states."""
+    # The schema of GRU's first version misspells its default, so exporters may have written it.
+    direction = "forward" if options.direction == "foward" else options.direction
+    if direction not in _DIRECTIONS:
+        raise ctx.invalid(f"direction must be forward, reverse or bidirectional, but is '{options.direction}'")
+    options = replace(options, direction=direction)
+    network = _network(ctx, family, inputs, options)
+    every, *last = _native(ctx, network) if _is_native(network) else _as_iterator(ctx, network)
+    if options.layout == 0:
+        every = _transposed(ctx, every, [2, 1, 0, 3])
+        last = [_transposed(ctx, state, [1, 0, 2]) for state in last]
+    else:
+        every = _transposed(ctx, every, [0, 2, 1, 3])
+    return every, *last
+
+
+def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) -> _Network:
+    """The node with batch in front; raises what ``ctx.invalid`` returns where a shape contradicts ONNX."""
+    r, b, lengths, peepholes = inputs.r, inputs.b, inputs.lengths, inputs.peepholes
+    count = _DIRECTIONS[options.direction]
+    hidden = options.hidden_size
+    if hidden is None:
+        if not r.shape.has_rank or not r.shape.dims[-1].is_static:
+            raise ctx.unsupported("the hidden size must be known while converting, but is not")
+        hidden = r.shape.dims[-1].value
+    w = _of_shape(ctx, "W", inputs.w, [count, family.gates * hidden, None])
+    r = _of_shape(ctx, "R", r, [count, family.gates * hidden, hidden])
+    if b is not None:
+        b = _of_shape(ctx, "B", b, [count, 2 * family.gates * hidden])
+    if peepholes is not None:
+        peepholes = _of_shape(ctx, "P", peepholes, [count, 3 * hidden])
+    _check_shape(ctx, "X", inputs.x, [None, None, None])
+    if lengths is not None and lengths.type.constant is not None:
+        steps = inputs.x.shape[1 if options.layout else 0]
+        if steps.is_static and (lengths.type.constant == steps.value).all():
+            lengths = None
+    if peepholes is not None:
+        known = peepholes.type.constant
+        peepholes = None if known is not None and not known.any() else peepholes
+    x = inputs.x if options.layout else _transposed(ctx, inputs.x, [1, 0, 2])
+    states = []
+    for state in inputs.initial:
+        if state is None:
+            batch = layers.gather(ctx, _dimensions(ctx, x), ctx.constant([0]), ctx.constant(0))
+            shape = ctx.emit(movement.Concat1(axis=0), batch, ctx.constant([count, hidden]))
+            states.append(ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape))
+        else:
+            order = [None, count, hidden] if options.layout else [count, None, hidden]
+            _check_shape(ctx, "an initial state", state, order)
+            states.append(state if options.layout else _transposed(ctx, state, [1, 0, 2]))
+    names = list(options.activations or [*family.defaults] * count)
+    wanted = len(family.defaults)
+    if family is RNN and count == 1 and len(names) == 2:
+        names = names[:1]  # ONNX's default has the activations of two directions
+    if len(names) != wanted * count:
+        raise ctx.invalid(f"{wanted * count} activations are needed, but got {len(names)}")
+    functions = activations_of(ctx, names, options.alphas, options.betas)
+    per_direction = tuple(tuple(functions[i * wanted : (i + 1) * wanted]) for i in range(count))
+    return _Network(family, x, w, r, b, peepholes, tuple(states), lengths, count, hidden, per_direction, options)
+
+
+def _check_shape(ctx: Context, name: str, value: Output | None, wanted: Sequence[int | None]) -> None:
+    if value is None or not value.shape.has_rank:
+        return
+    shape = value.shape
+    if shape.rank != len(wanted) or any(n is not None and not d.contains(n) for d, n in zip(shape, wanted)):
+        shown = ", ".join("?" if n is None else str(n) for n in wanted)
+        raise ctx.invalid(f"{name} must have the shape [{shown}], but has {shape}")
+
+
+def _of_shape(ctx: Context, name: str, value: Output, wanted: Sequence[int | None]) -> Output:
+    """Weights with the dimensions that follow from the hidden size: engines need them static."""
+    _check_shape(ctx, name, value, wanted)
+    shape = value.shape
+    if shape.has_rank and all(n is None or d.is_static for d, n in zip(shape, wanted)):
+        return value
+    return reshape(ctx, value, [0 if n is None else n for n in wanted])
+
+
+def _transposed(ctx: Context, x: Output, order: list[int]) -> Output:
+    return layers.transpose(ctx, x, ctx.constant(order))
+
+
+def _dimensions(ctx: Context, x: Output) -> Output:
+    return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+
+
+def _is_native(network: _Network) -> bool:
+    """Whether the IR's sequence computes the same, and engines compute it correctly."""
+    if network.peepholes is not None or network.options.input_forget:
+        return False
+    if any(function.name not in _NATIVE for functions in network.functions for function in functions):
+        return False
+    if len({tuple(f.name for f in functions) for functions in network.functions}) > 1:
+        return False
+    return network.lengths is None or (network.x.shape.is_static and network.lengths.shape.is_static)
+
+
+# --- by the IR's sequences ---
+
+
+def _native(ctx: Context, network: _Network) -> list[Output]:
+    family, options = network.family, network.options
+    attributes: dict[str, Any] = {
+        "hidden_size": network.hidden,
+        "direction": options.direction,
+        "activations": [function.name for function in network.functions[0]],
+        "clip": network.clip,
+    }
+    if family is GRU:
+        attributes["linear_before_reset"] = options.linear_before_reset
+    lengths = network.lengths
+    if lengths is None:
+        dimensions = _dimensions(ctx, network.x)
+        steps = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
+        batch = layers.gather(ctx, dimensions, ctx.constant([0]), ctx.constant(0))
+        lengths = ctx.emit(movement.Broadcast3(mode="numpy"), steps, batch)
+    w, r = (_reordered(ctx, network, value) for value in (network.w, network.r))
+    biases = _native_biases(ctx, network)
+    return ctx.emit_all(family.sequence(**attributes), network.x, *network.states, lengths, w, r, biases)
+
+
+def _reordered(ctx: Context, network: _Network, weights: Output) -> Output:
+    """Rows ``[d, gates*h, ...]`` in the IR's order of the gates."""
+    order = network.family.order
+    if list(order) == sorted(order):
+        return weights
+    size = network.hidden
+    rows = np.concatenate([np.arange(place * size, (place + 1) * size) for place in order])
+    return layers.gather(ctx, weights, ctx.constant(rows), ctx.constant(1))
+
+
+def _native_biases(ctx: Context, network: _Network) -> Output:
+    """One bias a gate; a GRU with ``linear_before_reset`` keeps both of its last one."""
+    gates, size = network.family.gates, network.hidden
+    two_biases = network.family is GRU and network.options.linear_before_reset
+    if network.b is None:
+        return ctx.constant(np.zeros((network.directions, (gates + two_biases) * size)), network.x.element_type)
+    of_inputs, of_states = _split(ctx, network.b, 2, 1)
+    total = _add(ctx, of_inputs, of_states)
+    if two_biases:
+        update, reset, _ = _split(ctx, total, 3, 1)
+        own, recurring = _split(ctx, of_inputs, 3, 1)[2], _split(ctx, of_states, 3, 1)[2]
+        return ctx.emit(movement.Concat1(axis=1), update, reset, own, recurring)
+    return _reordered(ctx, network, total)
+
+
+# --- as a TensorIterator over the steps ---
+
+
+def _as_iterator(ctx: Context, network: _Network) -> list[Output]:
+    runs = [_one_direction(ctx, network, direction) for direction in range(network.directions)]
+    if len(runs) == 1:
+        return runs[0]
+    return [ctx.emit(movement.Concat1(axis=1), *parts) for parts in zip(*runs)]
+
+
+def _of_direction(ctx: Context, value: Output, direction: int, axis: int) -> Output:
+    return layers.gather(ctx, value, ctx.constant(direction), ctx.constant(axis))
+
+
+def _one_direction(ctx: Context, network: _Network, direction: int) -> list[Output]:
+    """All hidden states ``[b, 1, s, h]`` and the last states ``[b, 1, h]``."""
+    backwards = network.options.direction == "reverse" or direction == 1
+    gates, recurrent_bias = _input_gates(ctx, network, direction)
+    lengths = network.lengths
+    reverse = reordering.ReverseSequence1(batch_axis=0, seq_axis=1)
+    if lengths is not None and backwards:
+        gates = ctx.emit(reverse, gates, lengths)
+    stride = -1 if backwards and lengths is None else 1
+    outer = [gates, *[_of_direction(ctx, state, direction, 1) for state in network.states]]
+    if lengths is not None:
+        outer.append(_running(ctx, gates, lengths))
+    inner = [_of_direction(ctx, network.r, direction, 0)]
+    if recurrent_bias is not None:
+        inner.append(recurrent_bias)
+    if network.peepholes is not None:
+        inner += _split(ctx, _of_direction(ctx, network.peepholes, direction, 0), 3, 0)
+    iterator, all_inputs = _iterator(ctx, network, direction, outer, inner, stride)
+    every, *last = ctx.emit_all(iterator, *all_inputs)
+    if lengths is not None and backwards:
+        every = ctx.emit(reverse, every, lengths)
+    return [layers.unsqueeze(ctx, value, 1) for value in (every, *last)]
+
+
+def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Output, Output | None]:
+    """The inputs' and biases' part of the gates ``[b, s, gates*h]``, in one product for all steps.
+
+    And the bias that a GRU with ``linear_before_reset`` adds to the recurrent product; None for others.
+    """
+    w = _of_direction(ctx, network.w, direction, 0)
+    gates = ctx.emit(matmul.MatMul1(transpose_b=True), network.x, w)
+    if network.b is None:
+        return gates, None
+    of_inputs, of_states = _split(ctx, _of_direction(ctx, network.b, direction, 0), 2, 0)
+    if network.family is GRU and network.options.linear_before_reset:
+        update, reset, within = _split(ctx, of_states, 3, 0)
+        nothing = ctx.constant(np.zeros(network.hidden), within.element_type)
+        outside = ctx.emit(movement.Concat1(axis=0), update, reset, nothing)
+        return _add(ctx, gates, _add(ctx, of_inputs, outside)), within
+    return _add(ctx, gates, _add(ctx, of_inputs, of_states)), None
+
+
+def _running(ctx: Context, gates: Output, lengths: Output) -> Output:
+    """``[b, s, 1]``: whether a sequence is still running at a step."""
+    dimensions = _dimensions(ctx, gates)
+    count = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
+    steps = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
+    ends = ctx.emit(elementwise.Convert1(destination_type=element_types.i64), lengths)
+    column = layers.unsqueeze(ctx, ends, 1)
+    running = layers.less(ctx, steps, column)
+    return layers.unsqueeze(ctx, running, 2)
+
+
+def _iterator(
+    ctx: Context,
+    network: _Network,
+    direction: int,
+    outer: Sequence[Output],
+    inner: Sequence[Output],
+    stride: int,
+) -> tuple[control_flow.TensorIterator1, list[Output]]:
+    """The iteration over steps, with its inputs.
+
+    ``outer`` are the gates, the states and, where there are lengths, which sequences run; ``inner``
+    are the weights, which become constants of the body where they are constant.
+    """
+    body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
+    parameters: list[Node] = []
+    entries: list[InputMap] = []
+    inputs = list(outer)
+    span = {"start": -1, "end": 0, "stride": -1} if stride < 0 else {"start": 0, "end": -1, "stride": 1}
+    count = len(network.states)
+
+    def parameter(source: Output, external: int, sliced: bool) -> Output:
+        shape = source.shape.replace(1, 1) if sliced else source.shape
+        node = make_node(inputs_outputs.Parameter1(shape=shape, element_type=source.element_type), ())
+        cut = {"axis": 1, "part_size": 1, **span} if sliced else {}
+        entries.append(InputMap(external, len(parameters), **cut))
+        parameters.append(node)
+        return node.outputs[0]
+
+    fed = [parameter(source, i, i == 0 or i > count) for i, source in enumerate(outer)]
+    weights = []
+    for source in inner:
+        tensor = source.tensor
+        if tensor is not None:
+            weights.append(body.tensor(tensor))
+        else:
+            weights.append(parameter(source, len(inputs), False))
+            inputs.append(source)
+
+    def dropped(x: Output) -> Output:
+        return body.emit(movement.Squeeze1(), x, body.constant([1]))
+
+    states = fed[1 : count + 1]
+    has_bias = network.family is GRU and network.options.linear_before_reset and network.b is not None
+    step = _Step(
+        dropped(fed[0]),
+        states,
+        weights[0],
+        weights[1] if has_bias else None,
+        weights[-3:] if network.peepholes is not None else [],
+        network,
+        network.functions[direction],
+    )
+    new_states = network.family.cell(body, step)
+    hidden_state = new_states[0]
+    if len(fed) > count + 1:
+        running = dropped(fed[-1])
+        hidden_state = body.emit(elementwise.Select1(), running, hidden_state, body.like(0, hidden_state))
+        new_states = [body.emit(elementwise.Select1(), running, new, old) for new, old in zip(new_states, states)]
+    hidden_state = body.emit(movement.Unsqueeze1(), hidden_state, body.constant([1]))
+    results = [make_node(inputs_outputs.Result1(), [value]) for value in (hidden_state, *new_states)]
+    model = Model("body", parameters, results)
+    name_layers(model)
+    outputs = [OutputMap(0, 0, axis=1, part_size=1, **span)]
+    outputs += [OutputMap(1 + i, 1 + i) for i in range(count)]
+    back = tuple((1 + i, 1 + i) for i in range(count))
+    sub = SubGraph(model, tuple(entries), tuple(outputs), back)
+    return control_flow.TensorIterator1(bodies=(sub,)), inputs

@@ -1,0 +1,187 @@
+"""ONNX's Fourier transforms: DFT and STFT."""
+
+from __future__ import annotations
+
+from converter.from_onnx.lowering.shapes import as_scalar
+from converter.from_onnx.translation.context import Context
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.operations import movement, padding, signal
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.frames import frames_of
+from ir_runtime.rewriting.layers import in_type, reshape
+from ir_runtime.rewriting.shape_layers import (
+    as_i64,
+    as_list,
+    concat_lists,
+    dim_of,
+    normalized_positions,
+    part_of,
+    shape_of,
+)
+
+
+@onnx_op("DFT", versions=(17,))
+def dft_17(
+    ctx: Context, data: Output, dft_length: Output | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+) -> Output:
+    """The transform along ``axis`` of real ``[..., 1]`` or complex ``[..., 2]`` data."""
+    return _dft(ctx, data, dft_length, axis, bool(inverse), bool(onesided))
+
+
+@onnx_op("DFT", versions=(20,))
+def dft_20(
+    ctx: Context,
+    data: Output,
+    dft_length: Output | None = None,
+    axis: Output | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Output:
+    """As before, with the axis from an input."""
+    known = None if axis is None else as_scalar(ctx, axis, "axis").type.constant
+    if axis is None or known is not None:
+        return _dft(ctx, data, dft_length, -2 if known is None else int(known), bool(inverse), bool(onesided))
+    # The dimensions before the axis become one, and so do those behind it.
+    rank = ctx.rank(data, "the data")
+    if rank < 2:
+        raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    data, parts = _with_parts(ctx, data, bool(onesided) and not inverse)
+    at = as_list(ctx, normalized_positions(ctx, as_i64(ctx, axis), ctx.constant(rank)))
+    places, shape = ctx.constant(list(range(rank))), shape_of(ctx, data)
+    ahead = layers.select(ctx, layers.less(ctx, places, at), shape, ctx.constant(1))
+    before = ctx.constant([1])
+    for i in range(rank - 1):
+        before = layers.multiply(ctx, before, part_of(ctx, ahead, i, i + 1))
+    along = layers.gather(ctx, shape, at, ctx.constant(0))
+    four = concat_lists(ctx, [before, along, ctx.constant([-1, parts])])
+    folded = ctx.emit(movement.Reshape1(special_zero=False), data, four)
+    transformed = _dft(ctx, folded, dft_length, 1, bool(inverse), bool(onesided))
+    is_axis = layers.equal(ctx, places, at)
+    target = layers.select(ctx, is_axis, dim_of(ctx, transformed, 1), shape)
+    last = dim_of(ctx, transformed, 3)
+    target = concat_lists(ctx, [part_of(ctx, target, 0, rank - 1), last])
+    return ctx.emit(movement.Reshape1(special_zero=False), transformed, target)
+
+
+def _with_parts(ctx: Context, data: Output, real: bool) -> tuple[Output, int]:
+    """The data with 1 part (real) or 2 (complex) in the last dimension, and that number.
+
+    Where it is dynamic, it is the declared one, or else the one that the transform needs; the layers refuse the other.
+    """
+    declared, rank = ctx.declared(data).shape, data.shape.rank
+    parts = declared[-1]
+    if not parts.is_static:
+        if real:
+            return reshape(ctx, data, [*[0] * (rank - 1), 1]), 1
+        ends = [*[0] * (rank - 1), 1]
+        longer = ctx.emit(padding.Pad12(), data, ctx.constant([0] * rank), ctx.constant(ends), ctx.like(0, data))
+        return layers.gather(ctx, longer, ctx.constant([0, 1]), ctx.constant(rank - 1)), 2
+    if parts.value not in (1, 2):
+        raise ctx.invalid(f"the last dimension must be 1 (real) or 2 (complex), but the shape is {declared}")
+    return data, parts.value
+
+
+def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: bool, onesided: bool) -> Output:
+    rank = ctx.rank(data, "the data")
+    if rank < 2:
+        raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    last = ctx.declared(data).shape[-1]
+    if axis >= 0 and last.low > 2:
+        ctx.tolerate(f"real data need a last dimension of 1, but have the shape {ctx.declared(data).shape}")
+        data, rank = ctx.emit(movement.Unsqueeze1(), data, ctx.constant([-1])), rank + 1
+    at = normalize_axis(axis, rank)
+    if at == rank - 1:
+        raise ctx.invalid(f"axis {axis} is the last one, which holds the parts of complex numbers")
+    kind = data.element_type
+    if kind in (element_types.f16, element_types.bf16):
+        data = in_type(ctx, data, element_types.f32)
+    size = None if length is None else as_i64(ctx, as_list(ctx, as_scalar(ctx, length, "dft_length")))
+    data, parts = _with_parts(ctx, data, onesided and not inverse)
+    found = _transform(ctx, data, parts, size, at, inverse, onesided)
+    return found if kind.is_dynamic else in_type(ctx, found, kind)
+
+
+def _transform(
+    ctx: Context, data: Output, parts: int, size: Output | None, axis: int, inverse: bool, onesided: bool
+) -> Output:
+    """The transform of ``[..., parts]`` along ``axis``, its length being ``size`` (a list of one)."""
+    if data.element_type is element_types.f64:
+        raise ctx.unsupported("the IR's Fourier transforms take f32 at most, and the data are f64")
+    axes = ctx.constant([axis])
+    last = ctx.constant([-1])
+    sizes = [] if size is None else [size]
+    if onesided and not inverse:
+        if parts != 1:
+            raise ctx.invalid("a one-sided transform wants real data, but the last dimension is 2")
+        real = layers.squeeze(ctx, data, last)
+        return ctx.emit(signal.RDFT9(), real, axes, *sizes)
+    if parts == 1:
+        zero = layers.multiply(ctx, data, ctx.like(0, data))
+        data = ctx.emit(movement.Concat1(axis=data.shape.rank - 1), data, zero)
+    if not onesided:
+        return ctx.emit(signal.IDFT7() if inverse else signal.DFT7(), data, axes, *sizes)
+    if parts == 1:
+        raise ctx.invalid("a one-sided inverse transform wants complex data, but the last dimension is 1")
+    return ctx.emit(movement.Unsqueeze1(), ctx.emit(signal.IRDFT9(), data, axes, *sizes), last)
+
+
+@onnx_op("STFT", versions=(17,))
+def stft(
+    ctx: Context,
+    data: Output,
+    frame_step: Output,
+    window: Output | None = None,
+    frame_length: Output | None = None,
+    *,
+    onesided: int = 1,
+) -> Output:
+    """Transforms of the windowed frames of signals ``[batch, length, 1 or 2]``: ``[batch, frames, bins, 2]``.
+
+    Files in use have real signals as ``[batch, length]``, too, and onnxruntime takes them.
+    """
+    if ctx.rank(data, "the signals") == 2:
+        data = layers.unsqueeze(ctx, data, 2)
+    if data.shape.rank != 3:
+        raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
+    data, parts = _with_parts(ctx, data, bool(onesided))
+    kind = data.element_type
+    if kind in (element_types.f16, element_types.bf16):
+        data = in_type(ctx, data, element_types.f32)
+    step = as_i64(ctx, as_scalar(ctx, frame_step, "frame_step"))
+    size = _frame_size(ctx, data, window, frame_length)
+    weights = _window(ctx, data, window, size)
+    if onesided and parts == 1:
+        flat = layers.squeeze(ctx, data, ctx.constant([2]))
+        transformed = ctx.emit(signal.STFT15(), flat, weights, size, step)
+    elif onesided:
+        raise ctx.invalid("a one-sided transform wants real signals, but the last dimension is 2")
+    else:
+        frames = frames_of(ctx, data, size, step, 1)
+        shape = concat_lists(ctx, [size, ctx.constant(1)])
+        scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
+        framed = layers.multiply(ctx, frames, scale)
+        transformed = _transform(ctx, framed, parts, None, 2, inverse=False, onesided=False)
+    return transformed if kind.is_dynamic else in_type(ctx, transformed, kind)
+
+
+def _frame_size(ctx: Context, data: Output, window: Output | None, frame_length: Output | None) -> Output:
+    """The length of a frame, a scalar: as given, or that of the window, or the whole signal."""
+    if frame_length is not None:
+        size = as_i64(ctx, as_scalar(ctx, frame_length, "frame_length"))
+        known = size.type.constant
+        if window is not None and known is not None and not window.shape.element_count().contains(int(known)):
+            raise ctx.invalid(f"the window has the shape {window.shape}, but frame_length is {int(known)}")
+        return size
+    return dim_of(ctx, data, 1) if window is None else dim_of(ctx, window, 0)
+
+
+def _window(ctx: Context, data: Output, window: Output | None, size: Output) -> Output:
+    if window is None:
+        return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, data), as_list(ctx, size))
+    if window.shape.has_rank and window.shape.rank != 1:
+        raise ctx.invalid(f"the window must be a list, but has the shape {window.shape}")
+    return window if data.element_type.is_dynamic else in_type(ctx, window, data.element_type)

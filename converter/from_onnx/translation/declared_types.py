@@ -1,0 +1,68 @@
+"""The types of values for the declared dimensions, while the graph is translated with dynamic ones.
+
+A translator may choose the plainest layers by these types if the layers are right for other dimensions as well, or
+refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ir_runtime import ModelError
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.reshaping import Inferred
+from ir_runtime.graph.shape_inference import infer_types
+
+
+class DeclaredTypes:
+    """The types of values when the inputs have their declared shapes; inferred when they are asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[Output, TensorType] = {}
+        self.inferred: dict[Node, Inferred] = {}
+        """What was inferred of layers, to be used again when the model is given the declared shapes."""
+
+    def declare(self, parameter: Node, kind: TensorType) -> None:
+        """Set the type that an input of the model is declared with."""
+        self._known[parameter.outputs[0]] = kind
+
+    def of(self, value: Output, captured: Callable[[Node], Output | None]) -> TensorType:
+        """The type of ``value``; with dynamic dimensions where the declared shapes contradict the graph.
+
+        ``captured`` gives the value outside that a body's parameter stands for.
+        """
+        pending = [value]
+        while pending:
+            output = pending[-1]
+            if output in self._known:
+                pending.pop()
+                continue
+            node = output.node
+            outer = captured(node) if node.op.role == "parameter" else None
+            sources = node.inputs if outer is None else [outer]
+            missing = [source for source in sources if source not in self._known]
+            if missing:
+                pending += missing
+                continue
+            if outer is not None:
+                self._known[output] = self._known[outer]
+            else:
+                self._known.update(zip(node.outputs, self._infer(node)))
+        return self._known[value]
+
+    def _infer(self, node: Node) -> list[TensorType]:
+        inputs = [self._known[source] for source in node.inputs]
+        found = [output.type for output in node.outputs]
+        if all(kind is source.type for kind, source in zip(inputs, node.inputs)):
+            return found
+        try:
+            made = infer_types(node.op, inputs)
+        except ModelError:
+            return found
+        self.inferred[node] = Inferred(node.op, inputs, made)
+        return made
+
+    def of_parameters(self) -> dict[Node, TensorType]:
+        """The declared types of the model's inputs."""
+        return {output.node: kind for output, kind in self._known.items() if output.node.op.role == "parameter"}

@@ -1,0 +1,349 @@
+"""Translates the nodes of one graph, its subgraphs and functions, and notes at which node an error occurred."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from converter.errors import (
+    ConversionError,
+    InvalidModelError,
+    Problem,
+    UnsupportedModelError,
+)
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.functions import Expansion, expand, schema_function
+from converter.onnx_file.messages import (
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    ValueInfoProto,
+)
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.node_order import in_order, node_name
+from converter.onnx_file.reader import OnnxFile
+from ir_runtime import ModelError
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.inputs_outputs import Result1
+
+from .context import (
+    Body,
+    Boundary,
+    Context,
+    unchanged,
+)
+from .declared_types import DeclaredTypes
+from .naming import name_layers, note_origin
+from .reading import early, read_node
+from .registry import (
+    domain_of_operator,
+    find_schema,
+    opset_of_operator,
+)
+from .schema_checks import accepted_inputs
+from .scope import Scope
+from .validation import (
+    call_translator,
+    check_declared_type,
+    check_names,
+    constant_inputs,
+    imported_opsets,
+    is_own_fault,
+    operator_problems,
+    problem_of,
+)
+from .values import Value, tensor_of
+
+_logger = logging.getLogger("converter")
+
+_MAX_NESTING = 60
+
+_TRANSLATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors of Python that show a fault in a translator."""
+_OWN_FAULT = "translating it failed by a fault of this package; please report it with the model"
+_EXHAUSTED = (MemoryError, RecursionError)
+
+
+class SeveralProblems(ConversionError):
+    """Raised by a subgraph or function whose problems are in the list already."""
+
+
+class Shared:
+    """What all graphs of one model share while they are translated."""
+
+    def __init__(self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], given: set[str]) -> None:
+        self.file = file
+        self.functions = functions
+        self._given = given
+        self.problems: list[Problem] = []
+        self.depth = 0
+        self.declared_types = DeclaredTypes()
+        self.declared_shapes: list[tuple[str, PartialShape, Output]] = []
+        self.keeps_dimensions = False
+
+    def warn(self, message: str) -> None:
+        """Log a warning, unless it was given before."""
+        if message not in self._given:
+            self._given.add(message)
+            _logger.warning("%s", message)
+
+
+class GraphTranslator:
+    """Translates one graph, collecting problems; a value that depends on a failed node is skipped.
+
+    A graph inside another sees that one's values: directly where it is translated in place, through
+    parameters where it becomes a body.
+    """
+
+    def __init__(self, shared: Shared, opsets: Mapping[str, int], scope: Scope | None = None, prefix: str = "") -> None:
+        self.shared = shared
+        self.scope = Scope(shared.file) if scope is None else scope
+        self._opsets = opsets
+        self._is_outermost = scope is None
+        self._prefix = prefix
+        self._declared: dict[str, ValueInfoProto] = {}
+        self._failed: set[str] = set()
+
+    # --- for translators of operators with graphs as attributes ---
+
+    def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
+        """Translate ``graph`` in place; it sees all values of this graph."""
+        inner = self._inner(is_body=False, prefix=prefix)
+        with inner._deeper():
+            inner.open(graph, graph.node)
+            for value, source in zip(inner._inputs_of(graph, len(inputs)), inputs):
+                inner.scope.define(value.name, source)
+            inner.translate_nodes(graph.node)
+            return inner.outputs([value.name for value in graph.output])
+
+    def body(
+        self, graph: GraphProto, inputs: Sequence[TensorType], enter: Boundary = unchanged, leave: Boundary = unchanged
+    ) -> Body:
+        """Translate ``graph`` as a body; values that it reads from outside become further parameters."""
+        inner = self._inner(is_body=True)
+        scope = inner.scope
+        with inner._deeper():
+            inner.open(graph, graph.node)
+            model = Model(graph.name)
+            for index, (value, kind) in enumerate(zip(inner._inputs_of(graph, len(inputs)), inputs)):
+                node = scope.parameter(value.name, kind)
+                model.parameters.append(node)
+                scope.define(value.name, inner._across(enter, index, node.outputs[0]))
+            inner.translate_nodes(graph.node)
+            names = [value.name for value in graph.output]
+            for index, output in enumerate(inner.outputs(names)):
+                source = inner._across(leave, index, tensor_of(output, f"'{names[index]}'"))
+                model.results.append(make_node(Result1(), [source], scope.unique("result")))
+            model.parameters.extend(scope.captures.values())
+            return Body(model, tuple(scope.captures))
+
+    def body_or_contradictions(self, graph: GraphProto) -> Body | list[Problem]:
+        """Translate ``graph`` as a body, or return how it contradicts the values around it.
+
+        What the IR cannot express stays a problem of the model.
+        """
+        problems = self.shared.problems
+        known = len(problems)
+        try:
+            return self.body(graph, [])
+        except SeveralProblems:
+            found = problems[known:]
+            if not found or any(problem.unsupported for problem in found):
+                raise
+            del problems[known:]
+            return found
+
+    def captured(self, parameter: Node) -> Output | None:
+        """The value outside of a body that its parameter receives; None for an input of the model."""
+        return self.scope.stands_for(parameter)
+
+    def declared_type(self, value: Output) -> TensorType:
+        """The type of a value when the inputs have their declared dimensions."""
+        return self.shared.declared_types.of(value, self.captured)
+
+    def keep_dimensions(self) -> None:
+        """Mark the translation as right for the declared dimensions only."""
+        self.shared.keeps_dimensions = True
+
+    def _inner(self, *, is_body: bool, prefix: str = "") -> GraphTranslator:
+        if self.shared.depth > _MAX_NESTING:
+            raise UnsupportedModelError(f"graphs or functions are nested more than {_MAX_NESTING} deep")
+        scope = Scope(self.shared.file, self.scope, is_body=is_body)
+        return GraphTranslator(self.shared, self._opsets, scope, self._prefix + prefix)
+
+    def _inputs_of(self, graph: GraphProto, count: int) -> Sequence[ValueInfoProto]:
+        """The first ``count`` inputs of a subgraph; further ones may only name values that it sees without them."""
+        more = [value.name for value in graph.input[count:]]
+        seen = all(name in self.scope.initializers or self.scope.outer_value(name) is not None for name in more)
+        if len(graph.input) < count or not seen:
+            raise InvalidModelError(f"its graph has {len(graph.input)} inputs, but {count} are given")
+        if more:
+            self.shared.warn(f"the graph '{graph.name}' declares as inputs what it sees around it: {', '.join(more)}")
+        return graph.input[:count]
+
+    def _across(self, boundary: Boundary, index: int, value: Output) -> Output:
+        context = Context(self.shared.file, self, 0, 0)
+        made = boundary(context, index, value)
+        name_layers(context, self.scope.unique, f"{value.node.name}/through", [])
+        return made
+
+    @contextlib.contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self.shared.depth += 1
+        known = len(self.shared.problems)
+        try:
+            yield
+        finally:
+            self.shared.depth -= 1
+        if len(self.shared.problems) > known:
+            raise SeveralProblems("see the problems inside")
+
+    # --- before and after the nodes ---
+
+    def open(self, graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+        """Take in initializers and declarations, and check all names and operators."""
+        self.scope.take_initializers(graph)
+        self._declared = {value.name: value for value in [*graph.value_info, *graph.output]}
+        self._check_operators(nodes)
+        check_names(graph, self.scope.initializers, constant_inputs(graph) if self._is_outermost else ())
+
+    def _check_operators(self, nodes: Sequence[NodeProto]) -> None:
+        self._opsets = imported_opsets(nodes, self._opsets, self.shared.functions, self.shared.warn)
+        self.shared.problems += operator_problems(nodes, self._opsets, self.shared.functions)
+        if self.shared.problems and not self._is_outermost:
+            raise SeveralProblems("see the problems inside")
+
+    def outputs(self, names: Sequence[str]) -> list[Value]:
+        """The values that a graph returns; raises :class:`InvalidModelError` for one that nothing computes."""
+        if self.shared.problems:
+            return []
+        found = [(name, self.scope.value(name)) for name in names]
+        missing = [name for name, output in found if output is None]
+        if missing:
+            raise InvalidModelError(f"the graph's output '{missing[0]}' is computed by no node")
+        return [output for _, output in found if output is not None]
+
+    def check_declared(self, name: str, output: Output) -> None:
+        """Warn if the file declares another element type; keep the declared shape for a later comparison."""
+        declared = self._declared.get(name)
+        if declared is None or not declared.type.has("tensor_type"):
+            return
+        check_declared_type(name, declared, output, self.shared.warn)
+        if self._is_outermost:
+            self.shared.declared_shapes.append((name, declared_shape(declared.type), output))
+
+    # --- the nodes ---
+
+    def translate_nodes(self, nodes: Sequence[NodeProto]) -> None:
+        """Translate nodes, each after those that it reads from."""
+        for node in in_order(nodes, self.scope.names):
+            if any(name in self._failed for name in node.input) or not self._translate(node):
+                self._failed.update(node.output)
+
+    def _translate(self, node: NodeProto) -> bool:
+        """Translate a node; returns False where that fails, and adds the reason to the problems."""
+        domain = normalize_domain(node.domain)
+        if (domain, node.op_type) not in self.shared.functions:
+            domain = domain_of_operator(node.op_type, domain)
+        opset = self._opsets.get(domain, 0)
+        problems = self.shared.problems
+        try:
+            self._emit(node, domain, opset)
+        except SeveralProblems:
+            return False
+        except (ConversionError, ModelError) as error:
+            if is_own_fault(error, node):
+                problems.append(problem_of(node, opset, f"{_OWN_FAULT}: {error}", unsupported=False, cause=error))
+            else:
+                problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
+            return False
+        except _EXHAUSTED as error:
+            reason = f"translating it takes more memory than there is ({type(error).__name__})"
+            problems.append(problem_of(node, opset, reason, unsupported=True))
+            return False
+        except _TRANSLATOR_ERRORS as error:
+            reason = f"{_OWN_FAULT}: {error!r}"
+            problems.append(problem_of(node, opset, reason, unsupported=False, cause=error))
+            return False
+        return True
+
+    def _emit(self, node: NodeProto, domain: str, opset: int) -> None:
+        inputs = [self._input(name) for name in node.input]
+        function = self.shared.functions.get((domain, node.op_type))
+        if function is not None:
+            self._keep(node, self._call_function(function, node, inputs))
+            return
+        reading = read_node(node, domain, opset)
+        if isinstance(reading, str):
+            known = opset_of_operator(node.op_type, domain, opset)
+            types = [value.type if isinstance(value, Output) else None for value in inputs]
+            definition = schema_function(node, find_schema(node.op_type, domain, known), known, types)
+            if definition is None:
+                raise UnsupportedModelError(reading)
+            self._remark(node, opset, [] if known == opset else [early(known)])
+            self._keep(node, self._call_function(definition, node, inputs))
+            return
+        context = Context(self.shared.file, self, reading.opset, reading.version, node.output)
+        if domain != normalize_domain(node.domain):
+            context.tolerate(f"ONNX has no operator of that name; it is read as that of the domain '{domain}'")
+        context.remarks += reading.remarks
+        if reading.schema is not None:
+            inputs = accepted_inputs(context, reading.schema, reading.translator, inputs)
+        outputs = call_translator(reading.translator, context, inputs, reading.attributes)
+        self._remark(node, opset, context.remarks)
+        if len(outputs) < len([name for name in node.output if name]):
+            raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
+        note_origin(context, node_name(node), node.op_type)
+        name_layers(context, self.scope.unique, self._prefix + node_name(node), outputs)
+        self._keep(node, outputs)
+
+    def _remark(self, node: NodeProto, opset: int, remarks: Sequence[str]) -> None:
+        """Give all remarks on a node in one warning."""
+        if remarks:
+            remark = "; ".join(dict.fromkeys(remarks))
+            self.shared.warn(str(problem_of(node, opset, remark, unsupported=False)))
+
+    def _call_function(
+        self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value | None]
+    ) -> list[Value | None]:
+        if self.shared.depth > _MAX_NESTING:
+            raise UnsupportedModelError(f"functions call each other more than {_MAX_NESTING} deep")
+        expansion = expand(function, node, self._opsets)
+        scope = Scope(self.shared.file)
+        scope.unique = self.scope.unique
+        inner = GraphTranslator(self.shared, expansion.opsets, scope, f"{self._prefix}{node_name(node)}/")
+        return inner._in_function(expansion, inputs)
+
+    def _in_function(self, expansion: Expansion, inputs: Sequence[Value | None]) -> list[Value | None]:
+        with self._deeper():
+            self._check_operators(expansion.nodes)
+            for name, source in zip(expansion.inputs, inputs):
+                if source is not None:
+                    self.scope.define(name, source)
+            self.translate_nodes(expansion.nodes)
+            if self.shared.problems:
+                return []
+            # An output that the caller does not use may be computed by no node.
+            return [self.scope.value(name) for name in expansion.outputs]
+
+    def _keep(self, node: NodeProto, outputs: Sequence[Value | None]) -> None:
+        """Remember the node's outputs by their names."""
+        for name, output in zip(node.output, outputs):
+            if name and isinstance(output, Output):
+                self.check_declared(name, output)
+                if not self._prefix:  # a function's tensors have no names in the model
+                    output.add_name(name)
+            if name and output is not None:
+                self.scope.define(name, output)
+
+    def _input(self, name: str) -> Value | None:
+        if not name:
+            return None
+        output = self.scope.value(name)
+        if output is None:
+            raise InvalidModelError(f"its input '{name}' is computed by no node before it")
+        return output

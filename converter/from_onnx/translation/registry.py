@@ -1,0 +1,296 @@
+"""Which function translates which operator, in which versions.
+
+A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
+are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+from converter.errors import ConversionError
+from converter.onnx_file import schema_table
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.schema_table import Schema
+from ir_runtime.records import record
+
+from .families import import_all_families, import_families, import_families_of_any_domain, is_imported
+
+Translate = Callable[..., Any]
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@record
+class Translator:
+    """A function that translates an operator, and the versions of the operator that it claims.
+
+    The rest follows from the function's signature, which is read when it is first needed: a model needs a few of the
+    hundreds of operators, and reading all signatures would take as long as importing the functions.
+    """
+
+    op_type: str
+    domain: str
+    versions: tuple[int, ...]
+    function: Translate
+    also: frozenset[str] = frozenset()
+    """Types that no version of the schema allows, but that have only one possible meaning: ``tensor(int64)``."""
+    ignored: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes outside the schema that do not change the node's meaning if they have this value; None: any value."""
+    takes_values: bool = False
+    """Whether inputs may also be sequences and optionals."""
+    without: frozenset[str] = frozenset()
+    """Parameters of the function that these versions do not have."""
+    replaces: bool = False
+    """Whether it takes the place of other translators of its versions, registered before or after it."""
+
+    @cached_property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The function's parameters that these versions have; the first, which is the context, is left out."""
+        return tuple(p for p in _parameters(self.function) if p.name not in self.without)
+
+    @cached_property
+    def _inputs(self) -> list[inspect.Parameter]:
+        return [p for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+    @property
+    def named_inputs(self) -> int:
+        """How many inputs there are without those of which there may be any number."""
+        return len(self._inputs)
+
+    @cached_property
+    def least_inputs(self) -> int:
+        return sum(1 for p in self._inputs if p.default is p.empty)
+
+    @cached_property
+    def most_inputs(self) -> int | None:
+        """None where there may be any number; none of those may be left out then."""
+        return None if any(p.kind is p.VAR_POSITIONAL for p in self.parameters) else len(self._inputs)
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """Attribute name -> default, :data:`REQUIRED` where there is none."""
+        return {p.name: p.default for p in self.parameters if p.kind is p.KEYWORD_ONLY}
+
+    @cached_property
+    def required_attributes(self) -> tuple[str, ...]:
+        return tuple(name for name, default in self.attributes.items() if default is REQUIRED)
+
+
+def _parameters(function: Translate) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
+def _check_without(op_type: str, function: Translate, without: Sequence[str]) -> None:
+    """A parameter can be left out where the function has a default for it, an input only behind those that stay."""
+    parameters = _parameters(function)
+    unknown = sorted(set(without) - {p.name for p in parameters if p.default is not p.empty})
+    if unknown:
+        raise ConversionError(f"the translator of {op_type} needs parameters with defaults called {unknown}")
+    inputs = [p.name in without for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    if inputs != sorted(inputs):
+        raise ConversionError(f"inputs of {op_type} that a version does not have must be the last: {list(without)}")
+
+
+_TRANSLATORS: dict[tuple[str, str], dict[int, Translator]] = {}
+
+
+def onnx_op(
+    op_type: str,
+    *,
+    versions: Sequence[int],
+    domain: str = "",
+    replace: bool = False,
+    takes_values: bool = False,
+    also: Sequence[str] = (),
+    ignored: Mapping[str, Any] | None = None,
+    without: Sequence[str] = (),
+) -> Callable[[Translate], Translate]:
+    """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
+
+    A version is the opset in which the schema appeared (``since_version``). Claiming one twice is an
+    error unless ``replace`` is set. With ``takes_values`` inputs may be sequences and optionals. ``also`` lists element
+    types outside the schema that all the inputs may have, ``ignored`` attributes outside it that are ignored if they
+    have that value (None: any); both give a warning.
+
+    Several versions may share a function that has the parameters of all: ``without`` names the inputs and
+    attributes that these versions do not have. They need defaults, which the function then finds in them.
+    """
+
+    def register(function: Translate) -> Translate:
+        if without:
+            _check_without(op_type, function, without)
+        if not is_imported(op_type, domain):
+            # The caller is a user: what they may replace is registered first, so that a conflict is their error.
+            import_families(op_type, domain)
+        translator = Translator(
+            op_type,
+            domain,
+            tuple(versions),
+            function,
+            frozenset(f"tensor({name})" for name in also),
+            ignored or {},
+            takes_values,
+            frozenset(without),
+            replaces=replace,
+        )
+        claimed = _TRANSLATORS.setdefault((domain, op_type), {})
+        for version in versions:
+            present = claimed.get(version)
+            if present is None or replace:
+                claimed[version] = translator
+            elif not present.replaces:
+                raise ConversionError(f"version {version} of operator {op_type} is claimed twice")
+        _forget_found()
+        return function
+
+    return register
+
+
+_REFUSED: dict[tuple[str, str], str] = {}
+_FORMS: dict[tuple[str, str], dict[int, Translator]] = {}
+
+
+def onnx_form(op_type: str, *, versions: Sequence[int]) -> Callable[[Translate], Translate]:
+    """Decorator: the function translates a form of ``op_type`` that no schema has, but that has one possible meaning.
+
+    Its signature is the form: inputs or attributes that are not the schema's. It is tried with a warning where no
+    version of the operator takes the node, and raises ``ctx.invalid(...)`` if the meaning is not clear. An operator
+    that ONNX does not have can have a form of version 1; it warns itself, and a registered operator goes first.
+    """
+
+    def register(function: Translate) -> Translate:
+        form = Translator(op_type, "", tuple(versions), function)
+        _FORMS.setdefault(("", op_type), {}).update(dict.fromkeys(versions, form))
+        return function
+
+    return register
+
+
+def find_form(op_type: str, domain: str, version: int) -> Translator | None:
+    """The form outside the schema of that version of an operator."""
+    return _FORMS.get((domain, op_type), {}).get(version)
+
+
+def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
+    """Register the reason why no version of ``op_type`` can be translated; it ends the sentence of the error."""
+    _REFUSED[domain, op_type] = reason
+    _forget_found()
+
+
+def _forget_found() -> None:
+    find_translator.cache_clear()
+    find_schema.cache_clear()
+    domain_of_operator.cache_clear()
+    opset_of_operator.cache_clear()
+    own_version.cache_clear()
+
+
+@functools.cache
+def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
+    """ONNX's schema of the operator in that opset, if it has one."""
+    return schema_table.find(op_type, domain, opset)
+
+
+@functools.cache
+def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, int] | str:
+    """The translator for the operator in a model of that opset, with the version it is used for.
+
+    Where there is none, the answer is the reason.
+    """
+    import_families(op_type, domain)
+    found = _registered_translator(op_type, domain, opset)
+    if isinstance(found, str):
+        import_all_families()
+        found = _registered_translator(op_type, domain, opset)
+    return found
+
+
+def _registered_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, int] | str:
+    """As :func:`find_translator`, from the modules that have been imported."""
+    claimed = _TRANSLATORS.get((domain, op_type), {})
+    schema = find_schema(op_type, domain, opset)
+    if not claimed:
+        if domain == "" and not schema_table.versions(op_type, domain):
+            form = find_form(op_type, domain, 1)
+            if form is not None:
+                return form, 1
+            return f"ONNX has no operator of that name{_of_your_own(domain)}"
+        return _REFUSED.get((domain, op_type), f"the operator is not supported{_of_your_own(domain)}")
+    candidates = [version for version in claimed if version <= opset]
+    if not candidates:
+        return f"the operator is supported from opset {min(claimed)} on"
+    version = max(candidates)
+    if schema is not None and schema.since_version > version:
+        if schema.deprecated:
+            return f"the operator is deprecated since opset {schema.since_version}"
+        return f"version {schema.since_version} of the operator is not supported"
+    return claimed[version], version
+
+
+@functools.cache
+def domain_of_operator(op_type: str, domain: str) -> str:
+    """The domain of a node: the one that it names; where it names none and ONNX has no such operator, the only domain
+    that has it."""
+    domain = normalize_domain(domain)
+    if domain or schema_table.versions(op_type, ""):
+        return domain
+    import_families_of_any_domain(op_type)
+    having = {other for other, name in (*_TRANSLATORS, *_REFUSED) if name == op_type}
+    return having.pop() if len(having) == 1 else domain
+
+
+@functools.cache
+def opset_of_operator(op_type: str, domain: str, opset: int) -> int:
+    """The opset in which the operator is read: ``opset``, or the first one that has the operator."""
+    if isinstance(find_translator(op_type, domain, opset), str) and find_schema(op_type, domain, opset) is None:
+        later = schema_table.versions(op_type, domain)
+        return later[0].since_version if later else opset
+    return opset
+
+
+@functools.cache
+def own_version(op_type: str, domain: str, opset: int) -> tuple[int, Schema | None, tuple[Translator, int] | str]:
+    """The opset in which an operator is read, its schema in that, and its translator or the reason for none."""
+    known = opset_of_operator(op_type, domain, opset)
+    return known, find_schema(op_type, domain, known), find_translator(op_type, domain, known)
+
+
+def _of_your_own(domain: str) -> str:
+    """Advice to register a translator; empty for domains of which some operators are translated here."""
+    if domain in {known for known, _ in _TRANSLATORS} - {""}:
+        return ""
+    return (
+        "; if it is one of your own, write its translator in a Python file (@converter.onnx_op) and give that with "
+        "--extension FILE.py, or extension="
+    )
+
+
+def only_version(domain: str) -> int | None:
+    """The version of a domain if all its translated operators have the same one."""
+    import_all_families()
+    found = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
+    return found.pop() if len(found) == 1 else None
+
+
+def refused_operators() -> dict[tuple[str, str], str]:
+    """(domain, operator) -> the reason, for operators that are known not to be translatable."""
+    import_all_families()
+    return dict(sorted(_REFUSED.items()))
+
+
+def all_translators() -> Iterator[Translator]:
+    """Every translator, by domain and operator, each once."""
+    import_all_families()
+    for key in sorted(_TRANSLATORS):
+        seen: set[int] = set()
+        for version in sorted(_TRANSLATORS[key]):
+            translator = _TRANSLATORS[key][version]
+            if id(translator) not in seen:
+                seen.add(id(translator))
+                yield translator

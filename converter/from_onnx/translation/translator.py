@@ -1,0 +1,131 @@
+"""Translates a whole ONNX model, or the part of it that the options ask for, into an IR graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from converter.errors import InvalidModelError, UnsupportedModelError
+from converter.from_onnx.options import Options
+from converter.onnx_file.functions import model_functions
+from converter.onnx_file.messages import NodeProto, ValueInfoProto
+from converter.onnx_file.model_info import declared_shape, model_info, model_opsets
+from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.types import element_type_of
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.rewriting.output_tensors import copied
+
+from .dynamic_dimensions import IsDynamic, Translation, shape_while_translating
+from .graph_translator import GraphTranslator, Shared
+from .validation import constant_inputs, needed_nodes
+from .values import tensor_of
+
+
+def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, given: set[str]) -> Translation:
+    """Translate a whole ONNX model, or the part of it that ``options`` ask for.
+
+    ``is_dynamic`` decides which dimensions of the inputs are dynamic while translating, whatever the file
+    declares; ``given`` holds the warnings that were given before and are not given again.
+    """
+    proto = file.proto
+    opsets = model_opsets(file)
+    if not proto.has("graph"):
+        raise InvalidModelError("the model has no graph")
+    shared = Shared(file, model_functions(proto), given)
+    declared: dict[str, PartialShape] = {}
+    model = _ModelGraph(GraphTranslator(shared, opsets), options, is_dynamic, declared).translate()
+    model.name = proto.graph.name or "model"
+    model.runtime_info = model_info(file, opsets)
+    return Translation(
+        model, declared, shared.declared_shapes, shared.problems, shared.keeps_dimensions, shared.declared_types
+    )
+
+
+class _ModelGraph:
+    """The outermost graph, whose inputs and outputs are those of the model."""
+
+    def __init__(
+        self, translator: GraphTranslator, options: Options, is_dynamic: IsDynamic, declared: dict[str, PartialShape]
+    ) -> None:
+        self._translator = translator
+        self._scope = translator.scope
+        self._shared = translator.shared
+        self._options = options
+        self._is_dynamic = is_dynamic
+        self._declared = declared
+        self._returned: set[Output] = set()
+        self._returned_names: dict[str, Output] = {}
+
+    def translate(self) -> Model:
+        """The graph; of no use where there are problems."""
+        graph = self._shared.file.proto.graph
+        names = [value.name for value in graph.output]
+        nodes: Sequence[NodeProto] = graph.node
+        if self._options.outputs is not None:
+            names = list(self._options.outputs)
+            nodes = needed_nodes(graph, names)
+        self._translator.open(graph, nodes)
+        if self._shared.problems:
+            return Model()
+        constants = constant_inputs(graph)
+        for name in sorted(constants):
+            self._shared.warn(f"'{name}' is declared as an input, but a Constant node gives its value, which counts")
+        known = {*self._scope.initializers, *constants}
+        inputs = [value for value in graph.input if value.name not in known]
+        self._options = self._options.bound([value.name for value in inputs])
+        made = [self._parameter(value) for value in inputs]
+        model = Model(parameters=[node for node in made if node is not None])
+        self._translator.translate_nodes(nodes)
+        if self._shared.problems:
+            return Model()
+        model.results = [self._result(name) for name in names]
+        if self._options.outputs is not None:
+            used = set(model.nodes())
+            model.parameters = [parameter for parameter in model.parameters if _is_read(parameter, used)]
+        return model
+
+    def _parameter(self, value: ValueInfoProto) -> Node | None:
+        """The parameter for an input of the model; None where the input is frozen."""
+        if not value.name:
+            raise InvalidModelError("an input of the graph has no name")
+        if not value.type.has("tensor_type"):
+            raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
+        try:
+            kind = self._options.kinds.get(value.name) or element_type_of(value.type.tensor_type.elem_type)
+            shape = declared_shape(value.type)
+        except (UnsupportedModelError, InvalidModelError) as error:
+            raise type(error)(f"input '{value.name}': {error}") from error
+        if value.name in self._options.frozen:
+            self._scope.constant(value.name, self._options.frozen_tensor(value.name, kind, shape))
+            return None
+        declared = self._declared[value.name] = self._options.shape_of(value.name, shape)
+        node = self._scope.parameter(
+            value.name, TensorType(kind, shape_while_translating(value.name, declared, self._is_dynamic))
+        )
+        self._shared.declared_types.declare(node, TensorType(kind, declared))
+        return node
+
+    def _result(self, name: str) -> Node:
+        (value,) = self._translator.outputs([name])
+        output = tensor_of(value, f"the output '{name}'")
+        self._translator.check_declared(name, output)
+        an_input = output.node.op.role == "parameter" and name != output.names[0]
+        if name in self._returned_names:
+            output = self._returned_names[name]  # a file may list an output twice: both return one tensor
+        elif an_input or output in self._returned:
+            # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
+            output.names = [known for known in output.names if known != name]
+            output = copied(output, self._scope.unique(name))
+            output.add_name(name)
+        self._returned.add(output)
+        self._returned_names[name] = output
+        node = make_node(Result1(), [output], self._scope.unique(f"{name}/result"))
+        node.output_names = [name]
+        return node
+
+
+def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:
+    return any(parameter.outputs[0] in node.inputs for node in nodes)

@@ -1,0 +1,53 @@
+"""Sequences and optionals: values that exist only while a model is converted.
+
+The IR carries tensors alone. A sequence whose length is known while converting is a list of tensors
+here, one that a loop has gathered is a tensor with one dimension more, and an optional is a value or
+nothing. The IR has none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from converter.errors import UnsupportedModelError
+from ir_runtime.graph.model import Output
+from ir_runtime.records import record
+
+
+@record
+class SequenceValue:
+    """A sequence of tensors, each with its place in the IR."""
+
+    items: tuple[Output, ...]
+
+
+@record
+class StackedSequence:
+    """A sequence whose length is only known at run time: its tensors, all of one shape, in one."""
+
+    stacked: Output
+    """``[length, ...]``"""
+
+
+@record
+class OptionalValue:
+    """A tensor or a sequence that is there, or nothing."""
+
+    content: Output | SequenceValue | StackedSequence | None
+
+
+Value = Union[Output, SequenceValue, StackedSequence, OptionalValue]
+
+
+def kind_of(value: Value) -> str:
+    """What a value is called in a message."""
+    if isinstance(value, (SequenceValue, StackedSequence)):
+        return "a sequence"
+    return "an optional" if isinstance(value, OptionalValue) else "a tensor"
+
+
+def tensor_of(value: Value, what: str) -> Output:
+    """``value``, which must be a tensor; raises :class:`UnsupportedModelError` with that reason."""
+    if not isinstance(value, Output):
+        raise UnsupportedModelError(f"{what} is {kind_of(value)}, and the IR carries nothing but tensors")
+    return value

@@ -1,0 +1,103 @@
+"""Activations that an exporter spelled out, as the layer that the IR has for them.
+
+x -> Sigmoid -> Multiply(x)                              becomes      x -> Swish
+x -> Multiply(beta) -> Sigmoid -> Multiply(x)            becomes      x -> Swish(beta)
+x -> Add(3) -> Clamp(0, 6) -> Divide(6)                  becomes      x -> HSigmoid
+x -> HSigmoid, or HardSigmoid(1 / 6, 0.5) -> Multiply(x) becomes      x -> HSwish
+x -> Exp -> Add(1) -> Log                                becomes      x -> SoftPlus
+x -> SoftPlus -> Tanh -> Multiply(x)                     becomes      x -> Mish
+x -> Abs -> Add(1) -> s;  x, s -> Divide                 becomes      x -> SoftSign
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations import activation as ir
+from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Multiply1, Tanh1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import has_shape_of, is_real, plus, scaled_by, times
+from .registry import passes
+
+
+def _one_element(value: Output) -> str | None:
+    known = value.type.constant
+    return None if known is not None and known.size == 1 else "has more than one element"
+
+
+def _clamps_from_0_to_6(value: Output) -> str | None:
+    op = value.node.op
+    assert isinstance(op, ir.Clamp1)
+    return None if (op.min, op.max) == (0, 6) else f"clamps from {op.min:g} to {op.max:g}"
+
+
+def _swish(x: Pattern) -> Pattern:
+    return times(x, layer(ir.Sigmoid1, either(x, times(x, constant("beta", _one_element)))))
+
+
+def _hsigmoid(x: Pattern) -> Pattern:
+    return scaled_by(_clamped(x), 1 / 6)
+
+
+def _clamped(x: Pattern) -> Pattern:
+    return layer(ir.Clamp1, plus(x, number(3)), check=_clamps_from_0_to_6)
+
+
+def _hswish(x: Pattern) -> Pattern:
+    hard = either(_hsigmoid(x), layer(ir.HSigmoid5, x), layer(ir.HardSigmoid1, x, number(1 / 6), number(0.5)))
+    # The division may come before or after the product with x.
+    return either(times(x, hard), scaled_by(times(x, _clamped(x)), 1 / 6), times(scaled_by(x, 1 / 6), _clamped(x)))
+
+
+def _softplus(x: Pattern) -> Pattern:
+    return layer(Log1, plus(layer(Exp1, x), number(1)))
+
+
+def _mish(x: Pattern) -> Pattern:
+    return times(x, layer(Tanh1, layer(ir.SoftPlus4, x)))
+
+
+def _softsign(x: Pattern) -> Pattern:
+    return layer(Divide1, x, plus(layer(Abs1, x), number(1)))
+
+
+def _of(write: Callable[[Pattern], Pattern]) -> Pattern:
+    return write(anything("x", is_real))
+
+
+def _replacement(builder: Builder, node: Node, uses: Uses, pattern: Pattern, op: type[Operation]) -> Replacement:
+    found = pattern.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    if not has_shape_of(node.outputs[0], found["x"]):
+        return fail("its rank is not that of the input")
+    return found.check_private(uses) or builder.emit(op(), *_inputs(builder, found))
+
+
+def _inputs(builder: Builder, found: Match) -> list[Output]:
+    x = found["x"]
+    return [x, builder.like(found.array("beta").reshape(()), x)] if "beta" in found else [x]
+
+
+def _register(name: str, pattern: Pattern, op: type[Operation], *last: type[Operation], after: str) -> None:
+    """A pass for one activation; ``last`` are the operations of the last layer of what spells it out."""
+
+    def replace(builder: Builder, node: Node, uses: Uses) -> Replacement:
+        return _replacement(builder, node, uses, pattern, op)
+
+    replace.__doc__ = f"Put {op.type} in the place of the layers that spell it out."
+    passes.replaces(name, *last, after=[after], fuses=True)(replace)
+
+
+_register("swishes", _of(_swish), ir.Swish4, Multiply1, after="equal_layers")
+_register("hswishes", _of(_hswish), ir.HSwish4, Multiply1, Divide1, after="equal_layers")
+_register("hsigmoids", _of(_hsigmoid), ir.HSigmoid5, Multiply1, Divide1, after="hswishes")
+_register("softpluses", _of(_softplus), ir.SoftPlus4, Log1, after="equal_layers")
+_register("mishes", _of(_mish), ir.Mish4, Multiply1, after="softpluses")
+_register("softsigns", _of(_softsign), ir.SoftSign9, Divide1, after="equal_layers")

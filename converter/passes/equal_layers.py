@@ -1,0 +1,68 @@
+"""Layers that compute the same from the same are there once.
+
+    x -> Subtract(mean) -> Power           becomes      x -> Subtract(mean) -> Power
+    x -> Subtract(mean) -> Divide                                           -> Divide
+
+Exporters write one expression for each place that uses it. What a Result returns keeps a layer of its own, and so does
+a conversion of integers of 8 bits or fewer to floats: each reader of quantised values has its own dequantisation, which
+quantised runtimes fuse with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir_runtime.graph.model import Model, Node, Part
+from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+_MAX_CONSTANT_BYTES = 256
+"""Larger constants are stored once by the writer, and hardly ever decide whether two layers are equal."""
+
+
+@passes.register("equal_layers", fuses=True)
+def equal_layers(model: Model, trace: PassTrace) -> int:
+    """Let what reads the second of two equal layers read the first."""
+    return sum(_merge(part, trace) for part in model.parts())
+
+
+def _merge(part: Part, trace: PassTrace) -> int:
+    uses, first, count = Uses(part.uses), dict[Any, Node](), 0
+    for node in part.nodes:
+        key = _key(node)
+        if key is None:
+            continue
+        kept = first.setdefault(key, node)
+        if kept is node:
+            continue
+        if any(reader.op.role == "result" for output in node.outputs for reader in uses[output]):
+            trace.not_matched(node, fail("a result returns it"))
+            continue
+        for old, new in zip(node.outputs, kept.outputs):
+            uses.replace(old, new)
+        trace.matched(node)
+        count += 1
+    return count
+
+
+def _key(node: Node) -> object:
+    """What two layers have in common if they compute the same; None where that is not known."""
+    op, data = node.op, node.op.data
+    if data is not None:
+        if data.byte_size > _MAX_CONSTANT_BYTES or data.element_type.dtype.hasobject:
+            return None
+        return data.element_type, data.shape, data.array().tobytes()
+    if not node.inputs or not op.deterministic or op.subgraphs or op.role or _is_dequantisation(node):
+        return None
+    return type(op), *op.attributes().values(), *node.inputs
+
+
+def _is_dequantisation(node: Node) -> bool:
+    if not isinstance(node.op, Convert1):
+        return False
+    source = node.inputs[0].element_type
+    return source.is_integral and source.bits <= 8 and node.op.destination_type.is_real

@@ -1,0 +1,68 @@
+"""GELU that an exporter spelled out, exactly or by the hyperbolic tangent.
+
+    x -> Divide(sqrt 2) -> Erf -> Add(1) -> t          becomes      x -> Gelu(ERF)
+    x, t, 0.5 -> Multiply, Multiply
+
+    x, x^3 * 0.044715 -> Add -> Multiply(sqrt(2 / pi)) -> Tanh -> Add(1) -> t
+    x, t, 0.5 -> Multiply, Multiply                    becomes      x -> Gelu(TANH)
+
+Factors and summands come in any order, and constants as quotients or products: torch, Transformers, tf2onnx and Keras
+each have an order of their own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.activation import Gelu7
+from ir_runtime.operations.elementwise import Divide1, Erf1, Multiply1, Power1, Tanh1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import has_shape_of, is_real, plus, scaled_by, times
+from .registry import passes
+
+_CUBIC = 0.044715
+_SLOPE = math.sqrt(2 / math.pi)
+
+
+def _half_product(x: Pattern, total: Pattern) -> Pattern:
+    """x * total / 2, in the three orders."""
+    return either(times(scaled_by(x, 0.5), total), scaled_by(times(x, total), 0.5), times(x, scaled_by(total, 0.5)))
+
+
+def _exact() -> Pattern:
+    x = anything("x", is_real)
+    return _half_product(x, plus(layer(Erf1, scaled_by(x, math.sqrt(0.5)), name="erf"), number(1)))
+
+
+def _approximate() -> Pattern:
+    x = anything("x", is_real)
+    square = either(times(x, x), layer(Power1, x, number(2)))
+    cube = either(layer(Power1, x, number(3)), times(x, square))
+    polynomial = plus(x, either(times(cube, number(_CUBIC)), times(x, times(square, number(_CUBIC)))))
+    # x (1 + c x^2), as Keras has it
+    factored = times(x, plus(number(1), times(square, number(_CUBIC))))
+    inner = either(
+        times(either(polynomial, factored), number(_SLOPE)),
+        times(times(x, number(_SLOPE)), plus(number(1), times(square, number(_CUBIC)))),
+    )
+    return _half_product(x, plus(layer(Tanh1, inner), number(1)))
+
+
+_PATTERN = either(_exact(), _approximate())
+
+
+@passes.replaces("gelus", Multiply1, Divide1, after=["equal_layers"], fuses=True)
+def gelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put Gelu in the place of the product."""
+    found = _PATTERN.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    if not has_shape_of(node.outputs[0], found["x"]):
+        return fail("its rank is not that of the input")
+    mode = "ERF" if "erf" in found else "TANH"
+    return found.check_private(uses) or builder.emit(Gelu7(approximation_mode=mode), found["x"])

@@ -1,0 +1,32 @@
+"""What the passes share that put one layer in the place of the layers which an exporter spelled it out with."""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Output
+from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
+from ir_runtime.rewriting.matching import Pattern, either, layer, number
+
+
+def has_shape_of(value: Output, x: Output) -> bool:
+    """Whether an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
+    return value.shape.has_rank and x.shape.has_rank and value.shape.rank == x.shape.rank
+
+
+def is_real(value: Output) -> str | None:
+    """The check of a pattern: floats."""
+    return None if value.element_type.is_real else "has integers"
+
+
+def times(a: Pattern, b: Pattern) -> Pattern:
+    """A product, in either order."""
+    return layer(Multiply1, a, b, commutative=True)
+
+
+def plus(a: Pattern, b: Pattern) -> Pattern:
+    """A sum, in either order."""
+    return layer(Add1, a, b, commutative=True)
+
+
+def scaled_by(a: Pattern, factor: float) -> Pattern:
+    """``a`` times a number, or divided by its reciprocal."""
+    return either(times(a, number(factor)), layer(Divide1, a, number(1 / factor)))

@@ -1,0 +1,55 @@
+"""Additions of 0 and multiplications by 1 are left out.
+
+    x -> Add(0)            becomes      x
+    x -> Multiply(1)       becomes      x
+
+tf2onnx adds biases of zeros to convolutions, and others scale by 1. A constant that widens ``x`` stays.
+"""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Subtract1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+_NEUTRAL = {Add1: 0, Subtract1: 0, Multiply1: 1, Divide1: 1}
+_MAX_BYTES = 1 << 16
+"""Larger constants are not read: they are weights."""
+
+
+@passes.replaces("neutral_elements", *_NEUTRAL, fuses=True)
+def neutral_element(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Let what reads the result read the operand."""
+    wanted = _NEUTRAL[type(node.op)]
+    commutative = isinstance(node.op, (Add1, Multiply1))
+    for x, other in (node.inputs, node.inputs[::-1])[: 1 + commutative]:
+        if _is_everywhere(other, wanted):
+            if not _keeps_shape(x, other, node.outputs[0]):
+                return fail("the constant may change the shape")
+            return x
+    return fail(f"no operand is {wanted} everywhere")
+
+
+def _is_everywhere(value: Output, wanted: int) -> bool:
+    tensor = value.tensor
+    if tensor is None or tensor.byte_size > _MAX_BYTES or value.element_type.dtype.hasobject:
+        return False
+    values = tensor.array()
+    return bool(values.size) and bool((values == wanted).all())
+
+
+def _keeps_shape(x: Output, constant: Output, result: Output) -> bool:
+    """Whether broadcasting with the constant leaves every shape that ``x`` may have as it is."""
+    if x.element_type is not result.element_type:
+        return False
+    if constant.shape.rank == 0:
+        return True
+    if not x.shape.has_rank or x.shape.rank < constant.shape.rank:
+        return False
+    behind = x.shape.dims[x.shape.rank - constant.shape.rank :]
+    return all(wide.value == 1 or wide == own for wide, own in zip(constant.shape.dims, behind))

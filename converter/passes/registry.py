@@ -1,0 +1,8 @@
+"""The passes that every model goes through between translation and target."""
+
+from __future__ import annotations
+
+from ir_runtime.rewriting.pipeline import Pipeline
+
+passes = Pipeline("converter.passes")
+model_pass = passes.register

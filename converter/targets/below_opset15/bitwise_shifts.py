@@ -1,0 +1,67 @@
+"""Shifts of integers by constants, as products and quotients by powers of two.
+
+BitwiseLeftShift(x, k)    becomes   Multiply(x, 2^k)
+BitwiseRightShift(x, k)   becomes   Divide(x, 2^k), rounded down, where float32 holds every x
+BitwiseRightShift(x, k)   becomes   Divide(x & -2^k, 2^k) otherwise, from 8 bits on: 32 - k bits are left, and
+                                    float32 holds 24. For less than 8 bits the lowest 8 are shifted by themselves
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.targets.openvino_cpu.intervals import is_small
+from converter.targets.openvino_cpu.opaque_identity import opaque_identity
+from converter.targets.registry import below_opset15
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15, Divide1
+from ir_runtime.operations.reduction import Reduction
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+_BITS_TO_CLEAR = 8
+"""Of 32 bits, the number to clear so that float32 holds the others."""
+
+
+@below_opset15.replaces("bitwise_shifts", BitwiseLeftShift15, BitwiseRightShift15, until="2024.5", seen_in=("2023.3",))
+def bitwise_shifts(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Multiply or divide by powers of two."""
+    value, amount = node.inputs
+    known = amount.type.constant
+    if known is None or (known < 0).any() or (known >= value.element_type.bits - value.element_type.is_signed).any():
+        return fail("the amount comes at run time, is negative, or shifts out every bit")
+    amounts = known.astype(np.int64)
+    if isinstance(node.op, BitwiseLeftShift15):
+        if isinstance(value.node.op, Reduction):
+            # The plug-in would compute the product as floats, together with the reduction.
+            value = builder.emit(opaque_identity(value.element_type), value, value)
+        return layers.multiply(builder, value, _powers(builder, amounts, value))
+    if is_small(value) or (amounts >= _BITS_TO_CLEAR).all():
+        return _divided(builder, value, amounts)
+    if (amounts > _BITS_TO_CLEAR).any():
+        return fail("float32 does not hold the numbers, and some amounts are below 8 bits, others above")
+    high = layers.multiply(
+        builder,
+        _divided(builder, value, np.full_like(amounts, _BITS_TO_CLEAR)),
+        _powers(builder, _BITS_TO_CLEAR - amounts, value),
+    )
+    low = builder.emit(BitwiseAnd13(), value, builder.like((1 << _BITS_TO_CLEAR) - 1, value))
+    return layers.add(builder, high, _divided(builder, low, amounts))
+
+
+def _divided(builder: Builder, value: Output, amounts: Array) -> Output:
+    """The quotient by powers of two; float32 must hold the bits that are left."""
+    powers = _powers(builder, amounts, value)
+    if not is_small(value):
+        # Minus the power, in the type's bits: all the bits that are left.
+        above = -np.left_shift(1, amounts).astype(value.element_type.dtype)
+        value = builder.emit(BitwiseAnd13(), value, builder.constant(above, value.element_type))
+    return builder.emit(Divide1(m_pythondiv=True), value, powers)
+
+
+def _powers(builder: Builder, amounts: Array, value: Output) -> Output:
+    return builder.constant(np.left_shift(1, amounts), value.element_type)

@@ -1,0 +1,62 @@
+"""Transpose of an attention's output, where heads and queries may have the same number.
+
+The plug-in computes attention of static shapes and the Transpose after it in one step. Where the queries have the
+shape of the output, that step writes the output into the memory of the queries. Heads then overwrite queries of
+others before these are read.
+
+    attention -> Transpose      becomes      attention -> Maximum(a, a) -> Transpose
+
+The IR of OpenVINO's importer is as wrong. A converted model may be reshaped to as many queries as heads, and so the
+rule applies wherever the two dimensions may be equal.
+"""
+
+from __future__ import annotations
+
+from converter.targets.openvino_cpu.opaque_identity import opaque_identity
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import Binary
+from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.movement import Transpose1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("attention_transposed_in_place", Transpose1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def attention_transposed_in_place(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Prevent the fusion of attention with the Transpose after it."""
+    if not _is_attention(node):
+        return fail("its input is not the output of attention, or the queries are transposed, too")
+    if not _may_swap_equals(node):
+        return fail("order or rank come at run time, nothing is swapped, or what is swapped is never equal")
+    value, order = node.inputs
+    return builder.emit(node.op, builder.emit(opaque_identity(value.element_type), value, value), order)
+
+
+def _may_swap_equals(node: Node) -> bool:
+    """Whether the Transpose swaps dimensions that may be equal."""
+    shape, order = node.inputs[0].shape, node.inputs[1].type.constant
+    if order is None or not shape.has_rank:
+        return False
+    return list(order) != sorted(order) and all(shape[to].merge(shape[int(at)]) for to, at in enumerate(order))
+
+
+def _is_attention(node: Node) -> bool:
+    """Whether the input is the output of attention whose queries are not transposed themselves.
+
+    A Transpose before the queries becomes part of the same step, which then reads and writes in the same order.
+    """
+    made = node.inputs[0].node
+    if isinstance(made.op, MatMul1):
+        shares = made.inputs[0].node
+        if not isinstance(shares.op, (SoftMax1, SoftMax8)):
+            return False
+        scores = shares.inputs[0].node
+        while isinstance(scores.op, Binary):  # a scale or an attention mask
+            scores = scores.inputs[0].node
+        return not (isinstance(scores.op, MatMul1) and isinstance(scores.inputs[0].node.op, Transpose1))
+    return isinstance(made.op, ScaledDotProductAttention13) and not isinstance(made.inputs[0].node.op, Transpose1)

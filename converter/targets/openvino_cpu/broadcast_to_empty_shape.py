@@ -1,0 +1,39 @@
+"""Broadcast in both directions to a constant shape with a 0, as Broadcast in one direction to a computed shape.
+
+The plug-in takes the greater of 0 and 1, and so returns elements where there are none.
+
+    x -> Broadcast(bidirectional, [0, 3])      becomes      x -> Broadcast(numpy, max(shape of x, [0, 3]) * [0, 1])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.movement import Broadcast3
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.shape_layers import concat_lists, shape_of
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("broadcast_to_empty_shape", Broadcast3, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def broadcast_to_empty_shape(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Compute the output's shape, with a dimension of 0 wherever the target shape has one."""
+    data, shape = node.inputs[:2]
+    known = shape.type.constant
+    if node.op.mode != "bidirectional" or known is None or known.all():  # type: ignore[attr-defined]
+        return fail("the mode is not bidirectional, or the target shape is not constant or has no 0")
+    if not data.shape.has_rank:
+        return fail("the rank is dynamic")
+    rank = max(data.shape.rank, known.size)
+    wanted = np.concatenate([np.ones(rank - known.size, np.int64), known.reshape(-1).astype(np.int64)])
+    present = shape_of(builder, data)
+    if data.shape.rank < rank:
+        present = concat_lists(builder, [builder.constant(np.ones(rank - data.shape.rank)), present])
+    greater = layers.maximum(builder, present, builder.constant(wanted))
+    target = layers.multiply(builder, greater, builder.constant(wanted != 0))
+    return builder.emit(Broadcast3(mode="numpy"), data, target)

@@ -1,0 +1,33 @@
+"""Convert of numbers to boolean: what differs from 0 is true.
+
+The plug-in converts NaN and the least i32 to false. It refuses floats of less than 16 bits, and u2.
+
+    x (f32) -> Convert(boolean)      becomes      x -> NotEqual(0)
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("convert_to_boolean", Convert1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def convert_to_boolean(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Compare numbers with 0."""
+    (value,) = node.inputs
+    kind = value.element_type
+    if node.outputs[0].element_type is not element_types.boolean:
+        return fail("it does not convert to boolean")
+    if kind is element_types.boolean or (kind.is_integral and 2 < kind.bits < 32):
+        return fail("the plug-in converts this type to boolean correctly")
+    if kind.bits < 16:
+        value = in_type(builder, value, element_types.f32 if kind.is_real else element_types.i32)
+    return layers.not_equal(builder, value, builder.like(0, value))

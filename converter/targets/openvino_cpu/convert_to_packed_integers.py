@@ -1,0 +1,56 @@
+"""Convert to integers of 4 and 2 bits, which keeps the lowest bits.
+
+Where another Convert follows, the plug-in drops both, and the upper bits stay.
+
+    x -> Convert(u4) -> Convert(f32)      becomes      x -> Convert(i32) -> BitwiseAnd(15) -> Convert(u4) -> ...
+    x -> Convert(i4) -> Convert(f32)      becomes      x -> Convert(i32) -> BitwiseLeftShift(28)
+                                                         -> BitwiseRightShift(28) -> Convert(i4) -> ...
+
+Values that are known to fit, as after a Clamp, stay as they are.
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.activation import Clamp1
+from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15, Convert1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces(
+    "convert_to_packed_integers",
+    Convert1,
+    after=["fake_quantize", "integer_round_trips"],
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+)
+def convert_to_packed_integers(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Take the lowest bits before the conversion."""
+    (value,) = node.inputs
+    kind = node.outputs[0].element_type
+    if not (kind.is_packed and kind.is_integral) or value.tensor is not None or _fits(value, kind):
+        return fail("the type is no integer of 4 bits or less, or the input is constant or fits")
+    whole = in_type(builder, value, element_types.i32)
+    if not kind.is_signed:
+        mask = builder.like((1 << kind.bits) - 1, whole)
+        return in_type(builder, builder.emit(BitwiseAnd13(), whole, mask), kind)
+    above = builder.like(32 - kind.bits, whole)
+    raised = builder.emit(BitwiseLeftShift15(), whole, above)
+    return in_type(builder, builder.emit(BitwiseRightShift15(), raised, above), kind)
+
+
+def _fits(value: Output, kind: ElementType) -> bool:
+    low, high = kind.limits
+    source = value.element_type
+    if source is element_types.boolean:
+        return True
+    if source.is_integral and source.limits[0] >= low and source.limits[1] <= high:
+        return True
+    clamp = value.node.op
+    return isinstance(clamp, Clamp1) and clamp.min >= low and clamp.max <= high

@@ -1,0 +1,29 @@
+"""GroupNormalization of ``[batch, channels]``, with one more dimension after the channels.
+
+The plug-in refuses it where the dimensions are dynamic.
+
+    x -> GroupNormalization      becomes      x -> Unsqueeze(2) -> GroupNormalization -> Squeeze(2)
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.normalization import GroupNormalization12
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces(
+    "group_normalization_of_rank_2", GroupNormalization12, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
+)
+def group_normalization_of_rank_2(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Add a dimension of 1, and remove it again."""
+    data, scale, bias = node.inputs
+    if not data.shape.has_rank or data.shape.rank != 2:
+        return fail("the rank is not 2")
+    made = builder.emit(node.op, layers.unsqueeze(builder, data, 2), scale, bias)
+    return layers.squeeze(builder, made, builder.constant([2]))

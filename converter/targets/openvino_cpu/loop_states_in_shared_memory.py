@@ -1,0 +1,79 @@
+"""States of loops, each in memory of its own.
+
+What a body returns as the next value of a state may lie in the memory of a parameter: a view of it does, and so does
+arithmetic that the plug-in computes in place. Before the next iteration the plug-in fills the parameters. Where the
+value lies in the memory of another parameter (a slice of the input, or another state), it is overwritten before it
+is copied.
+
+    state', x -> Add(x, state) -> Result (state)      becomes      ... -> Add(x, state) -> Maximum(y, y) -> Result
+
+Maximum changes nothing. It reads its input twice, and so is not computed in place.
+"""
+
+from __future__ import annotations
+
+from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Model, Node, Output, SubGraph
+from ir_runtime.operations.activation import PReLU1
+from ir_runtime.operations.control_flow import Loop5, TensorIterator1
+from ir_runtime.operations.elementwise import Binary, Convert1, Unary
+from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
+from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+
+_VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
+"""Layers whose output may lie in the memory of their input."""
+_IN_PLACE = (Binary, PReLU1, Unary)
+"""Layers that may write their output into the memory of their first input."""
+
+
+@openvino_cpu.register(
+    "loop_states_in_shared_memory",
+    operations=(Loop5, TensorIterator1),
+    after=["fake_quantize", "fusion_guards", "integer_products", "loop_states_of_narrow_types"],
+    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+)
+def loop_states_in_shared_memory(model: Model, trace: PassTrace) -> int:
+    """Give the next values of states memory of their own."""
+    total = 0
+    for part in model.parts():
+        for node in part.nodes_of((Loop5, TensorIterator1)):
+            count = sum(_give_own_memory(sub) for sub in node.op.subgraphs)
+            if count:
+                trace.matched(node)
+            else:
+                trace.not_matched(node, fail("no next state lies in the memory of another parameter"))
+            total += count
+    return total
+
+
+def _give_own_memory(sub: SubGraph) -> int:
+    count, unique = 0, UniqueNames(sub.body)
+    for result, parameter in sub.back_edges:
+        returned, own = sub.body.results[result], sub.body.parameters[parameter]
+        value = returned.inputs[0]
+        place = _memory_of(value)
+        if place.op.role != "parameter" or place is own or value.element_type is element_types.string:
+            continue
+        prevent_fusion(value, [returned], unique)
+        count += 1
+    return count
+
+
+def _memory_of(value: Output) -> Node:
+    """The layer in whose memory a value may lie."""
+    while isinstance(value.node.op, _VIEWS) or _is_in_place(value):
+        value = value.node.inputs[0]
+    return value.node
+
+
+def _is_in_place(value: Output) -> bool:
+    if not isinstance(value.node.op, _IN_PLACE):
+        return False
+    first = value.node.inputs[0]
+    once = value.node.inputs.count(first) == 1
+    return once and first.element_type is value.element_type and first.shape.merge(value.shape) is not None

@@ -1,0 +1,100 @@
+"""States, slices and joined outputs of loops in narrow types, in wider types that hold all their values.
+
+The plug-in refuses many of them: slices and joined outputs of f4e2m1, f8e8m0 and u2, and some layers of f8e4m3 and
+f8e5m2 that it adds around a loop.
+
+    x (u4) -> Loop (parameter u4 ... result u4)      becomes      x -> Convert(i32) -> Loop (parameter i32 ->
+                                                     Convert(u4) ... -> Convert(i32) result) -> Convert(u4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Model, Node, Output, SubGraph
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.operations.control_flow import Loop5, TensorIterator1
+from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses, replace_uses, uses_of
+
+_WIDER = {
+    element_types.bf16: element_types.f32,
+    element_types.f8e4m3: element_types.f32,
+    element_types.f8e5m2: element_types.f32,
+    element_types.f8e8m0: element_types.f32,
+    element_types.f4e2m1: element_types.f32,
+    element_types.i4: element_types.i32,
+    element_types.u4: element_types.i32,
+    element_types.u2: element_types.i32,
+}
+
+
+@openvino_cpu.register(
+    "loop_states_of_narrow_types",
+    operations=(Loop5, TensorIterator1),
+    after=["convert_to_packed_integers"],
+    seen_in=("2025.4", "2026.4"),
+)
+def loop_states_of_narrow_types(model: Model, trace: PassTrace) -> int:
+    """Convert to wider types around loops, and back inside."""
+    total = 0
+    for part in model.parts():
+        loops = part.nodes_of((Loop5, TensorIterator1))
+        if not loops:
+            continue
+        # A loop around this one may have changed the body.
+        uses, unique = uses_of(part.model), UniqueNames(part.model)
+        for node in loops:
+            count = sum(_widen(node, sub, uses, unique) for sub in node.op.subgraphs)
+            if count:
+                trace.matched(node)
+            else:
+                trace.not_matched(node, fail("no state, slice or joined output has a type that the plug-in refuses"))
+            total += count
+    return total
+
+
+def _widen(node: Node, sub: SubGraph, uses: Uses, unique: UniqueNames) -> bool:
+    within, inner, changed = uses_of(sub.body), UniqueNames(sub.body), False
+    # An input that is neither a state nor sliced stays as it is: it may be a table of weights.
+    carried = {parameter for _, parameter in sub.back_edges}
+    for entry in sub.inputs:
+        parameter = sub.body.parameters[entry.parameter]
+        value = parameter.outputs[0]
+        narrow = value.element_type in _WIDER and (entry.parameter in carried or entry.axis is not None)
+        if entry.external is None or not narrow:
+            continue
+        kind, changed = value.element_type, True
+        node.inputs[entry.external] = _converted(node.inputs[entry.external], _WIDER[kind], unique)
+        value.type = TensorType(_WIDER[kind], value.shape)
+        parameter.op = parameter.op.of_type(value.type)
+        _read(value, _converted(value, kind, inner), within[value])
+    for result in sub.body.results:
+        (value,) = result.inputs
+        if value.element_type in _WIDER:
+            result.inputs, changed = [_converted(value, _WIDER[value.element_type], inner)], True
+    for exit in sub.outputs:
+        if exit.external is not None and node.outputs[exit.external].element_type in _WIDER:
+            given = node.outputs[exit.external]
+            kind = given.element_type
+            given.type = TensorType(_WIDER[kind], given.shape)
+            back = _converted(given, kind, unique)
+            uses.insert(given, back)
+    return changed
+
+
+def _converted(value: Output, kind: ElementType, unique: UniqueNames) -> Output:
+    made = make_node(Convert1(destination_type=kind), [value], unique(f"{value.node.name}/{kind}"))
+    made.origin = value.node.origin
+    return made.outputs[0]
+
+
+def _read(old: Output, new: Output, readers: Iterable[Node]) -> None:
+    replace_uses(old, new, [reader for reader in readers if reader is not new.node])

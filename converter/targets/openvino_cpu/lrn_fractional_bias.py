@@ -1,0 +1,31 @@
+"""LRN with a bias that is no integer.
+
+The plug-in drops the fraction of the bias. The rule divides the sum by the bias, whose sign alone stays in it:
+
+    x -> LRN(alpha, beta, bias)      becomes      x -> LRN(alpha / |bias|, beta, 1) -> Multiply(|bias| ^ -beta)
+"""
+
+from __future__ import annotations
+
+import math
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.normalization import LRN1
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("lrn_fractional_bias", LRN1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def lrn_fractional_bias(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Multiply by a power of the bias instead of adding it."""
+    op = node.op
+    if not isinstance(op, LRN1) or float(op.bias).is_integer():
+        return fail("the bias is an integer")
+    size = abs(op.bias)
+    whole = LRN1(alpha=op.alpha / size, beta=op.beta, bias=math.copysign(1.0, op.bias), size=op.size)
+    made = builder.emit(whole, *node.inputs)
+    return layers.multiply(builder, made, builder.like(math.pow(size, -op.beta), made))

@@ -1,0 +1,31 @@
+"""NonMaxSuppression of boxes whose last dimension, or rank, is dynamic.
+
+The plug-in requires the rank, and 4 coordinates as a static dimension.
+
+    boxes [n, k, ?] -> NonMaxSuppression      becomes      boxes -> Reshape [0, 0, 4] -> NonMaxSuppression
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.detection import NonMaxSuppression9
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import reshape
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("nms_dynamic_boxes", NonMaxSuppression9, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def nms_dynamic_boxes(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Give boxes and scores a rank, and boxes 4 coordinates."""
+    boxes, scores, *others = node.inputs
+    if not boxes.shape.has_rank or not boxes.shape[2].is_static:
+        boxes = reshape(builder, boxes, [0, 0, 4])
+    if not scores.shape.has_rank:
+        scores = reshape(builder, scores, [0, 0, 0])
+    given = [boxes, scores, *others]
+    if given == node.inputs:
+        return fail("the rank of boxes and scores and the number of coordinates are static")
+    return builder.emit_all(node.op, *given)

@@ -1,0 +1,45 @@
+"""Pad with a value that comes at run time, as Pad and Select.
+
+The plug-in pads with 0 instead. Its Select does not support floats of 8 bits, which are converted to f32 and back.
+
+    data -> Pad(fill)      becomes      data -> Pad(0) ---------------------\\
+                                        ones -> Pad(0) -> Convert(boolean) -> Select <- fill
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.movement import Broadcast3
+from ir_runtime.operations.padding import Pad12
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.shape_layers import shape_of
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces(
+    "pad_value_at_run_time", Pad12, after=["layers_of_narrow_types"], seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
+)
+def pad_value_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Select the value where Pad has put a 0."""
+    if len(node.inputs) < 4 or node.op.pad_mode != "constant" or node.inputs[3].type.constant is not None:  # type: ignore[attr-defined]
+        return fail("the mode is not constant, or the pad value is left out or constant")
+    data, before, after, fill = node.inputs
+    padded = builder.emit(
+        node.op, data, before, after, builder.like("" if data.element_type is element_types.string else 0, data)
+    )
+    # A conversion, because a comparison would be fused with Select, which then rounds integers to float32.
+    one = builder.constant(1, element_types.i32)
+    ones = builder.emit(Broadcast3(mode="numpy"), one, shape_of(builder, data))
+    kept = builder.emit(node.op, ones, before, after, builder.like(0, ones))
+    kind = data.element_type
+    choices = [
+        in_type(builder, value, element_types.f32) if kind.bits == 8 and kind.is_real else value
+        for value in (padded, fill)
+    ]
+    return in_type(builder, layers.select(builder, in_type(builder, kept, element_types.boolean), *choices), kind)

@@ -1,0 +1,37 @@
+"""Slice along axes that come at run time, as a Slice along all dimensions.
+
+The plug-in crashes with such axes.
+
+    x -> Slice(start, stop, step, axes)      becomes      x -> Slice(ScatterUpdate([0, 0, 0], axes, start), ...)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.scatter import ScatterUpdate3
+from ir_runtime.operations.slicing import Slice8
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.shape_layers import as_i64, normalized_positions
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("slice_axes_at_run_time", Slice8, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def slice_axes_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Give every dimension a start, an end and a step."""
+    data, *parts = node.inputs
+    if len(parts) < 4 or parts[3].type.constant is not None or not data.shape.has_rank:
+        return fail("the axes are left out or constant, or the rank is dynamic")
+    rank, kind = data.shape.rank, parts[0].element_type
+    places = normalized_positions(builder, as_i64(builder, parts.pop()), builder.constant(rank))
+    end = np.iinfo(kind.dtype).max
+    spread = [
+        builder.emit(ScatterUpdate3(), builder.constant([whole] * rank, kind), places, part, builder.constant(0))
+        for whole, part in zip((0, end, 1), (in_type(builder, part, kind) for part in parts))
+    ]
+    return builder.emit(node.op, data, *spread, builder.constant(list(range(rank))))

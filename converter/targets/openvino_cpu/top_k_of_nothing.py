@@ -1,0 +1,29 @@
+"""TopK of 0 elements, as an empty Slice.
+
+The plug-in refuses to return no elements, or crashes.
+
+    x -> TopK(0)      becomes      x -> Slice(0, 0) -> values
+                                             -> Convert -> indices
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.sorting import TopK11
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.layers import cut, in_type
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+
+@openvino_cpu.replaces("top_k_of_nothing", TopK11, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def top_k_of_nothing(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Slice no elements."""
+    data, count = node.inputs
+    known = count.type.constant
+    if known is None or known.any() or not isinstance(node.op, TopK11):
+        return fail("K is not 0, or comes at run time")
+    nothing = cut(builder, data, 0, 0, node.op.axis)
+    return [nothing, in_type(builder, nothing, node.outputs[1].element_type)]

@@ -1,0 +1,92 @@
+"""Compiled models: the public face of execution in NumPy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ..boundary import expected_errors
+from ..errors import ExecutionError, ModelError
+from ..graph.model import Model
+from .calls import Calls
+from .ports import InferenceResult, arguments_in_order, ports_of
+from .profile import Clock, Profile
+
+__all__ = ["CompiledModel", "compile_model"]
+
+
+class CompiledModel:
+    """A model that can be called. Made by :func:`compile_model`."""
+
+    def __init__(self, model: Model, *, optimize: bool = True, threads: int = 1) -> None:
+        if not isinstance(model, Model):
+            raise ExecutionError(
+                f"a Model is required, which read_model and convert_model return, but got {type(model).__name__}"
+            )
+        if not isinstance(threads, int) or threads < 1:
+            raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
+        self._calls = Calls(model, optimize=optimize, threads=threads)
+        self.inputs, self.outputs = ports_of(model)
+
+    @property
+    def fallbacks(self) -> Counter[str]:
+        """How many calls kernels left to ``evaluate`` since the model was compiled, by type of layer."""
+        return self._calls.fallbacks.copy()
+
+    @property
+    def input_names(self) -> list[str]:
+        """The name of each input, in order."""
+        return [port.name for port in self.inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        """The name of each output, in order."""
+        return [port.name for port in self.outputs]
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<CompiledModel ({inputs}) -> ({outputs})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")
+
+    @expected_errors(ExecutionError)
+    def __call__(self, inputs: Any = None) -> InferenceResult:
+        """Execute the model.
+
+        ``inputs`` maps tensor names (or positions) to arrays, or lists the arrays in order; a single
+        array serves a model of one input. Arrays must have the port's dtype and shape; plain Python
+        numbers and lists are converted. Raises :class:`ExecutionError` for anything else.
+        """
+        return InferenceResult(self.outputs, self._calls.run(arguments_in_order(self.inputs, inputs)))
+
+    @expected_errors(ExecutionError)
+    def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
+        """Execute the model ``repeat`` times, after one call that is not measured, and return the time of each layer
+        and of each type of layer. ``inputs`` are those of a call.
+        """
+        if repeat < 1:
+            raise ExecutionError(f"repeat must be 1 or more, but is {repeat}")
+        self._calls.run(arguments_in_order(self.inputs, inputs))
+        clock = Clock()
+        for _ in range(repeat):
+            with clock:
+                self._calls.run(arguments_in_order(self.inputs, inputs), clock)
+        return clock.profile()
+
+
+@expected_errors(ExecutionError)
+def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
+    """Prepare ``model`` for execution in NumPy: order its layers, fold constants, choose kernels.
+
+    Inputs of static shapes get a plan for these shapes, and so do shapes that come twice in a row. Such a plan uses
+    the threads of NumPy's own library for products. In the plan for any shapes, kernels share their work among
+    ``threads`` threads, beside those of the library.
+
+    The two plans round differently: where inputs are dynamic, the results of the second call may differ from those of
+    the first in the last bits (about 1e-6 of the largest value). Any number of threads may call the model; as many
+    calls run at a time as there are processors.
+
+    Without ``optimize`` each layer is computed by its ``evaluate``. That is slow; kernels are tested against it.
+    """
+    return CompiledModel(model, optimize=optimize, threads=threads)

@@ -1,0 +1,34 @@
+"""Fast kernels and fused steps of a plan.
+
+Each checks the operations, types and neighbours that it is made for; ``evaluate`` computes everything else. Every
+kernel is tested against ``evaluate``. Importing the package registers the kernels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from ir_runtime.graph.operation import Operation
+
+from .formulas import has_formula
+from .registry import (
+    Kernel,
+    Prepared,
+    Site,
+    Step,
+    has_kernel,
+    prepare,
+    prepared,
+)
+
+for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{_module}")
+
+
+def is_arithmetic(op: Operation) -> bool:
+    """Whether there may be a kernel or a formula for the operation: it then computes in float32."""
+    return has_kernel(op) or has_formula(op)
+
+
+__all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "is_arithmetic", "prepare", "prepared"]

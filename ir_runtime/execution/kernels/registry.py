@@ -1,0 +1,153 @@
+"""The registry of kernels, and what a plan and its kernels know of each other.
+
+A *kernel* computes one node, a *fusion* several at once. Both are prepared when the plan is made. A kernel may return
+None for arrays that it is not made for: ``evaluate`` then computes that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation, TensorType
+from ir_runtime.graph.shapes import PartialShape
+
+from .threads import Workers
+
+Kernel = Callable[..., "Array | tuple[Array, ...] | None"]
+"""Computes arrays from arrays; returns None for arrays that it leaves to ``evaluate``."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel prepared for one node.
+
+    ``fresh`` means that its outputs are C-contiguous arrays in memory of their own, of which there is no other view.
+    """
+
+    run: Kernel
+    fresh: bool = False
+    packed: tuple[Output, ...] = ()
+    """Constants that the kernel keeps in a packed form of its own."""
+
+
+@dataclass
+class Step:
+    """Nodes that are computed at once, the outputs that they read and those that others read, and their kernel."""
+
+    nodes: list[Node]
+    reads: list[Output]
+    writes: list[Output]
+    prepared: Prepared | None = None
+
+    @property
+    def type(self) -> str:
+        """The types of its nodes, in order."""
+        return "+".join(node.op.type for node in self.nodes)
+
+
+@dataclass
+class Site:
+    """A graph after constant folding, as kernels and fusions see it when a plan is made."""
+
+    nodes: list[Node]
+    """The nodes that remain after constant folding, in order."""
+    constants: dict[Output, Array]
+    results: set[Output]
+    """The outputs that the plan returns."""
+    workers: Workers
+    users: dict[Output, list[Node]] = field(default_factory=dict)
+    fresh: set[Output] = field(default_factory=set)
+    """Outputs that are in memory of their own: see :class:`Prepared`."""
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:
+            for source in dict.fromkeys(node.inputs):
+                self.users.setdefault(source, []).append(node)
+
+    def is_constant(self, output: Output) -> bool:
+        return output in self.constants
+
+    def add_constant(self, node: Node, value: Array) -> Output:
+        """Add a constant that is not in the model, computed for ``node``."""
+        value = np.array(value, order="C")
+        value.flags.writeable = False
+        shape = PartialShape(value.shape)
+        output = Output(node, 0, TensorType(element_types.from_dtype(value.dtype), shape))
+        self.constants[output] = value
+        return output
+
+    def only_user(self, output: Output) -> Node | None:
+        """The only node that reads ``output``; None where there are several, or the plan returns it."""
+        users = self.users.get(output, [])
+        return users[0] if len(users) == 1 and output not in self.results else None
+
+    def is_private(self, output: Output, readers: Sequence[Node]) -> bool:
+        """Whether ``readers`` may write into ``output``: nothing else reads it or a view of it."""
+        return output in self.fresh and output not in self.results and set(self.users[output]) <= set(readers)
+
+
+Maker = Callable[[Node, Site], "Prepared | None"]
+Fusion = Callable[[Site], "list[Step]"]
+
+_MAKERS: dict[type[Operation], Maker] = {}
+_FUSIONS: list[Fusion] = []
+
+
+def kernel(*operations: type[Operation]) -> Callable[[Maker], Maker]:
+    """Decorator: registers a function that prepares the kernels for nodes of these operations."""
+
+    def register(maker: Maker) -> Maker:
+        for operation in operations:
+            _MAKERS[operation] = maker
+        return maker
+
+    return register
+
+
+def fusion(made: Fusion) -> Fusion:
+    """Decorator: registers a function that finds steps of several nodes; no two of its steps may share a node."""
+    _FUSIONS.append(made)
+    return made
+
+
+def is_float32(*outputs: Output) -> bool:
+    return all(output.element_type is element_types.f32 for output in outputs)
+
+
+def has_kernel(op: Operation) -> bool:
+    """Whether there may be a kernel for nodes of this operation."""
+    return type(op) in _MAKERS
+
+
+def prepared(node: Node, site: Site) -> Prepared | None:
+    """The kernel of one node; None where there is none for it."""
+    maker = _MAKERS.get(type(node.op))
+    return None if maker is None else maker(node, site)
+
+
+def prepare(site: Site) -> list[Step]:
+    """The steps of the plan, in order."""
+    claimed: dict[Node, Step] = {}
+    for find in _FUSIONS:
+        for step in find(site):
+            if not any(node in claimed for node in step.nodes):
+                claimed.update(dict.fromkeys(step.nodes, step))
+    steps: list[Step] = []
+    for node in site.nodes:
+        fused = claimed.get(node)
+        if fused is None:
+            steps.append(Step([node], list(node.inputs), list(node.outputs)))
+        elif node is fused.nodes[-1]:
+            steps.append(fused)
+    for step in steps:
+        if step.prepared is None and len(step.nodes) == 1:
+            step.prepared = prepared(step.nodes[0], site)
+        if step.prepared is not None and step.prepared.fresh:
+            site.fresh.update(step.writes)
+    return steps

@@ -1,0 +1,308 @@
+"""The arrays of the values of a static plan, and the registry of binders and producers, which make the calls over them.
+
+Each value has its array before anything runs: a constant, memory of its own, a view of another value, or a part of
+a Concat's output. A list of calls without arguments, made once, computes it: they read and write these arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.execution.kernels import Site
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.mapped_file import aligned, file_of, forget_pages
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.movement import Transpose1
+
+Call = Callable[[], Any]
+_ALIGNMENT = 64
+
+
+@dataclass(eq=False)
+class Block:
+    """Memory and the values in it; it is free for other values once all of them were read for the last time."""
+
+    memory: Array
+    live: set[Output] = field(default_factory=set)
+    is_pinned: bool = False
+
+
+@dataclass(frozen=True)
+class Home:
+    """The part of a Concat's output into which one of its inputs is computed directly."""
+
+    whole: Output
+    axis: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class PackedConstant:
+    """A constant that can be packed, and the function that gives it back as a view of its packed form."""
+
+    output: Output
+    restored: Callable[[Array], Array]
+
+
+class Binding:
+    """The arrays of one instance of a plan, made in the order of its steps; later values reuse memory that is free."""
+
+    def __init__(self, site: Site, homes: dict[Output, Home], packs: dict[Any, tuple[Array, Array]]) -> None:
+        self.site = site
+        self.homes = homes
+        self.arrays: dict[Output, Array] = {}
+        self.owners: dict[Output, Block] = {}
+        self._free: list[Block] = []
+        self._scratch: list[Block] = []
+        self._reused: dict[str, Block] = {}
+        self._packs = packs
+
+    def array(self, output: Output) -> Array | None:
+        """The value's array; None where its shape is only known during a run."""
+        found = self.arrays.get(output)
+        if found is None:
+            found = self.site.constants.get(output)
+            if found is not None:
+                found = self.site.constants[output] = aligned(found)
+        return found
+
+    def as_stored(self, output: Output) -> Array | None:
+        """The value's array, which may be a constant that is not aligned."""
+        found = self.arrays.get(output)
+        return self.site.constants.get(output) if found is None else found
+
+    def all_arrays(self, outputs: Sequence[Output]) -> list[Array] | None:
+        found = [self.array(output) for output in outputs]
+        return None if any(one is None for one in found) else found  # type: ignore[return-value]
+
+    def constant(self, output: Output) -> Array | None:
+        return self.site.constants.get(output)
+
+    def is_bindable(self, output: Output) -> bool:
+        """Whether type and shape are static, so that there can be an array for it."""
+        return output.shape.is_static and bool(output.element_type.bits) and not output.element_type.dtype.hasobject
+
+    # --- memory ---
+
+    def new(self, output: Output, order: Sequence[int] | None = None) -> Array:
+        """Memory for a value. ``order`` names its axes from the outermost to the innermost one in memory.
+
+        Where the value has a :class:`Home` in a Concat's output, it is a view of that output, with its strides.
+        """
+        home = self.homes.get(output)
+        if home is None:
+            made = self._taken(output, order)
+        else:
+            whole = self.arrays.get(home.whole)
+            if whole is None:
+                whole = self._taken(home.whole, order)
+            index = [slice(None)] * whole.ndim
+            index[home.axis] = slice(home.start, home.stop)
+            made = whole[tuple(index)]
+            self.owners[output] = self.owners[home.whole]
+            self.owners[output].live.add(output)
+        self.arrays[output] = made
+        return made
+
+    def _taken(self, output: Output, order: Sequence[int] | None) -> Array:
+        shape = output.shape.static()
+        dtype = output.element_type.dtype
+        block = self._block(math.prod(shape) * dtype.itemsize)
+        block.live.add(output)
+        made = laid_out(block.memory, shape, dtype, order)
+        self.arrays[output] = made
+        self.owners[output] = block
+        return made
+
+    def alias(self, output: Output, array: Array, source: Output) -> None:
+        """Make ``array``, a view of the array of ``source``, the value's array."""
+        self.arrays[output] = array
+        block = self.owners.get(source)
+        if block is not None:
+            self.owners[output] = block
+            block.live.add(output)
+
+    def scratch(self, shape: Sequence[int], dtype: Any = np.float32) -> Array:
+        """Memory for the step that is being bound, uninitialised when the step starts."""
+        dtype = np.dtype(dtype)
+        block = self._block(math.prod(shape) * dtype.itemsize)
+        self._scratch.append(block)
+        return laid_out(block.memory, tuple(shape), dtype, None)
+
+    def reused(self, purpose: str, shape: Sequence[int]) -> Array:
+        """Float32 scratch memory that the parts of a step, which run one after the other, share for a purpose."""
+        size = math.prod(shape) * 4
+        block = self._reused.get(purpose)
+        if block is None or block.memory.size < size:
+            block = self._reused[purpose] = self._block(size)
+            self._scratch.append(block)
+        return laid_out(block.memory, tuple(shape), np.dtype(np.float32), None)
+
+    def pin(self, output: Output) -> None:
+        """Keep the value's memory to the end of the run: layers computed by ``evaluate`` may return views of it."""
+        block = self.owners.get(output)
+        if block is not None:
+            block.is_pinned = True
+
+    def finish_step(self, dead: Sequence[Output]) -> None:
+        """End a step, after which nothing reads the values ``dead``: their memory is free."""
+        self._free.extend(reversed(self._scratch))
+        self._scratch, self._reused = [], {}
+        for output in dead:
+            block = self.owners.get(output)
+            if block is None:
+                continue
+            block.live.discard(output)
+            if not block.live and not block.is_pinned:
+                self._free.append(block)
+
+    def _block(self, size: int) -> Block:
+        best = None
+        for block in reversed(self._free):
+            if block.memory.size >= size and (best is None or block.memory.size < best.memory.size):
+                best = block
+        if best is None:
+            return Block(_aligned_memory(max(size, 1)))
+        self._free.remove(best)
+        return best
+
+    # --- constants ---
+
+    def tiled(self, array: Array, count: int) -> Array:
+        """A constant vector repeated ``count`` times, made once."""
+        return self.packed(array, count, lambda: np.tile(array, count))
+
+    def packed(
+        self, array: Array, purpose: Any, make: Callable[[], Array], home: PackedConstant | None = None
+    ) -> Array:
+        """The constant ``array`` packed by ``make``: C-contiguous, and shared by all instances of the plan.
+
+        With ``home``, a constant that is in no file is from then on a view of its packed form, so that it is not in
+        memory twice.
+        """
+        key = (array.__array_interface__["data"][0], array.shape, array.strides, purpose)
+        found = self._packs.get(key)
+        if found is not None:
+            return found[0]
+        made = np.require(make(), requirements=["C", "A"])
+        if not np.may_share_memory(made, array):
+            if home is not None and file_of(array) is None:
+                # Other instances pack this view, which needs no copy.
+                self.site.constants[home.output] = home.restored(made)
+                return made
+            forget_pages(array)
+        self._packs[key] = (made, array)
+        return made
+
+    def order_for_transpose(self, output: Output) -> tuple[int, ...] | None:
+        """The order in memory with which the output of a Transpose, the only reader of the value, is contiguous."""
+        user = self.site.only_user(output)
+        if user is None or not isinstance(user.op, Transpose1):
+            return None
+        order = self.site.constants.get(user.inputs[1])
+        if order is None or order.size != output.shape.rank:
+            return None
+        return tuple(int(axis) for axis in order.reshape(-1))
+
+
+def laid_out(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int] | None) -> Array:
+    """An array over the beginning of ``memory`` whose axes have this ``order`` in memory."""
+    count = math.prod(shape) * dtype.itemsize
+    flat = memory[:count].view(dtype)
+    if order is None or tuple(order) == tuple(range(len(shape))):
+        return flat.reshape(shape)
+    back = [0] * len(shape)
+    for position, axis in enumerate(order):
+        back[axis] = position
+    return flat.reshape([shape[axis] for axis in order]).transpose(back)
+
+
+def _aligned_memory(size: int) -> Array:
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
+    return memory[start : start + size]
+
+
+@dataclass
+class Produced:
+    """Calls that compute a value part by part, so that layers after it can run while the part is in the cache.
+
+    ``before`` are calls before the first part; each of ``parts`` is an index and its calls. ``order`` has the axes of
+    the value in the order of these indices.
+    """
+
+    before: list[Call]
+    order: tuple[int, ...]
+    parts: list[tuple[tuple[Any, ...], list[Call]]]
+
+
+Binder = Callable[[Node, Binding], "list[Call] | None"]
+"""Makes the arrays of a node's outputs (with :meth:`Binding.new` or ``alias``) and returns the calls that compute them;
+None, with no array made, where it cannot bind the node."""
+
+Producer = Callable[[Node, Binding, Output, bool], "Produced | None"]
+"""The same, part by part, for a value that elementwise layers may follow. It is computed into the array of the given
+output. The last argument is whether layers follow."""
+
+BINDERS: dict[type[Operation], Binder] = {}
+PRODUCERS: dict[type[Operation], Producer] = {}
+
+
+def binder(*operations: type[Operation]) -> Callable[[Binder], Binder]:
+    """Decorator: registers a :data:`Binder` for nodes of these operations."""
+
+    def register(made: Binder) -> Binder:
+        BINDERS.update(dict.fromkeys(operations, made))
+        return made
+
+    return register
+
+
+def producer(*operations: type[Operation]) -> Callable[[Producer], Producer]:
+    """Decorator: registers a :data:`Producer` for nodes of these operations."""
+
+    def register(made: Producer) -> Producer:
+        PRODUCERS.update(dict.fromkeys(operations, made))
+        return made
+
+    return register
+
+
+def is_float32(*arrays: Array) -> bool:
+    return all(array.dtype == np.float32 for array in arrays)
+
+
+def as_matrix(array: Array) -> Array | None:
+    """``[rows, columns]`` over the array's memory where all but its last axis are equally far apart, else None."""
+    columns = array.shape[-1]
+    rows = math.prod(array.shape[:-1])
+    step = None
+    reach = None
+    for dimension, stride in zip(reversed(array.shape[:-1]), reversed(array.strides[:-1])):
+        if dimension == 1:
+            continue
+        if reach is not None and stride != reach:
+            return None
+        if step is None:
+            step = stride
+        reach = stride * dimension
+    if step is None:
+        step = columns * array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (rows, columns), (step, array.strides[-1]))
+
+
+def is_matrix_for_blas(matrix: Array) -> bool:
+    """Whether NumPy's library multiplies the last two axes without copying them."""
+    size = matrix.itemsize
+    rows, columns = matrix.shape[-2:]
+    down, across = matrix.strides[-2:]
+    if across == size and (down >= columns * size or rows == 1) and down % size == 0:
+        return True
+    return down == size and (across >= rows * size or columns == 1) and across % size == 0

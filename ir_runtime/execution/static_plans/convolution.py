@@ -1,0 +1,200 @@
+"""Convolutions of float32 with constant weights, of channels that lie side by side in memory (N, H, W, C).
+
+Windows are unfolded a few rows of positions at a time, in runs of a row of the kernel with all its channels, and
+multiplied with the weights as a matrix; layers that follow run before the next rows. A window of one element is a
+product without copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.operations.windows import Window
+
+from .binding import (
+    Binding,
+    Call,
+    Produced,
+    as_matrix,
+    is_float32,
+    is_matrix_for_blas,
+    producer,
+)
+from .depthwise import depthwise
+from .product_calls import Factor, product_calls
+
+_UNFOLDED_ELEMENTS_AT_ONCE = 1 << 18
+"""Windows are unfolded in blocks of about this many elements."""
+_OUTPUT_ELEMENTS_AT_ONCE = 1 << 16
+"""Elements of an output that are computed at once where layers follow."""
+_CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}
+
+
+@producer(Convolution1, GroupConvolution1)
+def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+    """Over one or two spatial dimensions."""
+    x, weights = b.array(node.inputs[0]), b.constant(node.inputs[1])
+    if x is None or weights is None or x.ndim not in _CHANNELS_LAST or not is_float32(x, weights):
+        return None
+    op: Any = node.op
+    grouped = isinstance(op, GroupConvolution1)
+    rank = x.ndim - 2
+    windows: list[Window] = op.windows(weights.shape[-rank:])
+    if not x.size or not weights.size or any(min(w.pads(n)) < 0 for w, n in zip(windows, x.shape[2:])):
+        return None
+    if not grouped:
+        weights = weights[None]
+    order = _CHANNELS_LAST[x.ndim]
+    spread = _wide(windows, weights, x)
+    if spread:
+        return None
+    home = b.homes.get(target)
+    if home is not None and home.whole in b.arrays and not _has_channels_last(b.arrays[home.whole]):
+        return None
+    images = x.transpose(order)
+    out = b.new(target, order).transpose(order)
+    single = Window(1, 1, 1, 0, 0)
+    is_depthwise = len(weights) > 1 and weights.shape[1] == weights.shape[2] == 1
+    if rank == 1 and is_depthwise:
+        # One row of positions: runs of all of it.
+        images, out, weights, windows = images[:, None], out[:, None], weights[..., None, :], [single, *windows]
+    elif rank == 1:
+        # Positions are rows of one column each: parts are some of them.
+        images, out, weights, windows = images[:, :, None], out[:, :, None], weights[..., None], [*windows, single]
+    calls: list[Call] = []
+    if is_depthwise:
+        parts = depthwise(images, weights[:, 0, 0], windows, out, calls, b)
+        if rank == 1:
+            parts = [(index[:1], made) for index, made in parts]
+    else:
+        parts = _dense(images, weights, node.inputs[1], windows, out, calls, b, followed)
+    return Produced(calls, order, parts)
+
+
+def _wide(windows: list[Window], weights: Array, x: Array) -> bool:
+    """Whether few outputs of a wide kernel are better made by banded matrices, as the kernel for any shapes does."""
+    return len(weights) == 1 and weights.shape[1] < 48 and windows[-1].kernel >= 16 and windows[-1].stride < 8
+
+
+def _has_channels_last(array: Array) -> bool:
+    return array.strides[1] == array.itemsize
+
+
+def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, value: float = 0) -> Array:
+    """``[N, H, W, C]`` with the padding that the windows see; calls that fill it. The images themselves where there
+    is none."""
+    reach = []
+    begins = []
+    for window, dimension in zip(windows, images.shape[1:3]):
+        begin, _ = window.pads(dimension)
+        begins.append(begin)
+        reach.append((window.count(dimension) - 1) * window.stride + window.span)
+    batch, height, width, channels = images.shape
+    if not any(begins) and reach[0] <= height and reach[1] <= width:
+        return images
+    made = b.scratch((batch, *reach, channels))
+    top, left = begins
+    bottom, right = min(reach[0], top + height), min(reach[1], left + width)
+    for border in (made[:, :top], made[:, bottom:], made[:, top:bottom, :left], made[:, top:bottom, right:]):
+        if border.size:
+            calls.append(partial(border.fill, value))
+    calls.append(partial(np.copyto, made[:, top:bottom, left:right], images[:, : bottom - top, : right - left]))
+    return made
+
+
+def _dense(
+    images: Array,
+    weights: Array,
+    constant: Output,
+    windows: list[Window],
+    out: Array,
+    calls: list[Call],
+    b: Binding,
+    followed: bool,
+) -> list[tuple[tuple[Any, ...], list[Call]]]:
+    """``weights`` are ``[groups, outputs, inputs, height, width]``, whatever the shape of the ``constant`` is."""
+    groups, per_group, depth = weights.shape[:3]
+    y, x = windows
+    batch, rows, columns, _ = out.shape
+    pointwise = y.kernel == x.kernel == 1
+    declared = constant.shape.static()
+
+    def restored(made: Array) -> Array:
+        return made.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)
+
+    def matrix_of_all() -> Array:
+        return weights[0].transpose(2, 3, 1, 0).reshape(-1, per_group)
+
+    factor = Factor(weights, "dense", matrix_of_all, b, constant, restored)
+    seen = padded(images, windows, calls, b)
+    if pointwise and groups == 1:
+        seen = seen[:, : (rows - 1) * y.stride + 1 : y.stride, : (columns - 1) * x.stride + 1 : x.stride]
+        flat = as_matrix(seen)
+        if flat is None or not is_matrix_for_blas(flat):
+            copied = b.scratch(seen.shape)
+            calls.append(partial(np.copyto, copied, seen))
+            seen = copied
+        limit = _OUTPUT_ELEMENTS_AT_ONCE // max(1, per_group) if followed else 1 << 62
+        return [
+            (index, product_calls(_matrix(seen[index]), factor, _matrix(out[index]), b))
+            for index in _parts(batch, rows, columns, limit)
+        ]
+    strides = seen.strides
+    unfolded = np.lib.stride_tricks.as_strided(
+        seen,
+        (batch, rows, columns, y.kernel, x.kernel, seen.shape[3]),
+        (strides[0], y.stride * strides[1], x.stride * strides[2], y.dilation * strides[1], x.dilation * strides[2],
+         strides[3]),
+    )  # fmt: skip
+    area = y.kernel * x.kernel * depth
+    limit = _UNFOLDED_ELEMENTS_AT_ONCE // max(1, area * groups)
+    parts: list[tuple[tuple[Any, ...], list[Call]]] = []
+    held = b.scratch((min(batch * rows * columns, max(limit, columns)) * groups * area,))
+    for index in _parts(batch, rows, columns, limit):
+        source, target = unfolded[index], out[index]
+        count = math.prod(source.shape[:-3])
+        made = held[: count * groups * area]
+        places = source.shape[:-3]
+        if groups == 1:
+            copy = partial(np.copyto, made.reshape(source.shape), source)
+            parts.append((index, [copy, *product_calls(made.reshape(count, area), factor, _matrix(target), b)]))
+            continue
+        matrix = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1).reshape(groups, area, per_group))
+        split = source.reshape(*source.shape[:-1], groups, depth)
+        turned = made.reshape(groups, *places, y.kernel, x.kernel, depth)
+        copy = partial(np.copyto, turned, np.moveaxis(split, -2, 0))
+        each = np.lib.stride_tricks.as_strided(
+            _matrix(target), (groups, count, per_group), (4 * per_group, _matrix(target).strides[0], 4)
+        )
+        parts.append((index, [copy, partial(np.matmul, made.reshape(groups, count, area), matrix, out=each)]))
+    return parts
+
+
+def _matrix(array: Array) -> Array:
+    made = as_matrix(array)
+    assert made is not None
+    return made
+
+
+def _parts(batch: int, rows: int, columns: int, positions: int) -> list[tuple[Any, ...]]:
+    """Indices of about so many positions: some images, or some rows of one."""
+    image = rows * columns
+    if image <= positions:
+        step = max(1, positions // max(image, 1))
+        return [(slice(start, min(start + step, batch)), slice(0, rows)) for start in range(0, batch, step)]
+    count = -(-rows // max(1, positions // columns))
+    ends = [rows * number // count for number in range(count + 1)]
+    return [
+        (slice(item, item + 1), slice(start, stop))
+        for item in range(batch)
+        for start, stop in itertools.pairwise(ends)
+        if stop > start
+    ]

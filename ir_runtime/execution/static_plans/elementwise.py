@@ -1,0 +1,167 @@
+"""Chains of elementwise layers in a static plan: block by block, after a producer's parts or on their own.
+
+All arrays are seen in the shape of the output, with its axes in the order of memory and joined where they can be. A
+vector along the channels is repeated so that NumPy's inner loops, which run along the last axis, are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from ir_runtime.execution.kernels.elementwise_chains import (
+    Layer,
+    allocated,
+    blocks_of,
+    read_by,
+)
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+
+from .binding import Binding, Call, Produced
+
+_MAX_REPEATED_ROW = 1 << 12
+"""Vectors along the last axis are repeated up to this many elements."""
+_MIN_ROW_LENGTH = 1 << 10
+"""Rows of at least this many elements are not lengthened."""
+
+
+def bind_chain(members: list[Node], layers: list[Layer], b: Binding) -> list[Call] | None:
+    """A chain on its own."""
+    reads = read_by(layers)
+    arrays = b.all_arrays(reads)
+    if arrays is None:
+        return None
+    root = members[-1].outputs[0]
+    shape = root.shape.static()
+    # The output has the order in memory of the first input of its size.
+    like = next((one for one in arrays if one.shape == shape), None)
+    out = b.new(root, None if like is None else order_of(like))
+    calls, operands, inner = _whole_layers(layers, dict(zip(reads, arrays)), shape, b)
+    return calls + chain_calls(inner, operands, out, b)
+
+
+def bind_after(produced: Produced, value: Output, out: Array, layers: list[Layer], b: Binding) -> list[Call] | None:
+    """A chain after a producer, run after each part; ``value`` is the producer's output, which the chain reads."""
+    reads = [source for source in read_by(layers) if source is not value]
+    arrays = b.all_arrays(reads)
+    if arrays is None:
+        return None
+    calls, operands, inner = _whole_layers(layers, {**dict(zip(reads, arrays)), value: out}, out.shape, b)
+    calls = produced.before + calls
+    seen = {key: np.broadcast_to(array, out.shape).transpose(produced.order) for key, array in operands.items()}
+    seen[value] = target = out.transpose(produced.order)
+    for index, part in produced.parts:
+        calls += part
+        calls += chain_calls(inner, {key: array[index] for key, array in seen.items()}, target[index], b, value)
+    return calls
+
+
+def order_of(array: Array) -> tuple[int, ...]:
+    """The axes of an array from the outermost to the innermost one in memory."""
+    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+
+
+def _whole_layers(
+    layers: list[Layer], operands: dict[Output, Array], shape: tuple[int, ...], b: Binding
+) -> tuple[list[Call], dict[Output, Array], list[Layer]]:
+    """Layers whose outputs are smaller than the chain's, computed before anything else; and the others."""
+    shapes = {key: array.shape for key, array in operands.items()}
+    calls: list[Call] = []
+    inner = []
+    known = dict(operands)
+    for layer in layers:
+        made = shapes[layer.output] = np.broadcast_shapes(*[shapes[source] for source in layer.inputs])
+        if made == shape:
+            inner.append(layer)
+            continue
+        out = known[layer.output] = b.scratch(made)
+        calls += chain_calls([layer], {source: known[source] for source in layer.inputs}, out, b)
+    used = {source for layer in inner for source in layer.inputs}
+    return calls, {key: array for key, array in known.items() if key in used}, inner
+
+
+def chain_calls(
+    layers: Sequence[Layer], operands: Mapping[Output, Array], out: Array, b: Binding, in_place: Output | None = None
+) -> list[Call]:
+    """Calls that compute ``layers`` from ``operands``, which may be broadcast to ``out``'s shape.
+
+    ``in_place`` is an operand that lies where ``out`` does.
+    """
+    if not out.size:
+        return []
+    keys = list(operands)
+    calls: list[Call] = []
+    fixed = [b.constant(key) is not None for key in keys]
+    arrays = _joined([np.broadcast_to(operands[key], out.shape) for key in keys] + [out], fixed, b, calls)
+    # The output's memory serves as a temporary, too: formulas write with their last step only.
+    numbers = {key: number for number, key in enumerate(keys)}
+    own, leaving = ((-1,), {}) if in_place is None else ((), {in_place: -1})
+    instructions, count = allocated(layers, numbers, own, leaving)
+    made: dict[tuple[int, ...], list[Array]] = {}
+    for dimensions, index, _ in blocks_of(arrays[-1].shape, []):
+        buffers = made.get(dimensions)
+        if buffers is None:
+            # The last two are the formulas' own.
+            held = b.reused("chain", (count + 2, *dimensions))
+            buffers = made[dimensions] = [held[number, ...] for number in range(count + 2)]
+        # With the ellipsis an array of no dimensions stays one.
+        registers = [array[(*index, ...)] for array in arrays]
+        registers = [*registers[:-1], *buffers[:-2], registers[-1]]
+        for layer, reads, target in instructions:
+            inputs = [registers[at] for at in reads]
+            calls.append(partial(layer.formula, *inputs, registers[target], buffers[-2:]))
+    return calls
+
+
+def _joined(arrays: list[Array], fixed: list[bool], b: Binding, calls: list[Call]) -> list[Array]:
+    """The arrays, of one shape, with axes in the order of the last one's memory, joined where all of them allow it."""
+    out = arrays[-1]
+    dimensions: list[int] = []
+    strides: list[tuple[int, ...]] = []
+    for axis in order_of(out):
+        dimension = out.shape[axis]
+        if dimension == 1:
+            continue
+        here = tuple([array.strides[axis] for array in arrays])
+        if dimensions and all(outer == inner * dimension for outer, inner in zip(strides[-1], here)):
+            dimensions[-1] *= dimension
+            strides[-1] = here
+        else:
+            dimensions.append(dimension)
+            strides.append(here)
+    views = [
+        np.lib.stride_tricks.as_strided(array, dimensions, [one[number] for one in strides])
+        for number, array in enumerate(arrays)
+    ]
+    if len(dimensions) == 2 and dimensions[1] < _MIN_ROW_LENGTH:
+        return _with_longer_rows(views, fixed, b, calls)
+    return views
+
+
+def _with_longer_rows(views: list[Array], fixed: list[bool], b: Binding, calls: list[Call]) -> list[Array]:
+    rows, columns = views[-1].shape
+    width = views[-1].itemsize
+    vectors = [view.strides == (0, width) for view in views]
+    plain = [view.strides == (columns * width, width) or view.strides == (0, 0) for view in views]
+    if not all(one or other for one, other in zip(vectors, plain)) or not any(vectors):
+        return views
+    count = max(n for n in range(1, max(2, _MAX_REPEATED_ROW // columns + 1)) if rows % n == 0)
+    if count == 1:
+        return views
+    shape = (rows // count, columns * count)
+    made = []
+    for view, is_vector, is_fixed in zip(views, vectors, [*fixed, False]):
+        if view.strides == (0, 0):
+            made.append(np.broadcast_to(view[:1, :1], shape))
+        elif not is_vector:
+            made.append(view.reshape(shape))
+        elif not is_fixed:
+            repeated = b.scratch((count, columns))
+            calls.append(partial(np.copyto, repeated, view[:1]))
+            made.append(np.broadcast_to(repeated.reshape(-1), shape))
+        else:
+            made.append(np.broadcast_to(b.tiled(view[0], count), shape))
+    return made

@@ -1,0 +1,227 @@
+"""MVN, SoftMax and sums of float32 along rows that lie together in memory, some rows at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.execution.kernels.softmax import exponentials
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.normalization import MVN6
+from ir_runtime.operations.reduction import ReduceMean1, ReduceSum1
+
+from .binding import (
+    Binding,
+    Call,
+    Produced,
+    as_matrix,
+    binder,
+    is_float32,
+    is_matrix_for_blas,
+    producer,
+)
+from .elementwise import order_of
+from .group_normalization import normalized_groups
+
+_BLOCK_ELEMENTS = 1 << 15
+_MAX_ELEMENTS_ON_ONE_THREAD = 9216
+"""Elements up to which the library multiplies a matrix with a vector on one thread."""
+_MAX_REPEATED_ROW = 1 << 12
+_MAX_ROW_LENGTH = 1 << 14
+"""Longer rows are left to the plan for any shapes, whose pairwise sums round less."""
+
+
+def _steps(rows: int, columns: int) -> list[slice]:
+    step = max(1, _BLOCK_ELEMENTS // max(1, columns))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _data_and_axes(node: Node, b: Binding) -> tuple[Array, list[int]] | None:
+    """The data of float32 and the axes that are reduced, in ascending order; None where there is nothing to do."""
+    x, axes = b.array(node.inputs[0]), b.constant(node.inputs[1])
+    if x is None or axes is None or not x.size or not is_float32(x):
+        return None
+    found = sorted(normalize_axes(np.atleast_1d(axes).tolist(), x.ndim))
+    return (x, found) if found else None
+
+
+@producer(MVN6)
+def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+    op: Any = node.op
+    found = _data_and_axes(node, b)
+    if found is None:
+        return None
+    x, axes = found
+    if axes == list(range(2, x.ndim)):
+        produced = normalized_groups(x, x.shape[1], op, b, target)
+        if produced is not None:
+            return produced
+    order = order_of(x)
+    calls: list[Call] = []
+    if sorted(order[x.ndim - len(axes) :]) != axes or _rows_of(x, order, len(axes)) is None:
+        # The normalised axes last, in a copy.
+        order = (*[axis for axis in range(x.ndim) if axis not in axes], *axes)
+        copied = b.scratch([x.shape[axis] for axis in order])
+        calls.append(partial(np.copyto, copied, x.transpose(order)))
+        x = copied.transpose(np.argsort(order))
+    out = b.new(target, order)
+    source, made = _rows_of(x, order, len(axes)), _rows_of(out, order, len(axes))
+    if source is None or made is None:
+        # A part of a Concat that is not rows: as the kernel for any shapes does it.
+        return None
+    parts: list[tuple[tuple[Any, ...], list[Call]]] = []
+    whole = _steps(*source.shape)
+    sums = b.scratch((min(len(source), whole[0].stop), 1))
+    for rows in whole:
+        parts.append(((), _normalised(source[rows], made[rows], sums[: rows.stop - rows.start], op)))
+    leading = out.transpose(order).shape[: x.ndim - len(axes)]
+    if len(parts) > 1 and math.prod(leading[:-1]) == 1 and leading:
+        lead = (slice(0, 1),) * (len(leading) - 1)
+        parts = [((*lead, rows), part) for rows, (_, part) in zip(whole, parts)]
+    else:
+        parts = [((), [call for _, part in parts for call in part])]
+    return Produced(calls, order, parts)
+
+
+def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:
+    """``[rows, columns]`` where the last ``count`` axes in memory are the columns, which must be one run."""
+    turned = array.transpose(order)
+    lead, tail = turned.shape[: turned.ndim - count], turned.shape[turned.ndim - count :]
+    expected = array.itemsize
+    for dimension, stride in zip(reversed(tail), reversed(turned.strides[len(lead) :])):
+        if dimension != 1 and stride != expected:
+            return None
+        expected *= dimension
+    joined = np.lib.stride_tricks.as_strided(
+        turned, (*lead, math.prod(tail)), (*turned.strides[: len(lead)], array.itemsize)
+    )
+    return as_matrix(joined)
+
+
+def _normalised(seen: Array, made: Array, sums: Array, op: Any) -> list[Call]:
+    columns = seen.shape[1]
+    count, small = np.float32(columns), np.float32(op.eps)
+    calls: list[Call] = [
+        partial(np.add.reduce, seen, axis=1, keepdims=True, out=sums),
+        partial(np.divide, sums, count, sums),
+        partial(np.subtract, seen, sums, made),
+    ]
+    if not op.normalize_variance:
+        return calls
+    calls += [
+        partial(np.einsum, "ij,ij->i", made, made, out=sums[:, 0]),
+        partial(np.divide, sums, count, sums),
+    ]
+    if op.eps_mode == "OUTSIDE_SQRT":
+        calls += [partial(np.sqrt, sums, sums), partial(np.add, sums, small, sums)]
+    else:
+        calls += [partial(np.add, sums, small, sums), partial(np.sqrt, sums, sums)]
+    # A quotient, not a product with the reciprocal: that may overflow where the quotient does not.
+    return [*calls, partial(np.divide, made, sums, made)]
+
+
+@binder(SoftMax1, SoftMax8)
+def softmax(node: Node, b: Binding) -> list[Call] | None:
+    op: Any = node.op
+    x = b.array(node.inputs[0])
+    if x is None or not x.ndim or not x.size or not is_float32(x) or op.axis not in (-1, x.ndim - 1):
+        return None
+    order = tuple(range(x.ndim))
+    source = _rows_of(x, order, 1)
+    calls: list[Call] = []
+    if source is None:
+        source = b.scratch(x.shape)
+        calls.append(partial(np.copyto, source, x))
+        source = source.reshape(-1, x.shape[-1])
+    made = _rows_of(b.new(node.outputs[0]), order, 1)
+    if made is None:
+        made = b.scratch(x.shape).reshape(-1, x.shape[-1])
+        end = [partial(np.copyto, b.arrays[node.outputs[0]], made.reshape(x.shape))]
+    else:
+        end = []
+    whole = _steps(*source.shape)
+    sums = b.scratch((whole[0].stop, 1))
+    for rows in whole:
+        seen, target, held = source[rows], made[rows], sums[: rows.stop - rows.start]
+        calls += [
+            partial(np.maximum.reduce, seen, axis=1, keepdims=True, out=held),
+            partial(np.subtract, seen, held, target),
+            partial(exponentials, target),
+            partial(np.add.reduce, target, axis=1, keepdims=True, out=held),
+            partial(np.divide, target, held, target),
+        ]
+    return calls + end
+
+
+@binder(ReduceMean1, ReduceSum1)
+def reduction(node: Node, b: Binding) -> list[Call] | None:
+    """Over the last axes in memory, or over all but the last one and the first: products with ones."""
+    op: Any = node.op
+    found = _data_and_axes(node, b)
+    if found is None:
+        return None
+    x, axes = found
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    count = math.prod(x.shape[axis] for axis in axes)
+    if count > _MAX_ROW_LENGTH:
+        return None
+    shape = [1 if axis in axes else x.shape[axis] for axis in range(x.ndim)]
+    calls: list[Call] = []
+    order = order_of(x)
+    if sorted(order[len(kept) :]) == axes and (rows := _rows_of(x, order, len(axes))) is not None:
+        lead = [axis for axis in order if axis in kept]
+        if lead != kept:
+            return None
+        sums = _result(node, shape, b)
+        if rows.size <= _MAX_ELEMENTS_ON_ONE_THREAD:
+            calls.append(partial(np.matmul, rows, _ones(count, b), out=sums))
+        else:
+            calls.append(partial(np.add.reduce, rows, axis=1, out=sums))
+    elif kept == [0, 1] and order[-1] == 1 and order[0] == 0:
+        images = x.transpose(order)
+        sums = _result(node, shape, b)
+        for image, total in zip(images, sums.reshape(x.shape[0], -1)):
+            flat = as_matrix(image)
+            if flat is None or not is_matrix_for_blas(flat):
+                flat = b.scratch((count, x.shape[1]))
+                calls.append(partial(np.copyto, flat.reshape(image.shape), image))
+            calls += _sums_of_columns(flat, total, b)
+    else:
+        return None
+    if isinstance(op, ReduceMean1):
+        calls.append(partial(np.divide, sums, np.float32(count), sums))
+    return calls
+
+
+def _sums_of_columns(flat: Array, total: Array, b: Binding) -> list[Call]:
+    """Of a matrix: short products with ones alone, else sums of sums, which round less than one after the other."""
+    rows, columns = flat.shape
+    if flat.size <= _MAX_ELEMENTS_ON_ONE_THREAD:
+        return [partial(np.matmul, _ones(rows, b), flat, out=total)]
+    count = max(n for n in range(1, max(2, _MAX_REPEATED_ROW // columns + 1)) if rows % n == 0)
+    if count == 1 or not flat.flags.c_contiguous:
+        return [partial(np.matmul, _ones(rows, b), flat, out=total)]
+    held = b.reused("sums", (count * columns,))
+    first = partial(np.add.reduce, flat.reshape(rows // count, -1), axis=0, out=held)
+    return [first, partial(np.add.reduce, held.reshape(count, columns), axis=0, out=total)]
+
+
+def _result(node: Node, shape: Sequence[int], b: Binding) -> Array:
+    """The output as one vector."""
+    out = b.new(node.outputs[0])
+    return out.reshape(-1) if out.flags.c_contiguous else out
+
+
+def _ones(count: int, b: Binding) -> Array:
+    one = _ONE
+    return b.packed(one, ("ones", count), lambda: np.ones(count, np.float32))
+
+
+_ONE = np.ones(1, np.float32)

@@ -1,0 +1,310 @@
+"""A plan for inputs of static shapes: every array and every call is made once, and a run goes through the calls.
+
+Values of dynamic shapes, such as that of NonZero, and the layers after them, are computed layer by layer, as in the
+plan for any shapes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.execution.kernels import (
+    Site,
+    Step,
+    has_kernel,
+    prepared,
+)
+from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of, read_by
+from ir_runtime.execution.profile import Clock
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.operations.movement import Concat1
+from ir_runtime.rewriting.constant_folding import as_tuple
+
+from .binding import (
+    BINDERS,
+    PRODUCERS,
+    Binding,
+    Call,
+    Home,
+    Produced,
+)
+from .elementwise import bind_after, bind_chain
+from .group_normalization import group_normalization, reshaped_and_back
+
+Runner = Callable[..., Any]
+
+
+@dataclass
+class _Work:
+    """Nodes that are bound together: a single node, an elementwise chain, or a producer with the chain that follows."""
+
+    nodes: list[Node]
+    layers: list[Layer] | None = None
+    sources: list[Node] = field(default_factory=list)
+    """The producer that the chain follows: one node, or several that are one computation."""
+
+
+@dataclass
+class _Timed:
+    name: str
+    type: str
+    kernel: bool
+    calls: list[Call]
+
+
+class _Instance:
+    """One set of arrays, and the calls over them; it serves one run at a time."""
+
+    def __init__(self, plan: StaticPlan) -> None:
+        binding = Binding(plan.site, _homes(plan.site), plan.packs)
+        self.inputs: list[Array] = []
+        for output in plan.inputs:
+            self.inputs.append(binding.new(output))
+        self.cells: dict[Output, list[Any]] = {}
+        self.steps = [_Timed(*plan.described(work), self._bound(work, plan, binding)) for work in plan.works]
+        self.calls = [call for step in self.steps for call in step.calls]
+        self._fallbacks = plan.fallbacks
+        self._outputs = [self.cells.get(output) or [binding.array(output)] for output in plan.outputs]
+
+    def _bound(self, work: _Work, plan: StaticPlan, binding: Binding) -> list[Call]:
+        calls = _calls_of(work, binding)
+        if calls is None:
+            # One after the other.
+            calls = []
+            for node in work.nodes:
+                single = _calls_of(_Work([node]), binding)
+                calls += self._evaluated(node, plan, binding) if single is None else single
+        dead = plan.dead_after[work.nodes[-1]]
+        binding.finish_step(dead)
+        calls += [partial(self.cells[output].__setitem__, 0, None) for output in dead if output in self.cells]
+        return calls
+
+    def _evaluated(self, node: Node, plan: StaticPlan, binding: Binding) -> list[Call]:
+        """The node by its kernel for any shapes, or by ``evaluate``; the results are copied into their arrays."""
+        arrays = binding.all_arrays(node.inputs)
+        run = plan.runner(node)
+        if arrays is not None and all(binding.is_bindable(output) for output in node.outputs):
+            targets = [binding.new(output) for output in node.outputs]
+            return [partial(_run_into, run, arrays, targets)]
+        for source in node.inputs:
+            if source not in self.cells:
+                binding.pin(source)
+        for output in node.outputs:
+            binding.arrays.pop(output, None)  # the array that its inputs were written into, where it is a Concat
+        reads = [self.cells.get(source) or [binding.array(source)] for source in node.inputs]
+        writes = [self.cells.setdefault(output, [None]) for output in node.outputs]
+        return [partial(_run_loose, run, reads, writes)]
+
+    def run(self, arguments: Sequence[Array], clock: Clock | None) -> list[Array]:
+        for target, value in zip(self.inputs, arguments):
+            np.copyto(target, value)
+        if clock is None:
+            for call in self.calls:
+                call()
+        else:
+            for step in self.steps:
+                before = self._fallbacks.total()
+                clock.start()
+                for call in step.calls:
+                    call()
+                clock.stop(step.name, step.type, step.kernel and self._fallbacks.total() == before)
+        # The arrays serve the next run; the caller gets copies.
+        return [np.array(cell[0], order="C") for cell in self._outputs]
+
+
+def _run_into(run: Runner, arrays: Sequence[Array], targets: Sequence[Array]) -> None:
+    for target, value in zip(targets, as_tuple(run(*arrays))):
+        if value is None:  # a kernel may leave out an output that nothing reads
+            continue
+        if np.shape(value) != target.shape:
+            raise ValueError(f"a value of the shape {target.shape} was expected, but has {np.shape(value)}")
+        np.copyto(target, value)
+
+
+def _run_loose(run: Runner, reads: Sequence[list[Any]], writes: Sequence[list[Any]]) -> None:
+    for cell, value in zip(writes, as_tuple(run(*[cell[0] for cell in reads]))):
+        cell[0] = value
+
+
+def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
+    if not all(binding.is_bindable(output) for output in work.nodes[-1].outputs):
+        return None
+    root = work.nodes[-1].outputs[0]
+    if work.layers is None and work.sources:
+        produced = group_normalization(work.sources, binding, root)
+        return None if produced is None else _all_calls(produced)
+    if work.layers is None:
+        node = work.nodes[0]
+        make = PRODUCERS.get(type(node.op))
+        if make is not None:
+            produced = make(node, binding, root, False)
+            if produced is not None:
+                return _all_calls(produced)
+        bind = BINDERS.get(type(node.op))
+        return None if bind is None else bind(node, binding)
+    if not work.sources:
+        return bind_chain(work.nodes, work.layers, binding)
+    value = work.sources[-1].outputs[0]
+    if binding.all_arrays([source for source in read_by(work.layers) if source is not value]) is None:
+        return None
+    if len(work.sources) > 1:
+        produced = group_normalization(work.sources, binding, root)
+    else:
+        produced = PRODUCERS[type(work.sources[0].op)](work.sources[0], binding, root, True)
+    if produced is not None:
+        return bind_after(produced, value, binding.arrays[root], work.layers, binding)
+    calls: list[Call] = []
+    for node in work.sources:
+        single = _calls_of(_Work([node]), binding)
+        if single is None:
+            return None
+        calls += single
+    chain = bind_chain(work.nodes[len(work.sources) :], work.layers, binding)
+    return None if chain is None else calls + chain
+
+
+def _all_calls(produced: Produced) -> list[Call]:
+    return produced.before + [call for _, calls in produced.parts for call in calls]
+
+
+class StaticPlan:
+    """A plan for a graph whose inputs have static shapes.
+
+    ``site`` is the graph after constant folding, ``runner`` gives the function that computes a step for any shapes,
+    ``fallbacks`` counts the calls that kernels left to ``evaluate``.
+    """
+
+    def __init__(self, model: Model, site: Site, runner: Callable[[Step], Runner], fallbacks: Counter[str]) -> None:
+        self.site = site
+        self.fallbacks = fallbacks
+        self.inputs = list(model.inputs)
+        self.outputs = [node.inputs[0] for node in model.results]
+        self._make_runner = runner
+        self._runners: dict[Node, Runner] = {}
+        self.works = _works(site)
+        self.packs: dict[Any, tuple[Array, Array]] = {}
+        """Packed constants, with their sources: while a source is referenced, no other array can get its address."""
+        self.dead_after = self._last_uses()
+        self._instances: list[_Instance] = [_Instance(self)]
+        self._lock = threading.Lock()
+
+    def runner(self, node: Node) -> Runner:
+        """The function that computes the node for any shapes."""
+        found = self._runners.get(node)
+        if found is None:
+            step = Step([node], list(node.inputs), list(node.outputs), prepared(node, self.site))
+            found = self._runners[node] = self._make_runner(step)
+        return found
+
+    def described(self, work: _Work) -> tuple[str, str, bool]:
+        """A step's name and type, and whether there is a binder, producer or kernel for it."""
+        known = work.layers is not None or type(work.nodes[0].op) in {**BINDERS, **PRODUCERS}
+        fast = known or has_kernel(work.nodes[0].op)
+        return work.nodes[-1].name, "+".join(node.op.type for node in work.nodes), fast
+
+    def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
+        """The outputs' values, which belong to the caller, for arguments of the shapes that the plan was made for."""
+        try:
+            instance = self._instances.pop()
+        except IndexError:
+            with self._lock:
+                instance = _Instance(self)
+        results = instance.run(arguments, clock)
+        # After an error the instance is dropped: values may be left in its cells. There are never more instances than
+        # runs at a time, which :class:`Calls` limits.
+        self._instances.append(instance)
+        return results
+
+    def _last_uses(self) -> Mapping[Node, list[Output]]:
+        last: dict[Output, Node] = {}
+        for work in self.works:
+            for node in work.nodes:
+                for output in [*node.inputs, *node.outputs]:
+                    last[output] = work.nodes[-1]
+        found: dict[Node, list[Output]] = {work.nodes[-1]: [] for work in self.works}
+        for output, node in last.items():
+            if output not in self.site.results:
+                found[node].append(output)
+        return found
+
+
+def _works(site: Site) -> list[_Work]:
+    """The groups of nodes to bind, in order. A chain, with a producer that only it reads, takes the place of its last
+    layer."""
+    roots: dict[Node, _Work] = {}
+    taken: set[Node] = set()
+    groups = {node: nodes for node in site.nodes if (nodes := reshaped_and_back(node, site)) is not None}
+    position = {node: index for index, node in enumerate(site.nodes)}
+    for members, layers in chains_of(site):
+        taken.update(members)
+        source = _source(members, layers, site, position, groups)
+        sources = [] if source is None else groups.get(source, [source])
+        taken.update(sources)
+        roots[members[-1]] = _Work([*sources, *members], layers, sources)
+    for node, nodes in groups.items():
+        if taken.isdisjoint(nodes):
+            taken.update(nodes)
+            roots[node] = _Work(nodes, None, nodes)
+    return [roots.get(node) or _Work([node]) for node in site.nodes if node in roots or node not in taken]
+
+
+def _source(
+    members: list[Node],
+    layers: list[Layer],
+    site: Site,
+    position: Mapping[Node, int],
+    groups: Mapping[Node, list[Node]],
+) -> Node | None:
+    """The last producer of a value that has the chain's shape and is read by the chain only."""
+    inside = set(members)
+    root = members[-1].outputs[0]
+    found = None
+    for output in read_by(layers):
+        node = output.node
+        if (
+            (type(node.op) not in PRODUCERS and node not in groups)
+            or output in site.constants
+            or output in site.results
+            or node in inside
+        ):
+            continue
+        if node not in position or not output.shape.is_static or output.shape != root.shape:
+            continue
+        if not set(site.users[output]) <= inside or len(node.outputs) > 1:
+            continue
+        if found is None or position[node] > position[found]:
+            found = node
+    return found
+
+
+def _homes(site: Site) -> dict[Output, Home]:
+    """Values that are computed directly into the output of a Concat; into the largest one, where several read them."""
+    homes: dict[Output, Home] = {}
+    concats = [node for node in site.nodes if isinstance(node.op, Concat1) and node.outputs[0].shape.is_static]
+    concats.sort(key=lambda node: -node.outputs[0].shape.element_count().value)
+    known = set(site.nodes)
+    for node in concats:
+        op: Any = node.op
+        whole = node.outputs[0]
+        if not whole.element_type.bits or whole.element_type.dtype.hasobject or whole in homes:
+            continue
+        axis = normalize_axis(op.axis, whole.shape.rank)
+        start = 0
+        for source in node.inputs:
+            if not source.shape.is_static:
+                break
+            stop = start + source.shape.dims[axis].value
+            free = source.node in known and source not in homes and source not in site.results
+            if free and node.inputs.count(source) == 1 and not isinstance(source.node.op, Concat1):
+                homes[source] = Home(whole, axis, start, stop)
+            start = stop
+    return homes

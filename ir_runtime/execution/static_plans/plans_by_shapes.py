@@ -1,0 +1,78 @@
+"""The static plans of a model, by the shapes of its inputs.
+
+A model whose inputs have static shapes gets its plan when it is compiled; any other one when the same shapes come
+twice in a row. A model that is called with other shapes each time only uses the plan for any shapes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from ...errors import ExecutionError, ModelError
+from ...graph.element_types import Array
+from ...graph.model import Model
+from .plan import StaticPlan
+
+_MAX_PLANS = 2
+"""The number of plans that are kept: each has its own packed weights."""
+
+_Key = tuple[tuple[int, ...], ...]
+
+
+class StaticPlans:
+    """The static plans of one model; ``make`` makes the plan of a model whose inputs have static shapes."""
+
+    def __init__(self, model: Model, make: Callable[[Model], StaticPlan]) -> None:
+        self._model = model
+        self._make = make
+        self._plans: dict[_Key, StaticPlan | None] = {}
+        self._seen: _Key | None = None
+        self._lock = threading.Lock()
+        # Strings have no fixed size, so that no array can be made for them before a call.
+        self.is_possible = (
+            not model.sinks
+            and all(node.op.deterministic or not node.inputs for node in model.nodes())
+            and all(output.element_type.bits and not output.element_type.dtype.hasobject for output in model.inputs)
+        )
+        self.is_certain = False
+        if self.is_possible and all(output.shape.is_static for output in model.inputs):
+            key = tuple([output.shape.static() for output in model.inputs])
+            self.is_certain = self._add(key, model.clone()) is not None
+
+    def plan_for(self, arguments: Sequence[Array]) -> StaticPlan | None:
+        """The plan for the shapes of ``arguments``, made where they come a second time; None where there is none."""
+        if not self.is_possible:
+            return None
+        key = tuple([array.shape for array in arguments])
+        if key in self._plans:
+            return self._plans[key]
+        if key != self._seen:
+            self._seen = key
+            return None
+        with self._lock:
+            if key in self._plans:
+                return self._plans[key]
+            model = self._model.clone()
+            try:
+                model.reshape({index: list(shape) for index, shape in enumerate(key)})
+            except (ModelError, MemoryError):
+                # The shapes contradict the model: the plan for any shapes raises the better error.
+                self._plans[key] = None
+                return None
+            return self._add(key, model)
+
+    def drop(self, arguments: Sequence[Array]) -> None:
+        """Never use the plan for the shapes of ``arguments`` again: it needs more memory than there is."""
+        self._plans[tuple([array.shape for array in arguments])] = None
+
+    def _add(self, key: _Key, model: Model) -> StaticPlan | None:
+        try:
+            plan = self._make(model)
+        except (ExecutionError, MemoryError):
+            # Constants contradict a layer, which may never run; or there is no memory for all values at once.
+            plan = None
+        while len(self._plans) >= _MAX_PLANS:
+            self._plans.pop(next(iter(self._plans)))
+        self._plans[key] = plan
+        return plan

@@ -1,0 +1,126 @@
+"""Products of float32 matrices. Layers after a product with constant weights run after some rows at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.matmul import MatMul1
+
+from .binding import (
+    Binding,
+    Call,
+    Produced,
+    as_matrix,
+    is_float32,
+    is_matrix_for_blas,
+    producer,
+)
+from .product_calls import Factor, product_calls
+
+_OUTPUT_ELEMENTS_AT_ONCE = 1 << 17
+"""Elements of an output that are computed at once where layers follow."""
+
+
+@producer(MatMul1)
+def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+    op: Any = node.op
+    left, right = b.array(node.inputs[0]), b.as_stored(node.inputs[1])
+    is_constant = b.constant(node.inputs[1]) is not None
+    if right is not None and not (is_constant and right.ndim == 2):  # which is packed, aligned or not
+        right = b.array(node.inputs[1])
+    if left is None or right is None or not is_float32(left, right):
+        return None
+    if left.ndim < 2 or right.ndim < 2 or not left.size or not right.size:
+        return None
+    if op.transpose_a:
+        left = left.swapaxes(-1, -2)
+    if op.transpose_b:
+        right = right.swapaxes(-1, -2)
+    order = tuple(range(target.shape.rank))
+    calls: list[Call] = []
+    if right.ndim == 2:
+        matrix = right
+        factor = None
+        if is_constant:
+            turned = op.transpose_b
+            factor = Factor(
+                matrix, "product", lambda: matrix, b, node.inputs[1], lambda made: made.T if turned else made
+            )
+        return _of_rows(left, right, factor, b.new(target), order, calls, b, followed)
+    out = b.new(target, b.order_for_transpose(target))
+    left, right = _for_blas(left, calls, b), _for_blas(right, calls, b)
+    made = out if is_matrix_for_blas(out) else b.scratch(out.shape)
+    a, c, o = _fewer_axes(left, right, made)
+    calls.append(partial(np.matmul, a, c, out=o))
+    if made is not out:
+        calls.append(partial(np.copyto, out, made))
+    return Produced(calls, order, [((), [])])
+
+
+def _fewer_axes(left: Array, right: Array, out: Array) -> tuple[Array, Array, Array]:
+    """The arrays without leading axes of one element, which would slow each call."""
+    while out.ndim > 2 and left.ndim == right.ndim == out.ndim and out.shape[0] == 1:
+        left, right, out = left[0], right[0], out[0]
+    return left, right, out
+
+
+def _for_blas(array: Array, calls: list[Call], b: Binding) -> Array:
+    if is_matrix_for_blas(array) and array.flags.aligned:
+        return array
+    copied = b.scratch(array.shape)
+    calls.append(partial(np.copyto, copied, array))
+    return copied
+
+
+def _of_rows(
+    left: Array,
+    right: Array,
+    factor: Factor | None,
+    out: Array,
+    order: tuple[int, ...],
+    calls: list[Call],
+    b: Binding,
+    followed: bool,
+) -> Produced | None:
+    """All rows times one matrix."""
+    flat = as_matrix(left)
+    if flat is None or not is_matrix_for_blas(flat):
+        copied = b.scratch(left.shape)
+        calls.append(partial(np.copyto, copied, left))
+        left = copied
+    if factor is None and not is_matrix_for_blas(right):
+        other = b.scratch(right.shape)
+        calls.append(partial(np.copyto, other, right))
+        right = other
+    target = as_matrix(out)
+    made = out if target is not None and is_matrix_for_blas(target) else b.scratch(out.shape)
+    parts: list[tuple[tuple[Any, ...], list[Call]]] = []
+    for index in _parts(out.shape, followed):
+        a, into = as_matrix(left[index]), as_matrix(made[index])
+        if a is None or into is None:
+            return None
+        part: list[Call] = [partial(np.matmul, a, right, out=into)]
+        if factor is not None:
+            part = product_calls(a, factor, into, b)
+        if made is not out:
+            part.append(partial(np.copyto, out[index], made[index]))
+        parts.append((index, part))
+    return Produced(calls, order, parts)
+
+
+def _parts(shape: tuple[int, ...], followed: bool) -> list[tuple[Any, ...]]:
+    rows, columns = shape[-2:]
+    if not followed or math.prod(shape[:-2]) != 1:
+        return [()]
+    # Of about the same size, each worth a product.
+    count = max(1, min(rows // 64, -(-rows * columns // _OUTPUT_ELEMENTS_AT_ONCE)))
+    ends = [rows * number // count for number in range(count + 1)]
+    lead = (slice(0, 1),) * (len(shape) - 2)
+    return [(*lead, slice(start, stop)) for start, stop in itertools.pairwise(ends)]

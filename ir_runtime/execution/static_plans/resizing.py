@@ -1,0 +1,177 @@
+"""Interpolate and Pad: resizing as products with small matrices or sums of picked rows, padding as one copy."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node
+from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.operations.interpolate import (
+    Interpolate4,
+    Interpolate11,
+    Taps,
+    scaled_dimension,
+)
+from ir_runtime.operations.padding import Pad1, Pad12
+
+from .binding import (
+    Binding,
+    Call,
+    as_matrix,
+    binder,
+    is_float32,
+)
+from .elementwise import order_of
+
+_MAX_DIMENSION_FOR_MATRIX = 96
+"""Up to this dimension a product with a matrix of mostly zeros is faster than picking rows one by one."""
+
+
+@binder(Interpolate4, Interpolate11)
+def interpolate(node: Node, b: Binding) -> list[Call] | None:
+    """One axis after the other; channels that lie side by side are runs."""
+    op: Any = node.op
+    x = b.array(node.inputs[0])
+    rest = [b.constant(source) for source in node.inputs[1:]]
+    if x is None or not x.size or not is_float32(x) or any(one is None for one in rest):
+        return None
+    if any(op.pads_begin) or any(op.pads_end) or not node.outputs[0].shape.element_count().value:
+        return None
+    found = _axes(op, x, [one for one in rest if one is not None])
+    if found is None:
+        return None
+    order = (0, 2, 3, 1) if x.ndim == 4 else order_of(x)
+    out = b.new(node.outputs[0], order)
+    work = x
+    calls: list[Call] = []
+    for number, (axis, taps) in enumerate(found):
+        last = number == len(found) - 1
+        shape = [*work.shape[:axis], len(taps.positions), *work.shape[axis + 1 :]]
+        target = out if last else _ordered(b, shape, order)
+        _resized(work, target, axis, taps, calls, b)
+        work = target
+    if not found:
+        calls.append(partial(np.copyto, out, x))
+    return calls
+
+
+def _ordered(b: Binding, shape: list[int], order: tuple[int, ...]) -> Array:
+    return b.scratch([shape[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def _axes(op: Any, x: Array, rest: list[Array]) -> list[tuple[int, Taps]] | None:
+    """The axes whose dimensions change, those that shrink first, and what their positions are made from."""
+    by_revision_4 = isinstance(op, Interpolate4)
+    given = rest[1] if by_revision_4 and op.shape_calculation_mode == "scales" else rest[0]
+    axes = rest[2:] if by_revision_4 else rest[1:]
+    chosen = list(range(x.ndim)) if not axes else list(normalize_axes(axes[0].reshape(-1).tolist(), x.ndim))
+    found = []
+    for axis, value in zip(chosen, given.reshape(-1).tolist()):
+        dimension = x.shape[axis]
+        if op.shape_calculation_mode == "scales":
+            factor = np.float32(value)
+            count = scaled_dimension(dimension, factor)
+        else:
+            count = int(value)
+            factor = np.float32(np.float32(count) / np.float32(dimension))
+        if count == dimension and (factor == 1 or op.shape_calculation_mode == "sizes"):
+            continue
+        found.append((axis, op.taps(dimension, count, factor)))
+    return found
+
+
+def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: Binding) -> None:
+    dimension, count = x.shape[axis], len(taps.positions)
+    if taps.weights is None:
+        positions = taps.positions[:, 0]
+        repeat = count // dimension
+        if count == repeat * dimension and (positions == np.arange(count) // repeat).all():
+            split = [*out.shape[:axis], dimension, repeat, *out.shape[axis + 1 :]]
+            strides = [*out.strides[:axis], out.strides[axis] * repeat, out.strides[axis], *out.strides[axis + 1 :]]
+            repeated = np.lib.stride_tricks.as_strided(out, split, strides)
+            calls.append(partial(np.copyto, repeated, np.expand_dims(x, axis + 1)))
+        else:
+            calls.append(partial(_taken, x, positions, axis, out))
+        return
+    if dimension <= _MAX_DIMENSION_FOR_MATRIX:
+        matrix = np.zeros((count, dimension), np.float64)
+        for tap in range(taps.positions.shape[1]):
+            np.add.at(matrix, (np.arange(count), taps.positions[:, tap]), taps.weights[:, tap])
+        weights = matrix.astype(np.float32)
+        order = order_of(out)
+        source, target = _columns(x, axis, order), _columns(out, axis, order)
+        if source is None:
+            copied = _ordered(b, list(x.shape), order)
+            calls.append(partial(np.copyto, copied, x))
+            source = _columns(copied, axis, order)
+        if source is not None and target is not None:
+            if source.shape[-1] == 1:
+                # The axis itself is the innermost one.
+                rows, made = as_matrix(source[..., 0]), as_matrix(target[..., 0])
+                if rows is not None and made is not None:
+                    calls.append(partial(np.matmul, rows, weights.T, out=made))
+                    return
+            calls.append(partial(np.matmul, weights, source, out=target))
+            return
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    part = _ordered(b, list(out.shape), order_of(out))
+    first = True
+    for tap in range(taps.positions.shape[1]):
+        factors = taps.weights[:, tap].astype(np.float32).reshape(shape)
+        if not first and not factors.any():
+            continue
+        into = out if first else part
+        calls += [partial(_taken, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
+        if not first:
+            calls.append(partial(np.add, out, into, out))
+        first = False
+
+
+def _columns(array: Array, axis: int, order: tuple[int, ...]) -> Array | None:
+    """``[..., dimensions of the axis, everything further inside by this order]``, where the latter is one run."""
+    at = order.index(axis)
+    turned = array.transpose(order)
+    inner = turned.shape[at + 1 :]
+    expected = array.itemsize
+    for dimension, stride in zip(reversed(inner), reversed(turned.strides[at + 1 :])):
+        if dimension != 1 and stride != expected:
+            return None
+        expected *= dimension
+    if turned.strides[at] < expected and turned.shape[at] > 1:
+        return None
+    shape = (*turned.shape[: at + 1], math.prod(inner))
+    return np.lib.stride_tricks.as_strided(turned, shape, (*turned.strides[: at + 1], array.itemsize))
+
+
+def _taken(x: Array, positions: Array, axis: int, out: Array) -> None:
+    np.copyto(out, np.take(x, positions, axis))
+
+
+@binder(Pad1, Pad12)
+def pad(node: Node, b: Binding) -> list[Call] | None:
+    """Padding with a constant, which is written around the data."""
+    op: Any = node.op
+    x = b.array(node.inputs[0])
+    rest = [b.constant(source) for source in node.inputs[1:]]
+    if x is None or not x.size or op.pad_mode != "constant" or any(one is None for one in rest):
+        return None
+    before, after, *more = [one.reshape(-1) for one in rest if one is not None]
+    if min(before.min(initial=0), after.min(initial=0)) < 0:
+        return None
+    value = more[0][0] if more else x.dtype.type(0)
+    out = b.new(node.outputs[0], order_of(x))
+    calls: list[Call] = []
+    inside = out
+    for axis, (begin, dimension) in enumerate(zip(before.tolist(), x.shape)):
+        for part in (slice(0, begin), slice(begin + dimension, None)):
+            border = inside[(slice(None),) * axis + (part,)]
+            if border.size:
+                calls.append(partial(border.fill, value))
+        inside = inside[(slice(None),) * axis + (slice(begin, begin + dimension),)]
+    return [*calls, partial(np.copyto, inside, x)]

@@ -1,0 +1,1 @@
+"""Files: IR read and written, weights, and what kind a file is."""

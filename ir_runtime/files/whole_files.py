@@ -1,0 +1,170 @@
+"""Files that appear complete or not at all: written under another name, and renamed once they are on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from ..errors import FileError
+
+Write = Callable[[IO[bytes]], object]
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`FileError` where ``path`` exists and is no regular file: a folder, a device, a pipe.
+
+    A file is written under another name and then renamed, which would replace the device by a file.
+    """
+    path = Path(path)
+    try:
+        refused = path.exists() and not path.is_file()
+    except OSError as error:
+        raise FileError.of(error, path, "written") from error
+    if refused:
+        raise FileError(f"'{path}' exists and is not a regular file: it cannot be written over")
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`FileError` where :func:`write_whole` cannot write this file. Called before the work.
+
+    Its folder must exist and be writable, and what is there under its name must be a file.
+    """
+    path = Path(path)
+    check_target(path)
+    with _refusals_name(path), _temporary(path):
+        pass
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raises :class:`FileError` where this folder cannot be made, or is not writable."""
+    path = Path(path)
+    with _refusals_name(path):
+        there = path
+        while not there.exists() and there.parent != there:
+            there = there.parent
+        with _temporary(there / "file"):
+            pass
+
+
+def write_whole(path: Path, write: Write) -> None:
+    """Write one file. Raises :class:`FileError`, which names it; an older file is then kept."""
+    check_target(path)
+    with _refusals_name(path), _temporary(path) as (file, temporary):
+        _put(file, write)
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+
+
+def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, write_first: Write) -> None:
+    """Write two files that belong together; a process that sees the new ``second`` also sees the new ``first``.
+
+    ``text`` gives the contents of the second; it is computed while the first is written. Raises :class:`FileError`,
+    which names the file that cannot be written.
+    """
+    with (
+        _refusals_name(first),
+        _temporary(first) as (first_file, first_temporary),
+        _refusals_name(second),
+        _temporary(second) as (second_file, second_temporary),
+    ):
+        with _refusals_name(first), _Aside(lambda: _put(first_file, write_first)):
+            content = text()
+        _put(second_file, lambda file: file.writelines(content))
+        with _alone_in(second.parent):
+            # An old second must never be beside a new first: it is removed, and the new one comes last.
+            second.unlink(missing_ok=True)
+            os.replace(first_temporary, first)
+            os.replace(second_temporary, second)
+        _sync_folder(second.parent)
+
+
+class _Aside:
+    """A context that runs ``work`` in a thread of its own; at the end it waits, and raises what ``work`` raised."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # raised again by the thread that waits
+            self._raised = error
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._thread.join()
+        if kind is None and self._raised is not None:
+            raise self._raised
+
+
+def _put(file: IO[bytes], write: Write) -> None:
+    write(file)
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+@contextlib.contextmanager
+def _refusals_name(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError.of(error, path, "written") from error
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """A file beside ``path`` that is gone afterwards unless it was renamed."""
+    handle, name = _create(path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file, name
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _create(folder: Path) -> tuple[int, str]:
+    """A new file in ``folder``, open for writing; tempfile would bring a dozen modules for it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    while True:
+        # The name is short, so that it does not exceed the limit where the file's own name does not.
+        name = str(folder / f".{os.urandom(6).hex()}.part")
+        with contextlib.suppress(FileExistsError):
+            # The system applies the process's umask, as to every new file.
+            return os.open(name, flags, 0o666), name
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """A lock, where the system has them: no other process renames a pair in ``folder``. It ends with the process."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,230 @@
+"""Invariants: what must hold for every model after every change.
+
+Each invariant is a function that yields a sentence for every place that breaks it. The cheap ones check inputs,
+outputs and names only; the others go through every layer, bodies included. A :class:`Promise`, made before the
+change, holds what the change must keep.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from ..errors import InternalError, ModelError
+from ..records import record
+from . import element_types
+from .model import Model, Node, Output
+from .operation import FOLD_LIMIT, TensorType
+from .shape_inference import infer_types
+from .tensor import Tensor
+
+
+@record
+class Promise:
+    """What users of a model rely on: the names of its inputs and outputs in their order, its sinks, and its size."""
+
+    inputs: tuple[tuple[str, ...], ...]
+    outputs: tuple[tuple[str, ...], ...]
+    sinks: tuple[str, ...]
+    constant_bytes: int
+
+    @classmethod
+    def of(cls, model: Model, *, thorough: bool = True) -> Promise:
+        """The promise of ``model`` as it is now; its size is computed for thorough checks only."""
+        return cls(
+            tuple(_names(node) for node in model.parameters),
+            tuple(_names(node) for node in model.results),
+            tuple(_sink(node) for node in model.sinks),
+            _constant_bytes(model) if thorough else 0,
+        )
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    return tuple(node.end_names)
+
+
+def _sink(node: Node) -> str:
+    return f"{node.op.type} {node.op.attributes()}"
+
+
+Check = Callable[[Model, Promise], Iterator[str]]
+
+
+@record
+class Invariant:
+    """An invariant's name and its check."""
+
+    name: str
+    check: Check
+    is_cheap: bool
+
+
+INVARIANTS: list[Invariant] = []
+"""All invariants in the order in which they are checked: later ones rely on earlier ones."""
+
+
+def invariant(name: str, *, cheap: bool = False) -> Callable[[Check], Check]:
+    """Decorator: adds a check to :data:`INVARIANTS`."""
+
+    def add(check: Check) -> Check:
+        INVARIANTS.append(Invariant(name, check, cheap))
+        return check
+
+    return add
+
+
+def violations(model: Model, promise: Promise | None = None, *, thorough: bool = True) -> list[str]:
+    """A sentence for each place of ``model`` that breaks an invariant.
+
+    ``promise`` was made before the model was changed; without ``thorough`` only the cheap checks run. A model with a
+    cycle is not checked any further.
+    """
+    if thorough:
+        try:
+            model.nodes()
+        except ModelError as error:
+            return [str(error)]
+    known = Promise.of(model, thorough=thorough) if promise is None else promise
+    return [f"{one.name}: {what}" for one in INVARIANTS if one.is_cheap or thorough for what in one.check(model, known)]
+
+
+def check(model: Model, promise: Promise, change: str, *, thorough: bool) -> None:
+    """Raises :class:`InternalError`, which names the change, where the model breaks an invariant."""
+    found = violations(model, promise, thorough=thorough)
+    if found:
+        listed = "; ".join(found[:_MAX_LISTED])
+        more = f"; and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
+        raise InternalError(f"{change} left an invalid model, which is a fault of this package: {listed}{more}")
+
+
+_MAX_LISTED = 5
+
+
+# --- cheap: inputs, outputs, sinks ---
+
+
+@invariant("the inputs keep their names and order", cheap=True)
+def _inputs(model: Model, promise: Promise) -> Iterator[str]:
+    yield from _differing("input", [_names(node) for node in model.parameters], promise.inputs)
+
+
+@invariant("the outputs keep their names and order", cheap=True)
+def _outputs(model: Model, promise: Promise) -> Iterator[str]:
+    yield from _differing("output", [_names(node) for node in model.results], promise.outputs)
+
+
+def _differing(what: str, found: list[tuple[str, ...]], promised: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+    if len(found) != len(promised):
+        yield f"there were {len(promised)} {what}s, but are {len(found)}"
+        return
+    for number, (names, wanted) in enumerate(zip(found, promised)):
+        # A replacement may have further names of its own, after the promised ones.
+        if not set(wanted) <= set(names) or names[:1] != wanted[:1]:
+            yield f"{what} {number} must be called {list(wanted)}, but is called {list(names)}"
+
+
+@invariant("each Result has a tensor of its own", cheap=True)
+def _own_tensors(model: Model, promise: Promise) -> Iterator[str]:
+    returned: dict[Output, Node] = {}
+    for node in model.results:
+        other = returned.setdefault(node.inputs[0], node)
+        if set(_names(other)) != set(_names(node)):
+            yield f"{list(_names(other))} and {list(_names(node))} are the output {_label(node.inputs[0])}"
+
+
+@invariant("Results are known by names that their tensors have", cheap=True)
+def _known_names(model: Model, promise: Promise) -> Iterator[str]:
+    for node in model.results:
+        missing = set(_names(node)) - set(node.inputs[0].names)
+        if missing:
+            yield f"{node.where} promises {sorted(missing)}, which {_label(node.inputs[0])} is not called"
+
+
+@invariant("the sinks are kept", cheap=True)
+def _sinks(model: Model, promise: Promise) -> Iterator[str]:
+    lost = Counter(promise.sinks) - Counter(_sink(node) for node in model.sinks)
+    if lost:
+        yield f"lost are {', '.join(lost)}"
+
+
+# --- thorough: every layer ---
+
+
+@invariant("every Parameter is listed")
+def _parameters(model: Model, promise: Promise) -> Iterator[str]:
+    for part in model.all_models():
+        listed = Counter(part.parameters)
+        for node in part.nodes():
+            if node.op.role == "parameter" and listed[node] != 1:
+                yield f"{node.where} is listed {listed[node]} times"
+        for node in part.parameters:
+            if node.op.role != "parameter":
+                yield f"{node.where} is listed, but is none"
+
+
+@invariant("no layer's name is given twice")
+def _layer_names(model: Model, promise: Promise) -> Iterator[str]:
+    for part in model.all_models():
+        yield from _twice(node.name for node in part.nodes())
+
+
+@invariant("no tensor's name is given twice")
+def _tensor_names(model: Model, promise: Promise) -> Iterator[str]:
+    for part in model.all_models():
+        yield from _twice(name for node in part.nodes() for output in node.outputs for name in set(output.names))
+
+
+def _twice(names: Iterable[str]) -> Iterator[str]:
+    yield from (f"'{name}' {count} times" for name, count in Counter(names).items() if count > 1)
+
+
+@invariant("types are what inference finds")
+def _types(model: Model, promise: Promise) -> Iterator[str]:
+    for part in model.all_models():
+        for node in part.nodes():
+            if node.op.role == "parameter":
+                continue
+            inputs = [source.type for source in node.inputs]
+            try:
+                op = node.op.specialized(inputs) if node.op.subgraphs else node.op
+                found = infer_types(op, inputs)
+            except ModelError as error:
+                yield f"{node.where}: {error}"
+                continue
+            if len(found) != len(node.outputs):
+                yield f"{node.where} has {len(node.outputs)} outputs, but must have {len(found)}"
+                continue
+            for output, kind in zip(node.outputs, found):
+                if not _is_as_tight(output.type, kind):
+                    yield f"{_label(output)} is declared {output.type}, but inference finds {kind}"
+
+
+def _is_as_tight(declared: TensorType, inferred: TensorType) -> bool:
+    """Whether a declared type is the inferred one: the same element type, and the same dimensions."""
+    if declared.element_type is not inferred.element_type:
+        return False
+    return declared.shape == inferred.shape or (declared.element_type is element_types.dynamic)
+
+
+@invariant("constants are not unfolded")
+def _constants(model: Model, promise: Promise) -> Iterator[str]:
+    size = _constant_bytes(model)
+    if size > promise.constant_bytes + FOLD_LIMIT + promise.constant_bytes // _MAX_GROWTH_PARTS:
+        yield f"there were {promise.constant_bytes} bytes of constants, but are {size}"
+
+
+_MAX_GROWTH_PARTS = 10
+"""Constants may grow by one part in this many: some layers need zeros and ones as constants."""
+
+
+def _constant_bytes(model: Model) -> int:
+    held: dict[int, Tensor] = {}
+    for part in model.all_models():
+        for node in part.nodes():
+            if node.op.data is not None:
+                held[id(node.op.data)] = node.op.data
+    return sum(tensor.byte_size for tensor in held.values())
+
+
+def _label(output: Output) -> str:
+    return f"output {output.index} of {output.node.where}"

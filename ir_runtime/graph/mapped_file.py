@@ -1,0 +1,201 @@
+"""Mapped files, of which tensors are views, and copies of their bytes that do not fill memory.
+
+A map gives every byte as part of an array, but reading a large file through it keeps all of the file in memory.
+Bytes that are only copied go from file to file within the operating system's kernel, or a few MiB at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import IO
+
+import numpy as np
+
+from ..errors import ModelError
+from ..records import record
+from .element_types import Array
+
+_CHUNK_BYTES = 1 << 22
+_MIN_KERNEL_COPY_BYTES = 1 << 16
+"""Smaller tensors are not worth a system call of their own."""
+CAN_READ_APART = hasattr(os, "pread")
+"""Whether the system can read at an offset without moving the file's position; Windows cannot."""
+
+
+class MappedFile(mmap.mmap):
+    """A regular file mapped for reading, which stays open."""
+
+    path: str
+    _descriptor: int
+    _state: tuple[int, int]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> MappedFile | None:
+        """Map the file; None where it is empty. Raises :class:`OSError`, also for what is no regular file."""
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(f"{os.fspath(path)} is not a file")
+            if found.st_size == 0:
+                os.close(descriptor)
+                return None
+            made = cls(descriptor, 0, access=mmap.ACCESS_READ)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        made.path, made._descriptor, made._state = os.fspath(path), descriptor, (found.st_size, found.st_mtime_ns)
+        return made
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self._descriptor)
+
+    def forget(self, low: int = 0, high: int | None = None) -> None:
+        """Release the memory of bytes that were read; the next access reads them from the file again.
+
+        With ``low`` and ``high`` only the pages between these offsets are released. Systems map whole huge pages
+        around a byte, so that reading a little of each tensor would fill memory.
+        """
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        if high is None:
+            self.madvise(mmap.MADV_DONTNEED)
+            return
+        low, high = -(-low // mmap.PAGESIZE) * mmap.PAGESIZE, high - high % mmap.PAGESIZE
+        if high > low:
+            self.madvise(mmap.MADV_DONTNEED, low, high - low)
+
+    def bytes(self) -> Array:
+        """All of it, as an array of u8 that keeps the file open."""
+        return np.frombuffer(self, np.uint8)
+
+    def check(self) -> None:
+        """Raises :class:`ModelError` where the file is not what it was when it was opened.
+
+        Called before values are read through the map: reading bytes that a file has lost would end the process.
+        """
+        found = os.fstat(self._descriptor)
+        if (found.st_size, found.st_mtime_ns) != self._state:
+            raise ModelError(
+                f"the file '{self.path}' has changed since it was opened; read or convert it again, or give its bytes"
+            )
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor, for reading. Raises :class:`ModelError` where the file has changed."""
+        self.check()
+        return self._descriptor
+
+
+def reader_of(file: MappedFile) -> Callable[[int, int], bytes]:
+    """A function of an offset and a size that reads bytes, without the map where the system can read at an offset.
+
+    Through the map the system would keep more in memory than is read. The function raises :class:`ModelError` where
+    the file has changed.
+    """
+    if CAN_READ_APART:
+        return lambda start, count: os.pread(file.descriptor, count, start)
+    return lambda start, count: file[start : start + count]
+
+
+def bytes_of(file: MappedFile | None) -> Array:
+    """All bytes of a file; no bytes for None, which stands for an empty file."""
+    return np.empty(0, np.uint8) if file is None else file.bytes()
+
+
+def file_of(array: Array) -> MappedFile | None:
+    """The mapped file that ``array`` is a view of, with or without gaps."""
+    base: object = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, MappedFile) else None
+
+
+def forget_pages(array: Array) -> None:
+    """Release the pages that hold only bytes of ``array``, where it is a view of a mapped file.
+
+    The next access reads them from the file again. This is for weights that have been copied.
+    """
+    file = file_of(array)
+    if file is None or not array.size:
+        return
+    begin = array.__array_interface__["data"][0] - np.frombuffer(file, np.uint8).__array_interface__["data"][0]
+    reach = [(dimension - 1) * step for dimension, step in zip(array.shape, array.strides)]
+    low = begin + sum(step for step in reach if step < 0)
+    file.forget(low, begin + sum(step for step in reach if step > 0) + array.itemsize)
+
+
+def aligned(array: Array) -> Array:
+    """The array itself, or an aligned copy: NumPy would copy an unaligned array in every call."""
+    if array.flags.aligned:
+        return array
+    made = np.require(array, requirements=["A"])
+    forget_pages(array)
+    return made
+
+
+@record
+class FileSpan:
+    """Some bytes of a mapped file."""
+
+    file: MappedFile
+    offset: int
+    size: int
+
+    @classmethod
+    def of(cls, array: Array) -> FileSpan | None:
+        """Where the bytes of ``array`` lie, if it is a view of a mapped file without gaps."""
+        base = file_of(array)
+        if base is None or not array.flags.c_contiguous or not CAN_READ_APART:
+            return None
+        start = np.frombuffer(base, np.uint8).ctypes.data
+        return cls(base, array.ctypes.data - start, array.nbytes)
+
+    def forget(self) -> None:
+        """Release the memory of these bytes."""
+        self.file.forget(self.offset, self.offset + self.size)
+
+    def look(self, start: int, size: int) -> bytes:
+        """``size`` of the bytes, from ``start`` on."""
+        return os.pread(self.file.descriptor, min(size, self.size - start), self.offset + start)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes in order, a few MiB at a time. Raises :class:`ModelError` where the file has changed."""
+        descriptor, position, end = self.file.descriptor, self.offset, self.offset + self.size
+        while position < end:
+            chunk = os.pread(descriptor, min(_CHUNK_BYTES, end - position), position)
+            while len(chunk) < min(_CHUNK_BYTES, end - position):
+                more = os.pread(descriptor, min(_CHUNK_BYTES, end - position) - len(chunk), position + len(chunk))
+                if not more:
+                    raise ModelError(f"the file '{self.file.path}' has lost its bytes from {position + len(chunk)} on")
+                chunk += more
+            position += len(chunk)
+            yield chunk
+
+    def copy_to(self, file: IO[bytes]) -> bool:
+        """Append the bytes to ``file`` within the kernel; False, with nothing written, where that is not possible."""
+        if self.size < _MIN_KERNEL_COPY_BYTES or not hasattr(os, "copy_file_range"):
+            return False
+        source, begin = self.file.descriptor, file.tell()
+        position, done = begin, 0
+        try:
+            file.flush()
+            target = file.fileno()
+            while done < self.size:
+                copied = os.copy_file_range(source, target, self.size - done, self.offset + done, position)
+                if not copied:
+                    raise ModelError(f"the file '{self.file.path}' ends before byte {self.offset + self.size}")
+                done, position = done + copied, position + copied
+        except OSError:
+            # Another file system, or no real file: the caller writes the bytes instead.
+            file.seek(begin)
+            return False
+        file.seek(position)
+        return True

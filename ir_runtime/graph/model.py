@@ -1,0 +1,297 @@
+"""Models and bodies: graphs of nodes between parameters and results. Nothing here knows an operation by name."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..boundary import expected_errors
+from ..errors import ModelError
+from ..records import record
+from .copies import copy_nodes
+from .node import Node, Origin, Output, RuntimeInfo
+from .operation import Operation
+from .pickling import flattened, rebuilt
+from .reshaping import infer_again, types_for
+
+__all__ = [
+    "InputMap",
+    "Model",
+    "Node",
+    "Origin",
+    "Output",
+    "OutputMap",
+    "Part",
+    "PortMap",
+    "RuntimeInfo",
+    "SubGraph",
+    "uses_in",
+]
+
+
+class Model:
+    """A graph between parameters and results; bodies of operations are models, too.
+
+    The order of ``parameters`` and ``results`` is the order of the model's inputs and outputs.
+    ``sinks`` are nodes that take effect without being anyone's input (Assign).
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        parameters: Iterable[Node] = (),
+        results: Iterable[Node] = (),
+        sinks: Iterable[Node] = (),
+        runtime_info: tuple[RuntimeInfo, ...] = (),
+        version: int = 11,
+    ) -> None:
+        self.name = name
+        self.parameters = list(parameters)
+        self.results = list(results)
+        self.sinks = list(sinks)
+        self.runtime_info = runtime_info
+        self.version = version
+        self._walked: list[Part] | None = None
+        self._remembers = False
+
+    def nodes(self) -> list[Node]:
+        """Every node, each after its inputs; the same order each time.
+
+        Raises :class:`ModelError` where the graph has a cycle.
+        """
+        order: list[Node] = []
+        state: dict[Node, bool] = {}
+        for root in [*self.parameters, *self.results, *self.sinks]:
+            _visit(root, state, order)
+        return order
+
+    def parts(self) -> list[Part]:
+        """This model and every body below it, each with its nodes."""
+        if self._walked is not None:
+            return self._walked
+        found: list[Part] = []
+        pending = [self]
+        while pending:
+            part = Part(pending.pop())
+            found.append(part)
+            for node in part.nodes:
+                pending.extend(sub.body for sub in node.op.subgraphs)
+        if self._remembers:
+            self._walked = found
+        return found
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of its layers and of those of its bodies."""
+        return frozenset(operation.type for part in self.parts() for operation in part.operations)
+
+    @contextlib.contextmanager
+    def walked_once(self) -> Iterator[None]:
+        """A context in which :meth:`parts` is computed once; code that changes the graph calls :meth:`changed`."""
+        self._remembers = True
+        try:
+            yield
+        finally:
+            self._remembers, self._walked = False, None
+
+    def changed(self) -> None:
+        """Within :meth:`walked_once`: let :meth:`parts` be computed again."""
+        self._walked = None
+
+    def all_models(self) -> Iterator[Model]:
+        """This model and every body below it."""
+        pending = [self]
+        while pending:
+            model = pending.pop()
+            yield model
+            for node in model.nodes():
+                pending.extend(sub.body for sub in node.op.subgraphs)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(_label(node.outputs[0], node) for node in self.parameters)
+        outputs = ", ".join(_label(node.inputs[0], node) for node in self.results)
+        return f"<Model {self.name!r}: ({inputs}) -> ({outputs})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        nodes = self.nodes()
+        position = {node: index for index, node in enumerate(nodes)}
+        ends = [[position[node] for node in side] for side in (self.parameters, self.results, self.sinks)]
+        return _unpickled, (self.name, flattened(nodes), ends, self.runtime_info, self.version)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return self.clone()
+
+    def clone(self) -> Model:
+        """A copy whose layers, those of bodies too, may be changed without changing this model.
+
+        It shares what does not change: operations and weights.
+        """
+        copies = copy_nodes(self.nodes())
+        return Model(
+            self.name,
+            [copies[node] for node in self.parameters],
+            [copies[node] for node in self.results],
+            [copies[node] for node in self.sinks],
+            self.runtime_info,
+            self.version,
+        )
+
+    @expected_errors()
+    def reshape(self, shapes: Any) -> None:
+        """Give inputs other shapes, in place; every type that follows from them is inferred again.
+
+        ``shapes`` maps inputs (tensor names, positions or :class:`~ir_runtime.Port`) to shapes; for a model
+        of one input a shape alone will do. A shape is a :class:`PartialShape`, its text
+        (``"[1,3,?,1..8]"``), or a list of numbers, ``-1``, ``None``, ``(low, high)`` pairs, texts and
+        dimensions: the forms of OpenVINO's ``Model.reshape``.
+
+        Raises :class:`ModelError` for an unknown input or an unreadable shape, :class:`InferenceError` where a layer
+        cannot take the shapes that follow; the model is then unchanged.
+        """
+        infer_again(self.nodes(), types_for(self.parameters, shapes))
+
+    @property
+    def inputs(self) -> list[Output]:
+        """The parameters' outputs."""
+        return [node.outputs[0] for node in self.parameters]
+
+    @property
+    def outputs(self) -> list[Output]:
+        """The outputs that the results read."""
+        return [node.inputs[0] for node in self.results]
+
+
+def _unpickled(
+    name: str,
+    layers: Sequence[Any],
+    ends: Sequence[Sequence[int]],
+    runtime_info: tuple[RuntimeInfo, ...],
+    version: int,
+) -> Model:
+    nodes = rebuilt(layers)
+    parameters, results, sinks = [[nodes[index] for index in side] for side in ends]
+    return Model(name, parameters, results, sinks, runtime_info, version)
+
+
+def _label(output: Output, end: Node) -> str:
+    """A tensor as a model's input or output: its name and its type."""
+    names = end.output_names or output.names
+    return f"{names[0] if names else end.name}: {output.type}"
+
+
+def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
+    """Depth first without recursion; ``state`` is False while a node is open, True when done."""
+    stack = [root]
+    known = state.get
+    while stack:
+        node = stack[-1]
+        done = known(node)
+        if done is None:
+            state[node] = False
+            for source in reversed(node.inputs):
+                before = source.node
+                known_before = known(before)
+                if known_before is None:
+                    stack.append(before)
+                elif not known_before:
+                    raise ModelError(f"layer '{before.name}' ({before.op.type}) is part of a cycle")
+            if stack[-1] is not node:
+                continue
+        # All nodes that it reads are done.
+        stack.pop()
+        if not done:
+            state[node] = True
+            order.append(node)
+
+
+class Part:
+    """A model or a body with what a walk through its graph gives: nodes, their uses and names. Valid until a change."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.nodes = model.nodes()
+
+    @functools.cached_property
+    def operations(self) -> frozenset[type[Operation]]:
+        """The operations of its nodes, each once."""
+        return frozenset([type(node.op) for node in self.nodes])
+
+    def nodes_of(self, operations: tuple[type[Operation], ...]) -> list[Node]:
+        """Its nodes of these operations, and of those derived from them; in the graph's order."""
+        classes = {cls for cls in self.operations if issubclass(cls, operations)}
+        return [node for node in self.nodes if type(node.op) in classes] if classes else []
+
+    @functools.cached_property
+    def uses(self) -> dict[Output, list[Node]]:
+        """For every value that is read the nodes that read it, in the graph's order.
+
+        Code that changes the graph either updates this, too, or no longer reads it.
+        """
+        return uses_in(self.nodes)
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The names of its nodes."""
+        return frozenset([node.name for node in self.nodes])
+
+
+def uses_in(nodes: Iterable[Node]) -> dict[Output, list[Node]]:
+    """For every value that is read the nodes that read it, in the order of ``nodes``."""
+    found: dict[Output, list[Node]] = defaultdict(list)
+    for node in nodes:
+        inputs = node.inputs
+        if len(inputs) == 1:
+            found[inputs[0]].append(node)
+            continue
+        for source in dict.fromkeys(inputs):
+            found[source].append(node)
+    return found
+
+
+@record
+class PortMap:
+    """One entry of a port map: a port of the layer, and its parameter or result inside the body.
+
+    With ``axis`` the tensor is cut into slices, or joined from them.
+    """
+
+    external: int | None
+    internal: int
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+
+
+class InputMap(PortMap):
+    """Which input of the layer feeds which parameter of the body; None is a Loop's iteration counter."""
+
+    @property
+    def parameter(self) -> int:
+        return self.internal
+
+
+class OutputMap(PortMap):
+    """Which result of the body becomes which output of the layer; None is a Loop's execution condition.
+
+    With ``axis`` the iterations' values are concatenated; without, the last one counts.
+    """
+
+    @property
+    def result(self) -> int:
+        return self.internal
+
+
+@record
+class SubGraph:
+    """A body with its port maps and back edges."""
+
+    body: Model
+    inputs: tuple[InputMap, ...]
+    outputs: tuple[OutputMap, ...]
+    back_edges: tuple[tuple[int, int], ...] = ()
+    """(result, parameter): the result's value is the parameter's in the next iteration."""

@@ -1,0 +1,259 @@
+"""Differences between two models in layers, attributes, types and weights; ids and the order in the file do not count.
+
+Layers are paired by name where both models have the name once, then by the tensor names of their outputs, then by
+their place: layers of one type that read the same paired values, or that a pair reads at the same input.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .element_types import Array
+from .model import Model, Node
+from .tensor import Tensor
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """A layer that both models have with differences: ``what`` lists them as sentences."""
+
+    layer: str
+    other: str
+    type: str
+    what: tuple[str, ...]
+
+
+@dataclass
+class ModelDifference:
+    """The result of :func:`compare_models`: layers of only one model, as name and type, and changed layers."""
+
+    only_first: list[tuple[str, str]] = field(default_factory=list)
+    only_second: list[tuple[str, str]] = field(default_factory=list)
+    changed: list[LayerChange] = field(default_factory=list)
+    paired: int = 0
+
+    @property
+    def same(self) -> bool:
+        """Whether the models do not differ."""
+        return not (self.only_first or self.only_second or self.changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"same": self.same, **asdict(self)}
+
+
+def compare_models(first: Model, second: Model) -> ModelDifference:
+    """Pair the layers of both models, and list unpaired layers and pairs that differ, those of bodies included."""
+    found = ModelDifference()
+    _compare(first, second, "", found)
+    return found
+
+
+def _compare(first: Model, second: Model, path: str, found: ModelDifference) -> None:
+    pairs = _Pairs(first, second)
+    found.paired += len(pairs.other)
+    for node in pairs.nodes[0]:
+        if node not in pairs.other:
+            found.only_first.append((path + node.name, node.op.type))
+    taken = set(pairs.other.values())
+    found.only_second += [(path + node.name, node.op.type) for node in pairs.nodes[1] if node not in taken]
+    for node, other in pairs.other.items():
+        what = tuple(_differences(node, other, pairs))
+        if what:
+            found.changed.append(LayerChange(path + node.name, path + other.name, node.op.type, what))
+        for ours, theirs in zip(node.op.subgraphs, other.op.subgraphs):
+            _compare(ours.body, theirs.body, f"{path}{node.name}/", found)
+
+
+class _Pairs:
+    """The pairs: a layer of the first model and its counterpart in the second."""
+
+    def __init__(self, first: Model, second: Model) -> None:
+        self.nodes = (first.nodes(), second.nodes())
+        self.other: dict[Node, Node] = {}
+        self._back: dict[Node, Node] = {}
+        self._order: list[tuple[Node, Node]] = []
+        self._models = (first, second)
+        self._pair_ends()
+        for key in (_by_name, _by_tensor_names):
+            self._pair_unique(key)
+        self._pair_by_place()
+
+    def _pair_ends(self) -> None:
+        first, second = self._models
+        for ours, theirs, names in (
+            (first.parameters, second.parameters, lambda node: node.outputs[0].names),
+            (first.results, second.results, lambda node: node.output_names or node.inputs[0].names),
+        ):
+            left = [node for node in ours if not self._pair_end(node, theirs, names)]
+            for node, other in zip(left, [node for node in theirs if node not in self._back]):
+                self._add(node, other)
+
+    def _pair_end(self, node: Node, candidates: Iterable[Node], names: Callable[[Node], Iterable[str]]) -> bool:
+        wanted = set(names(node))
+        for other in candidates:
+            if other not in self._back and wanted & set(names(other)):
+                self._add(node, other)
+                return True
+        return False
+
+    def _add(self, node: Node, other: Node) -> None:
+        self.other[node], self._back[other] = other, node
+        self._order.append((node, other))
+
+    def is_paired(self, other: Node) -> bool:
+        """Whether a layer of the second model has a counterpart."""
+        return other in self._back
+
+    def _left(self, side: int) -> Iterator[Node]:
+        done = self._back if side else self.other
+        return (node for node in self.nodes[side] if node not in done)
+
+    def _pair_unique(self, key: Callable[[Node], Hashable]) -> None:
+        """Pair layers whose key is unique in both models; a layer whose key is None has none."""
+        ours, theirs = (_unique(self._left(side), key) for side in (0, 1))
+        for name, node in ours.items():
+            if name in theirs:
+                self._add(node, theirs[name])
+
+    def _pair_by_place(self) -> None:
+        """Pair the only layers of a type that read the same values, else those that a pair reads at the same input.
+
+        Every pair is processed once for each, so that the time is linear in the size of the models.
+        """
+        readers = tuple(_Readers(nodes) for nodes in self.nodes)
+        noted = placed = 0
+        while placed < len(self._order):
+            changed: dict[Hashable, None] = {}
+            for number in range(noted, len(self._order)):
+                for side, node in zip(readers, self._order[number]):
+                    changed.update(dict.fromkeys(side.paired(node, number)))
+            noted = len(self._order)
+            for key in changed:
+                ours, theirs = (side.ready.get(key, {}) for side in readers)
+                if len(ours) == len(theirs) == 1:
+                    self._add(next(iter(ours)), next(iter(theirs)))
+            if noted == len(self._order):
+                self._pair_sources(*self._order[placed])
+                placed += 1
+
+    def _pair_sources(self, node: Node, other: Node) -> None:
+        if node.op.type != other.op.type or len(node.inputs) != len(other.inputs):
+            return
+        for ours, theirs in zip(node.inputs, other.inputs):
+            before, behind = ours.node, theirs.node
+            if before not in self.other and behind not in self._back and before.op.type == behind.op.type:
+                self._add(before, behind)
+
+
+class _Readers:
+    """The layers of one model by what they read: ``ready`` has the unpaired ones that read only paired values."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.ready: dict[Hashable, dict[Node, None]] = {}
+        self._keys: dict[Node, Hashable] = {}
+        self._numbers: dict[Node, int] = {}
+        self._readers: dict[Node, list[Node]] = {}
+        self._missing: dict[Node, int] = {}
+        for node in nodes:
+            sources = {source.node for source in node.inputs}
+            self._missing[node] = len(sources)
+            for source in sources:
+                self._readers.setdefault(source, []).append(node)
+
+    def paired(self, node: Node, number: int) -> Iterator[Hashable]:
+        """Note that ``node`` belongs to the pair of that number; the keys of ``ready`` at which that changed it."""
+        self._numbers[node] = number
+        if node in self._keys:
+            key = self._keys.pop(node)
+            del self.ready[key][node]
+            yield key
+        for reader in self._readers.get(node, ()):
+            self._missing[reader] -= 1
+            if not self._missing[reader] and reader not in self._numbers:
+                key = (reader.op.type, tuple((self._numbers[one.node], one.index) for one in reader.inputs))
+                self._keys[reader] = key
+                self.ready.setdefault(key, {})[reader] = None
+                yield key
+
+
+def _unique(nodes: Iterable[Node], key: Callable[[Node], Hashable]) -> dict[Hashable, Node]:
+    found: dict[Hashable, list[Node]] = defaultdict(list)
+    for node in nodes:
+        name = key(node)
+        if name is not None:
+            found[name].append(node)
+    return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1}
+
+
+def _by_name(node: Node) -> Hashable:
+    return (node.name, node.op.type) if node.name else None
+
+
+def _by_tensor_names(node: Node) -> Hashable:
+    names = tuple(tuple(sorted(output.names)) for output in node.outputs)
+    return (node.op.type, names) if any(names) else None
+
+
+def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
+    ours, theirs = node.op, other.op
+    if (ours.type, ours.opset) != (theirs.type, theirs.opset):
+        yield f"it is {ours.type} of opset{ours.opset}, there {theirs.type} of opset{theirs.opset}"
+    held, there = ours.data, theirs.data
+    if held is not None and there is not None:
+        yield from _of_data(held, there)
+    else:
+        mine, others = ours.attributes(), theirs.attributes()
+        for name in dict.fromkeys([*mine, *others]):
+            if mine.get(name) != others.get(name):
+                yield f"{name} is {mine.get(name, 'not there')}, there {others.get(name, 'not there')}"
+        for index, (a, b) in enumerate(zip(node.outputs, other.outputs)):
+            if (a.element_type, a.shape) != (b.element_type, b.shape):
+                yield f"output {index} is {a.element_type}{a.shape}, there {b.element_type}{b.shape}"
+    if len(node.inputs) != len(other.inputs):
+        yield f"it has {len(node.inputs)} inputs, there {len(other.inputs)}"
+    for index, (a, b) in enumerate(zip(node.inputs, other.inputs)):
+        paired = pairs.other.get(a.node)
+        # Attributes that only one side has are listed separately.
+        if (paired is not None and pairs.is_paired(b.node) and paired is not b.node) or a.index != b.index:
+            yield f"input {index} is output {a.index} of '{a.node.name}', there output {b.index} of '{b.node.name}'"
+    if len(ours.subgraphs) != len(theirs.subgraphs):
+        yield f"it has {len(ours.subgraphs)} bodies, there {len(theirs.subgraphs)}"
+    for sub, body in zip(ours.subgraphs, theirs.subgraphs):
+        if (sub.inputs, sub.outputs, sub.back_edges) != (body.inputs, body.outputs, body.back_edges):
+            yield "its body is tied to it in another way"
+
+
+def _of_data(held: Tensor, there: Tensor) -> Iterator[str]:
+    if (held.element_type, held.shape) != (there.element_type, there.shape):
+        yield f"it holds {held.element_type}{list(held.shape)}, there {there.element_type}{list(there.shape)}"
+        return
+    unequal, largest = 0, 0.0
+    for ours, theirs in zip(held.parts(), there.parts()):
+        different = _unequal(ours, theirs)
+        if different.any():
+            unequal += int(different.sum())
+            if ours.dtype.kind not in "OUST":
+                with np.errstate(all="ignore"):
+                    gaps = np.abs(ours[different].astype(np.float64) - theirs[different].astype(np.float64))
+                largest = max(largest, float(gaps[np.isfinite(gaps)].max(initial=0.0)))
+    if unequal:
+        yield f"{unequal} of {held.size} values differ, by {largest:g} at most"
+
+
+def _unequal(ours: Array, theirs: Array) -> Array:
+    """Where two arrays differ, compared bit by bit where elements have a fixed width."""
+    if ours.dtype.kind in "OUST":
+        return np.asarray(ours != theirs)
+    kind = f"u{ours.dtype.itemsize}"
+    return np.asarray(np.ascontiguousarray(ours).view(kind) != np.ascontiguousarray(theirs).view(kind))
+
+
+def types_of(layers: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """The number of layers of each type in a list."""
+    return dict(sorted(Counter(kind for _, kind in layers).items()))

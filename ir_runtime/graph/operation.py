@@ -1,0 +1,408 @@
+"""The base class of every IR operation, the types of its inputs and outputs, and the look-up by type and opset.
+
+A class is one revision of one operation. It declares its attributes with the functions of
+:mod:`.attributes`, which can be imported from here, too; a wrong or missing attribute fails at construction.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ..errors import (
+    AttributeValueError,
+    InferenceError,
+    ModelError,
+    UnsupportedError,
+)
+from ..records import record
+from . import element_types
+from .attributes import (
+    Attribute,
+    argument,
+    boolean,
+    enum,
+    format_attribute,
+    integer,
+    integers,
+    own_attributes,
+    partial_shape,
+    real,
+    reals,
+    strings,
+    text,
+    type_of_elements,
+)
+from .element_types import Array, ElementType
+from .shapes import INFINITY, Dimension, PartialShape
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, dataclass_transform
+
+    from .model import Model, SubGraph
+else:
+
+    def dataclass_transform(**_):
+        """``typing.dataclass_transform`` exists from Python 3.11 on; only type checkers use it."""
+        return lambda cls: cls
+
+
+__all__ = [
+    "BOUNDS_LIMIT",
+    "FOLD_LIMIT",
+    "Attribute",
+    "Bounds",
+    "Operation",
+    "Runner",
+    "TensorType",
+    "all_operations",
+    "argument",
+    "boolean",
+    "enum",
+    "find_operation",
+    "integer",
+    "integers",
+    "operation",
+    "partial_shape",
+    "real",
+    "reals",
+    "text",
+    "strings",
+    "type_of_elements",
+]
+
+Runner = Callable[[Sequence[Array]], list[Array]]
+"""Runs a body: takes arrays for its parameters, returns arrays of its results."""
+
+
+@record
+class Bounds:
+    """Bounds of a small integer tensor's values: each lies in ``[lower, upper]``.
+
+    The least and the greatest int64 stand for no bound; a u64 without an upper bound may exceed int64.
+    """
+
+    lower: Array
+    upper: Array
+
+    def __init__(self, lower: Array, upper: Array) -> None:
+        values = self.__dict__
+        # ``evaluate`` returns plain numbers where arrays have no dimensions.
+        values["lower"], values["upper"] = np.asarray(lower), np.asarray(upper)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.lower is self.upper or bool((self.lower == self.upper).all())
+
+    def dimensions(self) -> list[Dimension]:
+        """The values as dimensions; negative ones count as unknown."""
+        pairs = zip(self.lower.reshape(-1).tolist(), self.upper.reshape(-1).tolist())
+        return [Dimension(low, high) if low >= 0 else Dimension() for low, high in pairs]
+
+
+@record
+class TensorType:
+    """The type of a value before execution: element type, partial shape, and its values where they are known.
+
+    ``tensor`` holds the values where they are constant; ``bounds`` the bounds of the values of a small integer
+    tensor, such as one made from shapes.
+    """
+
+    element_type: ElementType
+    shape: PartialShape
+    tensor: Tensor | None = None
+    bounds: Bounds | None = None
+
+    def __init__(
+        self, element_type: ElementType, shape: PartialShape, tensor: Tensor | None = None, bounds: Bounds | None = None
+    ) -> None:
+        values = self.__dict__
+        values["element_type"], values["shape"], values["tensor"], values["bounds"] = (
+            element_type,
+            shape,
+            tensor,
+            bounds,
+        )
+
+    @property
+    def constant(self) -> Array | None:
+        """The values, where they are known exactly."""
+        if self.tensor is not None:
+            return self.tensor.array()
+        if self.bounds is not None and self.bounds.is_exact:
+            return self.bounds.lower.astype(self.element_type.dtype)
+        return None
+
+    @property
+    def known_bounds(self) -> Bounds | None:
+        """Bounds of the values; those of a constant are exact."""
+        if self.bounds is not None:
+            return self.bounds
+        if self.tensor is None or not self.element_type.is_integral or self.tensor.size > BOUNDS_LIMIT:
+            return None
+        values = self.tensor.array()
+        if self.element_type is element_types.u64 and values.size and values.max() > INFINITY:
+            return None
+        exact = values.astype(np.int64)
+        return Bounds(exact, exact)
+
+    def __str__(self) -> str:
+        return f"{self.element_type}{self.shape}"
+
+
+FOLD_LIMIT = 1 << 16
+"""A constant result of at most this many bytes is folded, however small its inputs are."""
+BOUNDS_LIMIT = 64
+"""Bounds are inferred for tensors of at most this many elements."""
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    eq_default=False,
+    field_specifiers=(
+        integer,
+        integers,
+        real,
+        reals,
+        boolean,
+        text,
+        strings,
+        enum,
+        type_of_elements,
+        partial_shape,
+        argument,
+    ),
+)
+class Operation:
+    """One IR operation of one opset.
+
+    Subclasses declare their attributes, which become keyword arguments of the constructor, and give
+    ``infer`` (types and shapes) and ``evaluate`` (the NumPy kernel, which neither writes into its
+    inputs nor keeps them; it may return views of them). Instances do not change once made.
+    """
+
+    type: ClassVar[str] = ""
+    opset: ClassVar[int] = 0
+    inputs: ClassVar[tuple[int, int | None]] = (0, 0)
+    """The least and the greatest number of inputs; None where there is no greatest."""
+    role: ClassVar[str] = ""
+    """Its place in a model: ``parameter``, ``constant``, ``result``, ``sink``, or empty."""
+    deterministic: ClassVar[bool] = True
+    """False where two evaluations may differ: such an operation is never folded."""
+    movement: ClassVar[bool] = False
+    """True where the outputs are a selection of the first input's values: their bounds are then selected likewise."""
+    subgraph_names: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """The XML names (body, port map) of each body."""
+
+    declared: ClassVar[Mapping[str, Attribute]] = {}
+    """The constructor's arguments by name, those of the base classes first."""
+    _in_xml: ClassVar[tuple[Attribute, ...]] = ()
+    _own: ClassVar[Mapping[str, Attribute]] = {}
+    """The attributes that the class itself declares."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._own = own_attributes(cls)
+        found: dict[str, Attribute] = {}
+        for base in reversed(cls.__mro__):
+            found.update(base.__dict__.get("_own", {}))
+        cls.declared = found
+        cls._in_xml = tuple([entry for entry in found.values() if entry.xml])
+
+    def __init__(self, **attributes: Any) -> None:
+        """Takes each declared attribute; raises :class:`AttributeValueError` for a wrong or missing one."""
+        # Not through __setattr__, which raises.
+        values = self.__dict__
+        for name, attribute in self.declared.items():
+            if name in attributes:
+                values[name] = attribute.checked(attributes[name], self._label())
+            elif attribute.is_required:
+                raise AttributeValueError(f"{self._label()}: attribute '{name}' is required")
+            else:
+                values[name] = attribute.default
+        for name in attributes:
+            if name not in self.declared:
+                known = ", ".join(self.declared) or "none"
+                raise AttributeValueError(f"{self._label()} has no attribute '{name}'; known are: {known}")
+        self.validate()
+
+    def validate(self) -> None:
+        """Check attributes against each other. Called by the constructor once all of them are set."""
+
+    def with_attributes(self, **changed: Any) -> Self:
+        """The same operation with some attributes changed."""
+        return type(self)(**{**{name: getattr(self, name) for name in self.declared}, **changed})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self._label()} cannot be changed: '{name}' was given when it was made")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self._label()} cannot be changed: '{name}' was given when it was made")
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.declared)
+        return f"{type(self).__name__}({given})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Some classes are made by factories: pickle finds them by their type and opset only.
+        registered = _REVISIONS.get(self.type, {}).get(self.opset) is type(self)
+        kind = (self.type, self.opset) if registered else type(self)
+        return _unpickled, (kind, {name: getattr(self, name) for name in self.declared})
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Operation:
+        """Operations do not change; their bodies may, and are copied."""
+        return self.with_changed_bodies(lambda body: body.clone())
+
+    @classmethod
+    def _label(cls) -> str:
+        return cls.type or cls.__name__
+
+    def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
+        """Types and shapes of the outputs; raises :class:`InferenceError` where the inputs contradict."""
+        raise UnsupportedError(f"{self.type} has no shape inference")
+
+    def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
+        """The outputs' values."""
+        raise UnsupportedError(f"{self.type} cannot be executed")
+
+    def execute(self, runners: Sequence[Runner], inputs: Sequence[Array]) -> Array | tuple[Array, ...]:
+        """As ``evaluate``; operations with bodies get one runner for each body."""
+        return self.evaluate(*inputs)
+
+    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
+        """Bounds of the first output's values, where it is a small integer tensor; None where nothing is known."""
+        if not self.movement:
+            return None
+        first = inputs[0].known_bounds
+        rest = [other.constant for other in inputs[1:]]
+        if first is None or any(value is None for value in rest):
+            return None
+        lower = self.evaluate(first.lower, *rest)  # type: ignore[arg-type]
+        upper = self.evaluate(first.upper, *rest)  # type: ignore[arg-type]
+        if isinstance(lower, tuple) or isinstance(upper, tuple):
+            return None
+        return Bounds(lower, upper)
+
+    @property
+    def subgraphs(self) -> tuple[SubGraph, ...]:
+        """The bodies with their port maps."""
+        return ()
+
+    def with_bodies(self, bodies: Sequence[Model]) -> Operation:
+        """The same operation over other bodies, with the same port maps."""
+        raise UnsupportedError(f"{self.type} has no bodies")
+
+    def with_changed_bodies(self, change: Callable[[Model], Model]) -> Operation:
+        """The same operation over ``change(body)`` for each of its bodies; itself where all of them stay."""
+        subgraphs = self.subgraphs
+        bodies = [change(sub.body) for sub in subgraphs]
+        if all(new is sub.body for new, sub in zip(bodies, subgraphs)):
+            return self
+        return self.with_bodies(bodies)
+
+    def specialized(self, inputs: Sequence[TensorType]) -> Operation:
+        """The same operation with bodies whose types are inferred from inputs of these types."""
+        return self
+
+    def of_type(self, kind: TensorType) -> Operation:
+        """For a parameter: the same with another element type and shape."""
+        raise UnsupportedError(f"{self.type} is no parameter")
+
+    @property
+    def data(self) -> Tensor | None:
+        """The constant's data, which is stored in the ``.bin`` file; None for every other operation."""
+        return None
+
+    def attributes(self) -> dict[str, str]:
+        """The XML text of every attribute, by its XML name."""
+        values = self.__dict__
+        return {
+            entry.xml: format_attribute(values[entry.name] if entry.name in values else getattr(self, entry.name))
+            for entry in self._in_xml
+        }
+
+    @classmethod
+    def xml_attributes(cls) -> list[Attribute]:
+        """The attributes that are written to XML."""
+        return list(cls._in_xml)
+
+    def check_input_count(self, count: int) -> None:
+        low, high = self.inputs
+        if count < low or (high is not None and count > high):
+            wanted = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"
+            raise InferenceError(f"{self.type} takes {wanted} inputs, but got {count}")
+
+
+T = TypeVar("T", bound=type[Operation])
+
+_REVISIONS: dict[str, dict[int, type[Operation]]] = {}
+_XML_NAMES: dict[str, str] = {}
+_LAST_OPSET: dict[str, int] = {}
+
+
+def operation(name: str, *, opset: int, last_opset: int | None = None, replace: bool = False) -> Callable[[T], T]:
+    """Class decorator: registers a revision of the IR operation ``name``, introduced in ``opset``.
+
+    ``name`` is the ``type`` in the XML. ``last_opset`` is the last opset that has the operation, where later
+    opsets dropped it. Registering a revision twice is an error unless ``replace`` is set.
+    """
+
+    def register(made: T) -> T:
+        if not made.__module__.startswith(_OWN):
+            _register_all()  # users' operations come after those of the package, and may replace them
+        made.type = name
+        made.opset = opset
+        revisions = _REVISIONS.setdefault(name, {})
+        if opset in revisions and not replace:
+            raise ModelError(f"operation {name} of opset{opset} is registered twice")
+        revisions[opset] = made
+        _XML_NAMES[name.lower()] = name
+        if last_opset is not None:
+            _LAST_OPSET[name] = last_opset
+        return made
+
+    return register
+
+
+_OWN = "ir_runtime.operations."
+
+
+def _unpickled(kind: type[Operation] | tuple[str, int], attributes: dict[str, Any]) -> Operation:
+    """The operation of a class, or of a type and opset."""
+    cls = find_operation(*kind) if isinstance(kind, tuple) else kind
+    return cls(**attributes)
+
+
+def _register_all() -> None:
+    """Register all operations of the package, whichever of its modules were imported before."""
+    importlib.import_module("ir_runtime.operations").register_all()
+
+
+def find_operation(name: str, opset: int) -> type[Operation]:
+    """The revision of ``name`` that ``opset`` selects: the newest one not above it.
+
+    Raises :class:`UnsupportedError` where there is none.
+    """
+    _register_all()
+    known = _XML_NAMES.get(name.lower())
+    revisions = _REVISIONS.get(known or "", {})
+    candidates = [version for version in revisions if version <= opset]
+    if known is None or not candidates:
+        raise UnsupportedError(f"operation {name} of opset{opset} is not known")
+    if opset > _LAST_OPSET.get(known, opset):
+        raise UnsupportedError(f"operation {name} is gone since opset{_LAST_OPSET[known] + 1}")
+    return revisions[max(candidates)]
+
+
+def all_operations() -> list[type[Operation]]:
+    """Every registered revision, by name and opset."""
+    _register_all()
+    return [_REVISIONS[n][v] for n in sorted(_REVISIONS) for v in sorted(_REVISIONS[n])]

@@ -1,0 +1,76 @@
+"""Types, shapes and bounds of values of one operation, by its own ``infer`` and ``infer_bounds``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import ModelError
+from . import element_types
+from .node import Node, Output
+from .operation import (
+    BOUNDS_LIMIT,
+    Bounds,
+    Operation,
+    TensorType,
+)
+from .shapes import INFINITY, PartialShape
+
+_MAX_DIMENSIONS = 32
+"""Some of NumPy's functions take no more."""
+
+
+def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]:
+    """The types of ``op``'s outputs, with bounds of small integer values where they follow.
+
+    Raises :class:`ir_runtime.errors.InferenceError` where the inputs contradict the operation.
+    """
+    op.check_input_count(len(inputs))
+    outputs = list(op.infer(inputs))
+    if outputs and outputs[0].bounds is None and _may_have_bounds(outputs[0]):
+        bounds = _bounds(op, inputs)
+        if bounds is not None and outputs[0].shape.accepts(bounds.lower.shape):
+            shape = PartialShape(bounds.lower.shape)
+            outputs[0] = TensorType(outputs[0].element_type, shape, outputs[0].tensor, bounds)
+    return outputs
+
+
+def _may_have_bounds(output: TensorType) -> bool:
+    kind = output.element_type
+    if output.tensor is not None or not (kind.is_integral or kind is element_types.boolean):
+        return False
+    if output.shape.has_rank and output.shape.rank > _MAX_DIMENSIONS:
+        return False
+    return not output.shape.has_rank or output.shape.element_count().low <= BOUNDS_LIMIT
+
+
+def _bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
+    try:
+        with np.errstate(all="ignore"):
+            bounds = op.infer_bounds(inputs) or _exact(op, inputs)
+    except (IndexError, ValueError, ModelError):  # an operand out of range: execution raises the error
+        return None
+    return bounds if bounds is not None and bounds.lower.size <= BOUNDS_LIMIT else None
+
+
+def _exact(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
+    """The value of the first output where all inputs are known exactly, such as a condition on dimensions."""
+    if not inputs or not op.deterministic or op.subgraphs or op.data is not None:
+        return None
+    if not all(kind.shape.is_static and kind.shape.element_count().value <= BOUNDS_LIMIT for kind in inputs):
+        return None
+    values = [kind.constant for kind in inputs]
+    if any(value is None for value in values):
+        return None
+    result = op.evaluate(*values)  # type: ignore[arg-type]
+    first = np.asarray(result[0] if isinstance(result, tuple) else result)
+    if first.dtype == np.uint64 and first.size and first.max() > INFINITY:
+        return None
+    exact = first.astype(np.int64)
+    return Bounds(exact, exact)
+
+
+def make_node(op: Operation, inputs: Sequence[Output], name: str = "") -> Node:
+    """A node whose output types are inferred; raises :class:`InferenceError` as ``op.infer`` does."""
+    return Node(op, inputs, infer_types(op, [source.type for source in inputs]), name)

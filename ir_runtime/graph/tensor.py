@@ -1,0 +1,252 @@
+"""Constant data: a view of a mapped file or an array, which can be written in chunks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelError
+from . import element_types
+from .element_types import Array, ElementType
+from .mapped_file import FileSpan, file_of
+
+MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
+"""The number of dimensions that a NumPy array may have."""
+_CHUNK_BYTES = 1 << 22
+_MAX_SHOWN_ELEMENTS = 16
+"""``repr`` shows the values of tensors of at most this many elements."""
+_SAMPLE_ELEMENTS = 16
+"""The number of elements at each of two places that :meth:`Tensor.sample` reads."""
+
+
+class Tensor:
+    """Immutable constant data of one element type and shape.
+
+    The data is either packed bytes exactly as a ``.bin`` file holds them (a view of a mapped file),
+    or an array in memory, of any strides. Data is copied only where a method needs it.
+    """
+
+    __slots__ = ("_array", "_packed", "_parts", "_view", "element_type", "kin", "shape")
+
+    def __init__(
+        self,
+        element_type: ElementType,
+        shape: tuple[int, ...],
+        *,
+        packed: Array | None = None,
+        array: Array | None = None,
+        parts: Callable[[], Iterator[Array]] | None = None,
+        kin: bytes = b"",
+    ) -> None:
+        self.element_type = element_type
+        self.shape = shape
+        self._packed = packed
+        self._array = array
+        self._parts = parts
+        self._view: Array | None = None
+        self.kin = kin
+        """Tensors of different ``kin`` are taken for different data when equal tensors are looked for."""
+
+    @classmethod
+    def from_array(cls, array: Array, element_type: ElementType | None = None) -> Tensor:
+        """A tensor over ``array``, which must not be written to afterwards."""
+        array = np.asarray(array)
+        kind = element_type or element_types.from_dtype(array.dtype)
+        if array.dtype != kind.dtype:
+            array = array.astype(kind.dtype)
+        return cls(kind, array.shape, array=array)
+
+    @classmethod
+    def from_packed(cls, data: Array, element_type: ElementType, shape: tuple[int, ...]) -> Tensor:
+        """A tensor over bytes (a uint8 array) in the layout of a ``.bin`` file."""
+        return cls(element_type, shape, packed=data)
+
+    @classmethod
+    def computed_in_parts(
+        cls, element_type: ElementType, shape: tuple[int, ...], parts: Callable[[], Iterator[Array]], kin: bytes
+    ) -> Tensor:
+        """A tensor whose data is not stored: ``parts()`` computes its elements in order, a few at a time.
+
+        Elements of sub-byte types may come as one byte each. Every access computes the data again, so that such a
+        tensor is only compared with others of the same ``kin``.
+        """
+        return cls(element_type, shape, parts=parts, kin=kin)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        count = 1
+        for dimension in self.shape:
+            count *= dimension
+        return count
+
+    @property
+    def byte_size(self) -> int:
+        """The number of bytes in a ``.bin`` file."""
+        if self.element_type.bits:
+            return self.element_type.byte_size(self.size)
+        return len(self._packed) if self._packed is not None else len(self._pack())
+
+    def _pack(self) -> bytes:
+        return element_types.pack(self.array(), self.element_type)
+
+    def array(self) -> Array:
+        """The values, read-only; a view wherever the element type allows one.
+
+        Raises :class:`ModelError` where they lie in a file that has changed.
+        """
+        held = self._packed if self._packed is not None else self._array
+        file = None if held is None else file_of(held)
+        if file is not None:
+            file.check()
+        if self._view is not None:
+            return self._view
+        if self._parts is not None:
+            made = self._joined(self._parts())
+        elif self._array is not None:
+            made = self._array
+        else:
+            assert self._packed is not None
+            made = element_types.unpack(self._packed, self.element_type, self.shape)
+        view = made.view()
+        view.flags.writeable = False
+        if made.base is not None and self._parts is None and not self.element_type.is_packed and made.ndim < 2:
+            self._view = view
+        return view
+
+    def span(self) -> FileSpan | None:
+        """Where the bytes lie in a file; None where they are computed, in memory, or in another layout."""
+        held = self._packed if self._packed is not None else self._array
+        if held is None or (self._packed is None and (self.element_type.is_packed or held.dtype.hasobject)):
+            return None
+        return FileSpan.of(held)
+
+    def sample(self) -> bytes:
+        """A few of the bytes: tensors of one type whose samples differ hold different data, however they are stored."""
+        width = self.element_type.bits // 8
+        held = self._packed if self._packed is not None else self._array
+        if held is None or not width or held.dtype.hasobject or self.element_type.is_packed:
+            return self.kin
+        places = (0, self.size // 2)
+        span = self.span()
+        if span is not None:
+            return b"".join(span.look(at * width, _SAMPLE_ELEMENTS * width) for at in places)
+        flat, step = (held, width) if self._packed is not None else (held.flat, 1)
+        return b"".join(
+            np.ascontiguousarray(flat[at * step : (at + _SAMPLE_ELEMENTS) * step]).tobytes() for at in places
+        )
+
+    @property
+    def is_sample_whole(self) -> bool:
+        """Whether :meth:`sample` returns all bytes."""
+        held = self._packed if self._packed is not None else self._array
+        plain = held is not None and self.element_type.bits >= 8 and not self.element_type.is_packed
+        return plain and self.size <= _SAMPLE_ELEMENTS
+
+    def forget(self) -> None:
+        """Release the memory that reading the values from a mapped file took."""
+        span = self.span()
+        if span is not None:
+            span.file.forget()
+
+    def parts(self) -> Iterator[Array]:
+        """The values in order, flat, a few MiB at a time; no more of a file than that is in memory."""
+        span = self.span()
+        if span is not None and not self.element_type.is_packed:
+            for chunk in span.chunks():
+                yield np.frombuffer(chunk, self.element_type.dtype)
+            return
+        if self._parts is not None:
+            yield from (part.reshape(-1) for part in self._parts())
+            return
+        flat = self.array().reshape(-1)
+        step = max(1, _CHUNK_BYTES // max(1, flat.itemsize))
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step]
+
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """The bytes of the ``.bin`` file in order, a few MiB at a time."""
+        span = self.span()
+        if span is not None:
+            yield from span.chunks()
+            return
+        if self._packed is not None:
+            yield from _slices(self._packed)
+            return
+        if self._parts is not None:
+            yield from self._packed_parts(self._parts())
+            return
+        array = self.array()
+        if self.element_type.is_packed or self.element_type is element_types.string:
+            yield self._pack()
+            return
+        if array.flags.c_contiguous:
+            yield from _slices(array.reshape(-1).view(np.uint8))
+            return
+        rows = max(1, _CHUNK_BYTES // max(1, array.itemsize * (array.size // max(1, array.shape[0]))))
+        for start in range(0, array.shape[0], rows):
+            yield np.ascontiguousarray(array[start : start + rows]).tobytes()
+
+    def _joined(self, parts: Iterator[Array]) -> Array:
+        made = np.empty(self.size, self.element_type.dtype)
+        start = 0
+        for part in parts:
+            made[start : start + part.size] = part.reshape(-1).astype(made.dtype, copy=False)
+            start += part.size
+        return made.reshape(self.shape)
+
+    def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes | memoryview]:
+        """The parts as bytes; elements that do not fill a byte are joined with the next part."""
+        whole = 8 if self.element_type.is_packed else 1
+        rest = np.empty(0, np.uint8)
+        for part in parts:
+            flat = part.reshape(-1)
+            if rest.size:
+                flat = np.concatenate([rest, flat])
+            end = flat.size - flat.size % whole
+            rest = flat[end:]
+            yield _bytes_of(flat[:end], self.element_type)
+        if rest.size:
+            yield element_types.pack(rest, self.element_type)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.element_type}{list(self.shape)}: {self._shown()}>"
+
+    def _shown(self) -> str:
+        """The values of a small tensor, else how many there are."""
+        if self._parts is not None or self.size > _MAX_SHOWN_ELEMENTS:
+            return f"{self.size} values"
+        try:
+            return np.array2string(self.array(), separator=", ").replace("\n", "")
+        except ModelError as error:  # of a file that has changed
+            return str(error)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.element_type, self.shape, b"".join(self.chunks()))
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """Tensors do not change."""
+        return self
+
+
+def _unpickled(kind: ElementType, shape: tuple[int, ...], data: bytes) -> Tensor:
+    return Tensor.from_packed(np.frombuffer(data, np.uint8), kind, shape)
+
+
+def _bytes_of(flat: Array, kind: ElementType) -> bytes | memoryview:
+    """The packed bytes of a row, without a copy where they are those in memory."""
+    if sys.byteorder == "little" and flat.dtype == kind.dtype and kind.bits >= 8 and flat.flags.c_contiguous:
+        return flat.view(np.uint8).data
+    return element_types.pack(flat, kind)
+
+
+def _slices(flat: Array) -> Iterator[memoryview]:
+    view = flat.data
+    for start in range(0, len(flat), _CHUNK_BYTES):
+        yield view[start : start + _CHUNK_BYTES]

@@ -1,0 +1,1 @@
+"""Changing a model: emitting layers, replacing values, folding constants, pipelines of passes."""

@@ -1,0 +1,244 @@
+"""Patterns of layers, matched backwards from a value, that give the reason where they do not match.
+
+    x = anything("x")
+    mean = layer(ReduceMean1, x, constant("axes"))
+    pattern = layer(Subtract1, x, mean, name="centred")
+
+    found = pattern.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found                      # "input 1 of layer 'Sub_3' is made by Add, not by ReduceMean"
+    found["x"], found.array("axes"), found.node("centred")
+
+A pattern that is used twice must match the same value twice. Everything is a plain object; nothing is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Union
+
+import ml_dtypes
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
+
+from .uses import Uses
+
+
+class NotMatched(NamedTuple):
+    """Why a pattern does not match, or a rule does not apply."""
+
+    reason: str
+
+
+def fail(reason: str) -> NotMatched:
+    """What a pass or rule returns for a layer that it leaves alone: the reason, in a few words about the layer."""
+    return NotMatched(reason)
+
+
+class Match:
+    """The values and layers that a pattern was found in."""
+
+    def __init__(self) -> None:
+        self._values: dict[Pattern, Output] = {}
+        self._why = fail("nothing was compared")
+        self._furthest = -1
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a pattern of this name took part; of alternatives only one does."""
+        return any(pattern.name == name for pattern in self._values)
+
+    def __getitem__(self, name: str) -> Output:
+        """The value that the pattern of this name matched."""
+        for pattern, value in self._values.items():
+            if pattern.name == name:
+                return value
+        raise KeyError(name)
+
+    def node(self, name: str) -> Node:
+        """The layer that makes that value."""
+        return self[name].node
+
+    def array(self, name: str) -> Array:
+        """The constant that the pattern of this name matched."""
+        known = self[name].type.constant
+        if known is None:
+            raise KeyError(f"'{name}' is not constant")
+        return known
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The layers that the pattern spells out, those of ``anything`` and constants left out; the last one first."""
+        return [value.node for pattern, value in self._values.items() if isinstance(pattern, _Layer)]
+
+    def check_private(self, uses: Uses) -> NotMatched | None:
+        """None where nothing but the match itself reads its inner values; else which one is read elsewhere."""
+        nodes = self.nodes
+        for node in nodes[1:]:
+            for output in node.outputs:
+                outside = next((reader for reader in uses[output] if reader not in nodes), None)
+                if outside is not None:
+                    return fail(f"layer '{node.name}' inside the pattern is also read by '{outside.name}'")
+        return None
+
+    def _note(self, reason: str) -> None:
+        """Keep the reason of the attempt that got furthest: the most telling one."""
+        if len(self._values) > self._furthest:
+            self._furthest, self._why = len(self._values), fail(reason)
+
+
+class Pattern:
+    """What a value is compared with."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def match(self, value: Output) -> Match | NotMatched:
+        """Match the layers that lead to ``value``; every order of commutative inputs and every alternative is tried."""
+        found = Match()
+        for _ in self._ways(value, found, f"layer '{value.node.name}'"):
+            return found
+        return found._why
+
+    def _ways(self, value: Output, found: Match, where: str) -> Iterator[None]:
+        """Yield for each way in which ``value`` matches, which ``found`` holds until the next one."""
+        known = found._values.get(self)
+        if known is None:
+            found._values[self] = value
+            yield from self._look(value, found, where)
+            del found._values[self]
+        elif known is value:
+            yield
+        else:
+            found._note(f"{where} is not the same value as {self.name or 'elsewhere in the pattern'}")
+
+    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+        raise NotImplementedError
+
+
+_FLOAT32_STEP = 2.0**-23
+"""Between 1 and the next float32: exporters often compute constants in it, whatever the type of the model."""
+
+Check = Callable[[Output], Union[str, None]]
+"""What is wrong with a value, as the rest of a sentence about it; None where nothing is."""
+
+
+class _Value(Pattern):
+    def __init__(self, name: str, check: Check | None) -> None:
+        super().__init__(name)
+        self._check = check
+
+    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+        wrong = self._check(value) if self._check else None
+        if wrong is None:
+            yield
+        else:
+            found._note(f"{where} {wrong}")
+
+
+class _Layer(Pattern):
+    def __init__(
+        self,
+        operations: tuple[type[Operation], ...],
+        inputs: Sequence[Pattern],
+        name: str,
+        commutative: bool,
+        output: int,
+        check: Check | None,
+    ) -> None:
+        super().__init__(name)
+        self._operations = operations
+        self._orders = (inputs, inputs[::-1]) if commutative else (inputs,)
+        self._output = output
+        self._check = check
+
+    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+        wrong = self._wrong(value)
+        if wrong is not None:
+            found._note(f"{where} {wrong}")
+            return
+        for patterns in self._orders:
+            yield from self._inputs_match(value.node, patterns, 0, found)
+
+    def _wrong(self, value: Output) -> str | None:
+        node = value.node
+        if not isinstance(node.op, self._operations):
+            wanted = " or ".join(dict.fromkeys(operation.type for operation in self._operations))
+            return f"is made by {node.op.type}, not by {wanted}"
+        if value.index != self._output:
+            return f"is output {value.index} of '{node.name}', not output {self._output}"
+        if len(node.inputs) < len(self._orders[0]):
+            return f"has {len(node.inputs)} inputs, not {len(self._orders[0])}"
+        return self._check(value) if self._check else None
+
+    def _inputs_match(self, node: Node, patterns: Sequence[Pattern], index: int, found: Match) -> Iterator[None]:
+        if index == len(patterns):
+            yield
+            return
+        for _ in patterns[index]._ways(node.inputs[index], found, f"input {index} of layer '{node.name}'"):
+            yield from self._inputs_match(node, patterns, index + 1, found)
+
+
+class _Either(Pattern):
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        super().__init__()
+        self._patterns = patterns
+
+    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+        for pattern in self._patterns:
+            yield from pattern._ways(value, found, where)
+
+
+def anything(name: str = "", check: Check | None = None) -> Pattern:
+    """Any value; ``check`` returns what is wrong with it, or None."""
+    return _Value(name, check)
+
+
+def constant(name: str = "", check: Check | None = None) -> Pattern:
+    """A value that is constant; its array is ``match.array(name)``."""
+
+    def wrong(value: Output) -> str | None:
+        if value.type.constant is None:
+            return "is not constant"
+        return check(value) if check else None
+
+    return _Value(name, wrong)
+
+
+def number(wanted: float) -> Pattern:
+    """A constant whose only element is ``wanted``, rounded to its element type or to float32."""
+
+    def wrong(value: Output) -> str | None:
+        known = value.type.constant
+        if known is None or known.size != 1:
+            return f"is not the number {wanted:g}"
+        given = float(known.reshape(-1)[0])
+        rounding = _FLOAT32_STEP
+        if value.element_type.is_real:
+            info = ml_dtypes.finfo(known.dtype)  # type: ignore[no-untyped-call]
+            rounding = max(rounding, float(info.eps))
+        return None if abs(given - wanted) <= rounding * abs(wanted) else f"is {given:g}, not {wanted:g}"
+
+    return _Value("", wrong)
+
+
+def layer(
+    operations: type[Operation] | tuple[type[Operation], ...],
+    *inputs: Pattern,
+    name: str = "",
+    commutative: bool = False,
+    output: int = 0,
+    check: Check | None = None,
+) -> Pattern:
+    """The output ``output`` of a layer of one of ``operations``, whose first inputs match ``inputs``.
+
+    With ``commutative`` the inputs match in either order.
+    """
+    chosen = operations if isinstance(operations, tuple) else (operations,)
+    return _Layer(chosen, inputs, name, commutative, output, check)
+
+
+def either(*patterns: Pattern) -> Pattern:
+    """A value that matches one of ``patterns``."""
+    return _Either(patterns)

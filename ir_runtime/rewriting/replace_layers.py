@@ -1,0 +1,69 @@
+"""Replacing single layers by other layers: most rules of a target, and many passes, are no more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Union
+
+from ir_runtime.errors import InternalError
+from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph.operation import Operation
+
+from .builder import Builder
+from .matching import NotMatched
+from .trace import PassTrace
+from .unique_names import UniqueNames
+from .uses import Uses
+
+Replacement = Union[Output, Sequence[Output], NotMatched]
+"""What replaces a layer's only output, or each of several; or :func:`fail` with the reason why the layer stays."""
+Replace = Callable[[Builder, Node, Uses], Replacement]
+"""Emits the replacement of a layer."""
+
+
+def replace_layers(
+    model: Model, operations: tuple[type[Operation], ...], replace: Replace, trace: PassTrace | None = None
+) -> int:
+    """Replace layers of these operations by what ``replace`` emits for them; how many were replaced.
+
+    Bodies take part. Layers come in the graph's order, and each sees the replacements of those before it: three
+    Transposes in a row become one by a rule that joins two. A layer that nothing reads any more, because a layer
+    behind it was replaced, is left out. A replacement may read the output of the layer that it replaces. Names,
+    tensor names, ``runtime_info`` and origin go over to the replacement.
+    """
+    count = 0
+    for part in model.parts():
+        nodes = part.nodes_of(operations)
+        if nodes:
+            count += _replace_in(part, nodes, replace, trace)
+    return count
+
+
+def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None) -> int:
+    uses, unique, builder, count = Uses(part.uses), UniqueNames(part), Builder(), 0
+    for node in nodes:
+        if uses.is_unused(node):
+            continue
+        known = len(builder.emitted)
+        replacement = replace(builder, node, uses)
+        if isinstance(replacement, NotMatched):
+            if trace is not None:
+                trace.not_matched(node, replacement)
+            continue
+        values = [replacement] if isinstance(replacement, Output) else replacement
+        emitted = builder.emitted[known:]
+        for layer in emitted:
+            layer.name = node.name if layer is values[0].node else unique(f"{node.name}/{layer.op.type}")
+            layer.origin = node.origin
+            if layer is values[0].node:
+                layer.runtime_info = node.runtime_info
+        if len(values) != len(node.outputs):
+            raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
+        # New layers are readers only afterwards: one that reads the output of the old layer goes on reading it.
+        for old, new in zip(node.outputs, values):
+            uses.replace(old, new)
+        uses.add(emitted)
+        count += 1
+        if trace is not None:
+            trace.matched(node)
+    return count

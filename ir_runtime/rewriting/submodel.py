@@ -1,0 +1,53 @@
+"""A part of a model as a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..graph.copies import copy_node
+from ..graph.model import Model, Node, Output
+from ..graph.operation import TensorType
+from ..graph.shape_inference import make_node
+from ..operations.inputs_outputs import Parameter1, Result1
+
+
+def extract(model: Model, inputs: Mapping[Output, str], outputs: Mapping[Output, str]) -> Model:
+    """The layers of ``model`` between ``inputs`` and ``outputs``, which are given these tensor names.
+
+    Layers keep their names, types and marks. The part has parameters for ``inputs`` alone: where an output depends on
+    another parameter of ``model``, that becomes one, too.
+    """
+    values: dict[Output, Output] = {}
+    parameters: list[Node] = []
+    for source, name in inputs.items():
+        kind = TensorType(source.element_type, source.shape)
+        node = Node(Parameter1(element_type=kind.element_type, shape=kind.shape), (), [kind], name)
+        node.outputs[0].names = [name]
+        parameters.append(node)
+        values[source] = node.outputs[0]
+    needed = _needed(inputs, outputs)
+    for node in model.nodes():
+        if node not in needed:
+            continue
+        copied = copy_node(node, [values[source] for source in node.inputs])
+        if not node.inputs and node.op.data is None and node in model.parameters:
+            parameters.append(copied)
+        for old, new in zip(node.outputs, copied.outputs):
+            values.setdefault(old, new)
+    results = []
+    for source, name in outputs.items():
+        result = make_node(Result1(), [values[source]], f"{name}/result")
+        result.output_names = [name]
+        results.append(result)
+    return Model(model.name, parameters, results, [], model.runtime_info, model.version)
+
+
+def _needed(inputs: Mapping[Output, str], outputs: Mapping[Output, str]) -> set[Node]:
+    found: set[Node] = set()
+    pending = [output for output in outputs if output not in inputs]
+    while pending:
+        node = pending.pop().node
+        if node not in found:
+            found.add(node)
+            pending.extend(source for source in node.inputs if source not in inputs)
+    return found

@@ -1,0 +1,343 @@
+"""Layers that compute: normalisations, attention, resizing, transforms, convolutions and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tests.engines import node_model
+from tests.random_data import generator
+from tests.targets.test_fusion_guards import reduced_and
+
+from .rows import Probe, Row, ints, numbers, several, single
+
+# --- groups ---
+
+GROUPS = numbers(2, 4) ** 2
+PER_CHANNEL = {"s": np.array([1, 2, 3, 4], np.float32), "b": np.array([0, 1, 0, 1], np.float32)}
+
+
+def grouped(kind: Any) -> list[np.ndarray[Any, Any]]:
+    pairs = GROUPS.reshape(2, 2, 2).astype(np.float64)
+    centred = pairs - pairs.mean(2, keepdims=True)
+    scaled = (centred / np.sqrt(pairs.var(2, keepdims=True) + 1)).reshape(2, 4)
+    return [(scaled * PER_CHANNEL["s"] + PER_CHANNEL["b"]).astype(kind)]
+
+
+def normalization_of_groups(kind: Any, dimensions: Sequence[str | int]) -> Callable[[], Probe]:
+    constants = {name: value.astype(kind) for name, value in PER_CHANNEL.items()}
+    inputs = {"x": GROUPS.astype(kind)}
+    return single("GroupNormalization", 21, inputs, constants, {"x": dimensions}, num_groups=2, epsilon=1.0)
+
+
+# --- attention ---
+
+
+def attention(
+    fused: bool, dimensions: Sequence[int] = (2, 4, 4, 9, 16), shapes: bool = True, transposed: bool = False
+) -> Probe:
+    """Attention of doubled or of ``transposed`` queries, with a transposed output; ``fused`` is ONNX's single node."""
+    batch, heads, steps, keys, width = dimensions
+    feeds = {
+        "q": np.sin(numbers(batch, steps, heads, width) if transposed else numbers(batch, heads, steps, width)),
+        "k": np.cos(numbers(batch, heads, width, keys)),
+        "v": np.sin(2 * numbers(batch, heads, keys, width)),
+    }
+    before = helper.make_node("Transpose", ["q"], ["queries"], perm=[0, 2, 1, 3])
+    plain = [
+        helper.make_node("MatMul", ["queries", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"]),
+        helper.make_node("MatMul", ["shares", "v"], ["a"]),
+    ]
+    one = [
+        helper.make_node("Transpose", ["k"], ["k_transposed"], perm=[0, 1, 3, 2]),
+        helper.make_node("Attention", ["queries", "k_transposed", "v"], ["a"]),
+    ]
+    nodes = [
+        before if transposed else helper.make_node("Add", ["q", "q"], ["queries"]),
+        *(one if fused else plain),
+        helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    declared = {name: array.shape if shapes else [None] * 4 for name, array in feeds.items()}
+    return several(nodes, feeds, {}, declared, opset=23)
+
+
+ATTENDED = [
+    Row(
+        "attention_transposed_in_place: one layer",
+        lambda: attention(True),
+        "Add Transpose ScaledDotProductAttention Transpose",
+    ),
+    Row("attention_transposed_in_place: products", lambda: attention(False), "Add MatMul SoftMax MatMul Transpose"),
+]
+
+
+# --- resizing ---
+
+
+def resized(mode: str, axes: list[int], *shape: int) -> Callable[[], Probe]:
+    wanted = ints(*(2 * shape[axis] - 1 for axis in axes))
+    attributes = {"mode": mode, "axes": axes}
+    return single("Resize", 19, {"x": numbers(*shape) ** 2}, {"s": wanted}, order=["x", "", "", "s"], **attributes)
+
+
+def doubled(array: np.ndarray[Any, Any], axis: int, kernel: Callable[[float], float]) -> np.ndarray[Any, Any]:
+    """``array`` from n to 2n - 1 places along ``axis``, each a sum over places weighted by their distances."""
+    dimension = array.shape[axis]
+    count = 2 * dimension - 1
+    weights = np.zeros((count, dimension))
+    for place in range(count):
+        at = (place + 0.5) * dimension / count - 0.5
+        for source in range(int(np.floor(at)) - 1, int(np.floor(at)) + 3):
+            weights[place, min(max(source, 0), dimension - 1)] += kernel(abs(at - source))
+    return np.moveaxis(np.tensordot(weights, array, (1, axis)), 0, axis)
+
+
+def linear(distance: float) -> float:
+    return max(0.0, 1 - distance)
+
+
+def cubic(distance: float) -> float:
+    a, d = -0.75, distance
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def by_hand(kernel: Callable[[float], float], axes: list[int], *shape: int) -> list[np.ndarray[Any, Any]]:
+    made = (numbers(*shape) ** 2).astype(np.float64)
+    for axis in axes:
+        made = doubled(made, axis, kernel)
+    return [made.astype(np.float32)]
+
+
+RESIZED = [
+    Row(
+        f"interpolate_many_axes: cubic, rank {len(shape)}",
+        resized("cubic", axes, *shape),
+        "Interpolate",
+        by_hand(cubic, axes, *shape),
+    )
+    for axes, shape in (([1, 2, 3], (2, 3, 4, 5)), ([0, 1], (3, 4, 5)))
+]
+RESIZED_IN_FRONT = [
+    Row(
+        f"interpolate_many_axes: {kernel.__name__} from the front",
+        resized(kernel.__name__, [0, 1, 2], 2, 3, 4, 5),
+        "Interpolate",
+        by_hand(kernel, [0, 1, 2], 2, 3, 4, 5),
+    )
+    for kernel in (linear, cubic)
+]
+
+
+def resized_from_shapes(kind: Any, axes: Sequence[int], *shape: int) -> Callable[[], Probe]:
+    """Constants scaled by what the shape of x is on average, resized to one more along some axes."""
+
+    def build() -> Probe:
+        stored = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        constants = {
+            "w": np.sin(numbers(*shape)).astype(kind),
+            "first": ints(0),
+            "sizes": ints(*(dimension + (axis in axes) for axis, dimension in enumerate(shape))),
+        }
+        nodes = [
+            helper.make_node("Shape", ["x"], ["shape"]),
+            helper.make_node("Cast", ["shape"], ["dimensions"], to=stored),
+            helper.make_node("ReduceMean", ["dimensions", "first"], ["mean"], keepdims=0),
+            helper.make_node("Mul", ["w", "mean"], ["scaled"]),
+            helper.make_node("Resize", ["scaled", "", "", "sizes"], ["y"], mode="linear"),
+        ]
+        return several(nodes, {"x": numbers(2, 3)}, constants, {"x": [2, 3]}, opset=18)
+
+    return build
+
+
+RESIZED_FROM_SHAPES = [
+    Row(
+        f"interpolate_many_axes: linear from shapes, axes {axes} of {len(shape)}",
+        resized_from_shapes(np.float32, axes, *shape),
+        "ShapeOf Convert ReduceMean Multiply Interpolate",
+    )
+    for axes, shape in (([1], (3, 4)), ([1, 2], (2, 3, 4)), ([3], (2, 3, 4, 5)), ([2, 4], (2, 3, 4, 5, 2)))
+]
+
+
+def resized_channels(op_type: str, *shape: int) -> Callable[[], Probe]:
+    """Channels that become two more, and a constant for each of them."""
+
+    def build() -> Probe:
+        more = [dimension + 2 * (axis == 1) for axis, dimension in enumerate(shape)]
+        constants = {"sizes": ints(*more), "c": numbers(more[1], *[1] * (len(shape) - 2))}
+        nodes = [
+            helper.make_node("Resize", ["x", "", "", "sizes"], ["resized"], mode="nearest"),
+            helper.make_node(op_type, ["resized", "c"], ["y"]),
+        ]
+        return several(nodes, {"x": np.sin(numbers(*shape))}, constants, {"x": shape})
+
+    return build
+
+
+RESIZED_CHANNELS = [
+    Row(f"fusion_guards: {op_type} of resized channels of {len(shape)}", resized_channels(op_type, *shape), layers)
+    for op_type, shape, layers in (
+        ("Mul", (5, 6), "Interpolate Multiply"),
+        ("Add", (2, 5, 6), "Interpolate Add"),
+        ("PRelu", (2, 5, 6), "Interpolate PReLU"),
+    )
+]
+
+# --- signals ---
+
+SIGNAL = np.array([[[1], [2], [0], [-1], [3], [2]]], np.float32)
+SPECTRUM = np.array([[[1, 0], [2, 1], [0, -3], [-1, 2]], [[4, 1], [2, 2], [1, 1], [0, 5]]], np.float32)
+
+SIGNALS = [
+    Row(
+        "dft_of_short_signals: back",
+        single("DFT", 20, {"x": SPECTRUM}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1, inverse=1),
+        "IRDFT Unsqueeze",
+        [np.fft.irfft(SPECTRUM @ [1, 1j], 9, 1)[..., None].astype(np.float32)],
+    ),
+    Row("lrn_fractional_bias", single("LRN", 13, {"x": numbers(2, 5, 3, 1)}, size=3, bias=1.5, alpha=0.5), "LRN"),
+]
+
+# --- convolutions ---
+
+
+def strided(rank: int, *before: str, pads: int = 1, strides: int = 2) -> Callable[[], Probe]:
+    """Layers, a convolution by a kernel of one element over padded data, and one more by such a kernel."""
+
+    def build() -> Probe:
+        kernel = np.cos(numbers(3, 4, *[1] * rank))
+        more = np.sin(numbers(4, 4, *[3] * rank))
+        constants = {"w": kernel, "w3": more, "v": np.cos(numbers(2, 3, *[1] * rank))}
+        constants["p"] = ints(*[0, 0, *[1] * rank] * 2)
+        made = {
+            "Relu": helper.make_node("Relu", ["x"], ["a"]),
+            "Conv": helper.make_node("Conv", ["x", "w3"], ["a"]),
+            "Pad": helper.make_node("Pad", ["a", "p"], ["b"]),
+        }
+        nodes = [made[name] for name in before]
+        source = nodes[-1].output[0]
+        first = {"strides": [strides] * rank, "pads": [pads] * 2 * rank}
+        nodes.append(helper.make_node("Conv", [source, "w"], ["c"], **first))
+        nodes.append(helper.make_node("Conv", ["c", "v"], ["y"], strides=[3 - strides] * rank))
+        used = {name for node in nodes for name in node.input}
+        shape = [1, 4, *range(7, 7 + rank)]
+        kept = {name: value for name, value in constants.items() if name in used}
+        return several(nodes, {"x": np.sin(numbers(*shape))}, kept, {"x": shape})
+
+    return build
+
+
+STRIDED = [
+    *(
+        Row(f"padded_pointwise_convolutions: rank {rank}, {before}", strided(rank, before), layers)
+        for rank in (1, 2, 3)
+        for before, layers in (
+            ("Relu", "ReLU Convolution Convolution"),
+            ("Conv", "Convolution Convolution Convolution"),
+        )
+    ),
+    Row(
+        "padded_pointwise_convolutions: Pad",
+        strided(2, "Relu", "Pad", pads=0),
+        "ReLU Pad Convolution Convolution",
+    ),
+    Row(
+        "padded_pointwise_convolutions: strides behind",
+        strided(2, "Relu", strides=1),
+        "ReLU Convolution Convolution",
+    ),
+]
+
+
+NOT_FINITE = np.array([np.nan, 1, -5, 5, np.inf, -np.inf, 0.3], np.float32)
+SIGMOIDS = [
+    Row("hard_sigmoid_of_nan", single("HardSigmoid", 6, {"x": NOT_FINITE}), "HardSigmoid"),
+    Row(
+        "hard_sigmoid_of_nan: a slope of 0",
+        single("HardSigmoid", 22, {"x": NOT_FINITE}, alpha=0.0, beta=0.25),
+        "HardSigmoid",
+    ),
+    Row(
+        "hard_sigmoid_of_nan: 16 bits",
+        single("HardSigmoid", 22, {"x": NOT_FINITE.astype(np.float16)}, alpha=0.5),
+        "HardSigmoid",
+    ),
+]
+
+# --- reductions and products ---
+
+
+def constants_after_a_reduction() -> Probe:
+    model, data = reduced_and("ReduceMean", 2, 1, "Add", [5, 3, 8])
+    return model, {"x": data}
+
+
+def reshape_after_a_reduction() -> Probe:
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["r"], axes=[0], keepdims=0),
+        helper.make_node("Reshape", ["r", "target"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (4, 2, 3))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([1, 6]), "target")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model, {"x": generator(1).random((4, 2, 3), np.float32)}
+
+
+def product_of_integers() -> Probe:
+    r = generator(2)
+    feeds = {
+        name: r.integers(-(2**14), 2**14, shape).astype(np.int32)
+        for name, shape in {"a": (3, 200), "b": (200, 4)}.items()
+    }
+    return node_model("MatMul", feeds, opset=13), feeds
+
+
+FUSED = [
+    Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
+    Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
+]
+PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
+
+WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS]
+REFUSED = [
+    *RESIZED_IN_FRONT,
+    *RESIZED_FROM_SHAPES,
+    *RESIZED_CHANNELS,
+    Row(
+        "matmul_by_stacked_weights",
+        single("MatMul", 13, {"x": numbers(1, 2, 3)}, {"w": numbers(4, 3, 5)}, {"x": ["b", "t", "i"]}),
+        "MatMul",
+    ),
+    Row(
+        "dft_of_short_signals",
+        single("DFT", 20, {"x": SIGNAL}, {"n": np.int64(9), "a": np.int64(1)}, onesided=1),
+        "Squeeze RDFT",
+        [np.fft.rfft(SIGNAL[..., 0], 9, 1).astype(np.complex64).view(np.float32).reshape(1, 5, 2)],
+    ),
+    Row(
+        "group_normalization_of_rank_2",
+        normalization_of_groups(np.float32, ["n", "c"]),
+        "GroupNormalization",
+        grouped(np.float32),
+    ),
+    Row(
+        "layers_of_narrow_types: bf16 in groups",
+        normalization_of_groups(ml_dtypes.bfloat16, [2, 4]),
+        "GroupNormalization",
+        grouped(ml_dtypes.bfloat16),
+    ),
+]

@@ -1,0 +1,90 @@
+"""Loops: their states, slices and numbers of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper
+
+from .rows import Probe, Row, numbers, several
+
+
+def scanned(
+    nodes: Sequence[onnx.NodeProto], states: Sequence[str], following: Sequence[str], kind: Any = np.float32
+) -> Callable[[], Probe]:
+    """A Scan over the rows of x, which returns the last values of ``states``."""
+
+    def value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), shape)
+
+    def build() -> Probe:
+        body = helper.make_graph(
+            nodes,
+            "body",
+            [*(value(name, [2, 3]) for name in states), value("row", [2, 3])],
+            [value(name, [2, 3]) for name in following],
+        )
+        inputs = {f"{name}0": (numbers(2, 3) * (i + 1)).astype(kind) for i, name in enumerate(states)}
+        ends = [f"{name}_end" for name in states]
+        node = helper.make_node("Scan", [*inputs, "x"], ends, num_scan_inputs=1, body=body)
+        feeds = {**inputs, "x": numbers(4, 2, 3).astype(kind)}
+        return several([node], feeds, {}, {name: array.shape for name, array in feeds.items()}, opset=25)
+
+    return build
+
+
+LOOPED = [
+    Row(
+        "loop_states_in_shared_memory: a sum in the memory of a slice",
+        scanned([helper.make_node("Add", ["row", "s"], ["t"])], ["s"], ["t"]),
+        "TensorIterator Squeeze Add",
+    ),
+    Row(
+        "loop_states_in_shared_memory: a slice handed on",
+        scanned(
+            [helper.make_node("Add", ["r", "s"], ["t"]), helper.make_node("Identity", ["row"], ["u"])],
+            ["r", "s"],
+            ["t", "u"],
+        ),
+        "TensorIterator Add Squeeze",
+    ),
+]
+
+
+def counted(rows: Sequence[Any], backwards: int = 0) -> Callable[[], Probe]:
+    """A Scan over rows that its body does not read: it doubles a state, and returns every value of it."""
+
+    def build() -> Probe:
+        one = helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [2])
+        others = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("row", "t", "u")]
+        nodes = [helper.make_node("Add", ["s", "s"], ["t"]), helper.make_node("Neg", ["t"], ["u"])]
+        body = helper.make_graph(nodes, "body", [one, others[0]], others[1:])
+        scan = helper.make_node(
+            "Scan", ["s0", "x"], ["end", "all"], num_scan_inputs=1, body=body, scan_output_directions=[backwards]
+        )
+        inputs = {"s0": numbers(2), "x": numbers(4, 3)}
+        return several([scan], inputs, {}, {"s0": [2], "x": rows})
+
+    return build
+
+
+UNREAD = [
+    Row("iterator_over_unread_slices", counted([4, 3]), "TensorIterator Add Negative Unsqueeze"),
+    Row("iterator_over_unread_slices: a dynamic count", counted(["n", 3]), "TensorIterator Add Negative Unsqueeze"),
+    Row("iterator_over_unread_slices: joined backwards", counted([4, 3], 1), "TensorIterator Add Negative Unsqueeze"),
+]
+
+WRONG = [*LOOPED, *UNREAD]
+REFUSED = [
+    Row(
+        f"loop_states_of_narrow_types: a slice of {kind.__name__} handed on",
+        scanned([helper.make_node("Identity", ["row"], ["t"])], ["s"], ["t"], kind),
+        "TensorIterator Squeeze",
+        [numbers(4, 2, 3)[-1].astype(kind)],
+    )
+    for kind in (ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu)
+]

@@ -1,0 +1,170 @@
+"""Layers that move, repeat, select or convert elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tests.engines import node_model
+
+from .rows import Probe, Row, ints, numbers, several, single
+
+
+def tile_between_poolings() -> Probe:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1]),
+        helper.make_node("Tile", ["p", "r"], ["t"]),
+        helper.make_node("MaxPool", ["t"], ["y"], kernel_shape=[1, 1]),
+    ]
+    return several(nodes, {"x": numbers(2, 1, 3, 4)}, {"r": ints(1, 2, 1, 1)}, {"x": ["b", 1, "h", "w"]})
+
+
+MOVED = [
+    Row(
+        "tile_dynamic_dimensions: several dimensions",
+        single("Tile", 13, {"x": numbers(2, 1, 4, 3)}, {"r": ints(1, 2, 2, 1)}, {"x": [None, 1, 4, 3]}),
+        "Tile",
+    ),
+    Row(
+        "tile_repeats_at_run_time: repeats at run time",
+        single("Tile", 13, {"x": numbers(2, 3, 5, 4), "r": ints(1, 2, 2, 2)}, shapes={"x": [None] * 4}),
+        "Tile",
+    ),
+    Row("tile_dynamic_dimensions: one channel", tile_between_poolings, "MaxPool Tile MaxPool"),
+    Row("broadcast_to_empty_shape", single("Expand", 13, {"x": numbers(3, 1)}, {"s": ints(3, 0)}), "Broadcast"),
+    Row(
+        "pad_value_at_run_time",
+        single("Pad", 13, {"x": numbers(2, 3), "v": np.float32(7)}, {"p": ints(0, 1, 2, 0)}, order=["x", "p", "v"]),
+        "Pad",
+    ),
+]
+
+# --- types ---
+
+U2 = numpy_helper.to_array(helper.make_tensor("", onnx.TensorProto.UINT2, [2, 3], [0, 1, 2, 3, 2, 1]))
+F4 = numbers(2, 3).astype(ml_dtypes.float4_e2m1fn)
+LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8)
+
+
+def there_and_back(kind: int) -> Callable[[], Probe]:
+    """Floats cast to integers of few bits and back."""
+
+    def build() -> Probe:
+        nodes = [helper.make_node("Cast", ["x"], ["n"], to=kind), helper.make_node("Cast", ["n"], ["y"], to=1)]
+        return several(nodes, {"x": np.array([3, 17, -20, 8], np.float32)}, {}, {"x": [4]}, opset=25)
+
+    return build
+
+
+def filled_with(value: np.ndarray[Any, Any]) -> Callable[[], Probe]:
+    def build() -> Probe:
+        stored = numpy_helper.from_array(value.reshape(1))
+        return node_model("ConstantOfShape", {"s": ints(2, 3)}, opset=25, attributes={"value": stored}), {
+            "s": ints(2, 3)
+        }
+
+    return build
+
+
+TYPED = [
+    Row(
+        "convert_to_packed_integers: unsigned",
+        there_and_back(onnx.TensorProto.UINT4),
+        "Convert Convert",
+        [np.array([3, 1, 12, 8], np.float32)],
+    ),
+    Row(
+        "convert_to_packed_integers: signed",
+        there_and_back(onnx.TensorProto.INT4),
+        "Convert Convert",
+        [np.array([3, 1, -4, -8], np.float32)],
+    ),
+    Row("layers_of_narrow_types: f4e2m1", filled_with(F4[0, 2]), "Broadcast", [np.full((2, 3), F4[0, 2])]),
+    Row("layers_of_narrow_types: u2 in Pad", single("Pad", 25, {"x": U2}, {"p": ints(0, 1, 0, 1)}), "Pad", [np.pad(U2, 1)[1:-1]]),
+    Row("layers_of_narrow_types: u2 in Broadcast", filled_with(U2[0, 2]), "Broadcast", [np.full((2, 3), U2[0, 2])]),
+    Row(
+        "gather_from_2_bit_tables",
+        single(
+            "GatherBlockQuantized",
+            1,
+            {"i": ints(1, 0)},
+            {"d": LEVELS, "s": np.ones((2, 1), np.float32)},
+            order=["d", "i", "s"],
+            domain="com.microsoft",
+            bits=2,
+            block_size=16,
+        ),
+        "Gather Convert Subtract Gather Multiply",
+        [np.array([[1, -2, -1, 0, -2, 1, 0, -1], [-2, -1, 0, 1, 1, 0, -1, -2]], np.float32)],
+    ),
+]  # fmt: skip
+
+# --- selecting ---
+
+SELECTED = [
+    Row(
+        "unique_of_slices",
+        single("Unique", 11, {"x": np.array([[0, 1, 0, 0], [2, 1, 1, 1]], np.float32)}, axis=1, outputs=4),
+        "Unique",
+    ),
+    Row(
+        "convert_to_boolean",
+        single("Cast", 13, {"x": np.array([0, 0.5, np.nan, -2], np.float32)}, to=onnx.TensorProto.BOOL),
+        "Convert",
+        [np.array([False, True, True, True])],
+    ),
+    Row(
+        "convert_to_boolean: whole numbers",
+        single("Cast", 13, {"x": np.array([0, 1, -(2**31), 256], np.int32)}, to=onnx.TensorProto.BOOL),
+        "Convert",
+    ),
+    Row(
+        "range_backwards",
+        single("Range", 11, {"a": np.int64(5), "b": np.int64(2)}, {"d": np.int64(1)}),
+        "Range",
+    ),
+]
+
+BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)
+SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
+
+WRONG = [*MOVED, *TYPED, *SELECTED]
+REFUSED = [
+    Row(
+        "nms_dynamic_boxes",
+        single(
+            "NonMaxSuppression",
+            11,
+            {"boxes": BOXES, "scores": SCORES},
+            {"limit": ints(2), "overlap": np.array([0.5], np.float32)},
+            {"boxes": [1, 4, "four"]},
+        ),
+        "NonMaxSuppression",
+    ),
+    Row("top_k_of_nothing", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
+    Row(
+        "top_k_of_nothing: dynamic dimensions",
+        single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, {"x": ["n", "m"]}, outputs=2),
+        "TopK",
+    ),
+    Row(
+        "one_hot_of_a_scalar",
+        single("Hardmax", 13, {"x": numbers(4)}, shapes={"x": ["n"]}),
+        "TopK Squeeze ShapeOf Gather OneHot",
+    ),
+]
+
+CRASHING = [
+    Row(
+        "slice_axes_at_run_time",
+        single(
+            "Slice", 13, {"x": numbers(2, 3, 4), "a": ints(2)}, {"s": ints(1), "e": ints(3)}, order=["x", "s", "e", "a"]
+        ),
+        "Slice",
+    ),
+]

@@ -1,0 +1,51 @@
+"""Quantised models whose plain layers the plug-in runs slowly, and what tells that it does not run them so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from tests.engines import core
+
+from .test_output_tensors import there_and_back
+from .test_quantized import convolution, qlinear, ran_in_8_bits
+
+Ir = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """A model that the plug-in runs fast only where the rule has changed it."""
+
+    rule: str
+    build: Callable[[], onnx.ModelProto]
+    is_fast: Callable[[Ir], bool]
+
+    def __str__(self) -> str:
+        return self.rule
+
+
+def executed(ir: Ir) -> Counter[str]:
+    """How many layers of each kind the plug-in runs."""
+    compiled = core().compile_model(core().read_model(*ir), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    layers = compiled.get_runtime_model().get_ops()
+    return Counter(layer.get_rt_info()["layerType"].astype(str) for layer in layers)
+
+
+def is_convolution_in_8_bits(ir: Ir) -> bool:
+    return ran_in_8_bits(ir)["Convolution"] == 1
+
+
+def converts_nothing(ir: Ir) -> bool:
+    return executed(ir)["Convert"] == 0
+
+
+ROWS = [
+    SpeedRow("fake_quantize", lambda: convolution(np.uint8, 117, True)[0], is_convolution_in_8_bits),
+    SpeedRow("quantized_products", lambda: qlinear(1)[0], is_convolution_in_8_bits),
+    SpeedRow("integer_round_trips", lambda: there_and_back("y"), converts_nothing),
+]

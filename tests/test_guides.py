@@ -1,0 +1,74 @@
+"""The examples of docs/architecture.md work as they are shown: an operator, a pass and a rule, with their tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+
+SHOWN = re.compile(r"`((?:converter|tests)/[\w/]+\.py)`[^`]*?\n\n```python\n(.*?)^```", re.S | re.M)
+"""A path at the end of a paragraph, and the Python behind it."""
+
+PROBES = "tests/targets/probes/computation.py"
+
+RULE_TEST = """
+from tests.engines import check_node
+from tests.targets.probes.computation import NOT_FINITE
+from tests.targets.probes.rows import Row, single
+from tests.targets.test_plain_layers import run_plain
+
+import pytest
+
+ROW = {row}
+
+
+def test_the_row():
+    check_node(*ROW.build())
+    with pytest.raises(AssertionError):
+        run_plain(ROW)
+"""
+"""A test of a rule's row: the plug-in computes it correctly with the rule, and wrongly without."""
+
+
+GUIDES = ("an operator", "a pass", "a rule")
+
+SHOWN_FILES = SHOWN.findall(PAGE.read_text())
+
+
+def test_each_guide_has_code_and_rows() -> None:
+    assert [path for path, _ in SHOWN_FILES] == [
+        *("converter/from_onnx/operators/microsoft/gates.py", "tests/converter/test_microsoft_gates.py"),
+        *("converter/passes/double_negations.py", "tests/converter/test_double_negations.py"),
+        *("converter/targets/openvino_cpu/exp_of_nan.py", PROBES),
+    ]
+
+
+def test_the_files_of_the_guides_are_not_there() -> None:
+    """Where one is there, the page needs another example."""
+    assert [path for path, _ in SHOWN_FILES if (ROOT / path).exists()] == [PROBES]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_guides_code_and_rows(guide: str, tmp_path: Path) -> None:
+    """In a process of its own, in which the example is registered."""
+    place = 2 * GUIDES.index(guide)
+    (path, code), (test_path, rows) = SHOWN_FILES[place : place + 2]
+    (tmp_path / Path(path).name).write_text(code)
+    (tmp_path / "conftest.py").write_text(f"import {Path(path).stem}\n")
+    (tmp_path / "test_rows.py").write_text(RULE_TEST.format(row=rows) if test_path == PROBES else rows)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--full", "-p", "no:cacheprovider", "-p", "tests.conftest", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,156 @@
+"""The rooms of the house: which packages a package may import, lazily in functions as well.
+
+A room is a package or module directly in `converter` or `ir_runtime`. Imports go down one way; so there are no circles
+of rooms.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+RUNTIME = {
+    "ir_runtime.records": set[str](),
+    "ir_runtime.errors": {"ir_runtime.records"},
+    "ir_runtime.boundary": {"ir_runtime.errors"},
+}
+"""What everything in `ir_runtime` may import."""
+
+FLOORS = ["ir_runtime.graph", "ir_runtime.operations", "ir_runtime.rewriting"]
+"""Each may import those before it; whole files and execution, which stand on them, do not import each other."""
+
+RUNTIME |= {room: {*RUNTIME, *FLOORS[:place]} for place, room in enumerate(FLOORS)}
+RUNTIME |= {room: set(RUNTIME) for room in ("ir_runtime.files", "ir_runtime.execution")}
+RUNTIME["ir_runtime"] = set(RUNTIME)
+
+MODEL_TO_MODEL = {"ir_runtime", "converter.errors"}
+"""What takes and gives an IR knows nothing of ONNX."""
+
+CONVERTER = {
+    "converter.errors": {"ir_runtime"},
+    "converter.passes": MODEL_TO_MODEL,
+    "converter.compression": MODEL_TO_MODEL,
+    "converter.targets": MODEL_TO_MODEL,
+    "converter.onnx_file": {"ir_runtime", "converter.errors"},
+    "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
+}
+for _room in ("conversion", "equivalence", "report", "verification", "command_line"):
+    CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
+CONVERTER["converter.command_line"].add("converter")
+CONVERTER["converter.__main__"] = {"converter.command_line"}
+CONVERTER["converter"] = {"ir_runtime", *CONVERTER}
+
+ALLOWED = {**RUNTIME, **CONVERTER}
+"""Room -> the rooms that it may import; `ir_runtime` stands for all of that package."""
+
+EXCEPTIONS = {
+    ("converter.equivalence", "converter.report"): "verify writes a page where the caller wants one",
+    ("ir_runtime.graph", "ir_runtime.operations"): "whoever looks up an operation by name finds all of them",
+}
+"""Arrows that run up, with the reason."""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module by its dotted name."""
+    for package in ("converter", "ir_runtime"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path
+
+
+NAMES = {name for name, _ in modules()}
+
+
+def imported_by(name: str, path: Path) -> set[str]:
+    """The modules of the two packages that a module imports, wherever the import stands.
+
+    `importlib.import_module("...")` of a name that is spelled out counts as well.
+    """
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {full if (full := f"{base}.{alias.name}") in NAMES else base for alias in node.names}
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
+            first = node.args[0]
+            found |= {first.value} if isinstance(first, ast.Constant) and isinstance(first.value, str) else set()
+    return {target for target in found if target.split(".")[0] in ("converter", "ir_runtime")}
+
+
+def room_of(module: str) -> str:
+    """The package or module directly in `converter` or `ir_runtime`; these themselves for their own files."""
+    return ".".join(module.split(".")[:2])
+
+
+def arrows() -> dict[tuple[str, str], list[str]]:
+    """(room, room that it imports) -> the modules that do."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, path in modules():
+        for target in imported_by(name, path):
+            if room_of(target) != room_of(name):
+                found.setdefault((room_of(name), room_of(target)), []).append(f"{name} imports {target}")
+    return found
+
+
+def is_allowed(room: str, target: str) -> bool:
+    allowed = ALLOWED[room]
+    return target in allowed or (not room.startswith("ir_runtime") and target.split(".")[0] in allowed - {"converter"})
+
+
+def test_every_room_is_listed() -> None:
+    assert {room_of(name) for name in NAMES} == set(ALLOWED)
+
+
+def test_imports_go_down() -> None:
+    wrong = {arrow: where for arrow, where in arrows().items() if arrow not in EXCEPTIONS and not is_allowed(*arrow)}
+    assert not wrong
+
+
+@pytest.mark.parametrize("arrow", EXCEPTIONS)
+def test_an_exception_is_still_needed(arrow: tuple[str, str]) -> None:
+    assert arrow in arrows(), "remove it from EXCEPTIONS"
+    assert not is_allowed(*arrow)
+
+
+FLOORS_OF_FROM_ONNX = ["translation", "lowering", "operators", "support"]
+
+
+def test_imports_go_down_within_from_onnx() -> None:
+    """A node's translation knows no building block, a building block no operator."""
+    floors = {f"converter.from_onnx.{name}": place for place, name in enumerate(FLOORS_OF_FROM_ONNX)}
+    wrong = [
+        f"{name} imports {target}"
+        for name, path in modules()
+        for target in imported_by(name, path)
+        if floors.get(_floor_of(target), 0) > floors.get(_floor_of(name), len(floors))
+    ]
+    assert not wrong
+
+
+def _floor_of(module: str) -> str:
+    return ".".join(module.split(".")[:3])
+
+
+def test_imports_in_functions_and_relative_ones_are_seen(tmp_path: Path) -> None:
+    source = (
+        "from .context import Context\n"
+        "def lazy():\n"
+        "    import converter.report\n"
+        "    from converter.onnx_file import messages\n"
+        "    importlib.import_module('ir_runtime.operations')\n"
+    )
+    (tmp_path / "module.py").write_text(source)
+    assert imported_by("converter.from_onnx.translation.module", tmp_path / "module.py") == {
+        "converter.from_onnx.translation.context",
+        "converter.report",
+        "converter.onnx_file.messages",
+        "ir_runtime.operations",
+    }
