@@ -18,7 +18,7 @@ from ir_runtime.graph.operation import (
     boolean,
     operation,
 )
-from ir_runtime.graph.shapes import PartialShape, broadcast
+from ir_runtime.graph.shapes import PartialShape, broadcast, broadcast_all
 
 from .elementwise import merge_types
 
@@ -28,7 +28,7 @@ class ScaledDotProductAttention13(Operation):
     """SoftMax(scale * query key^T + mask) value, over the last two dimensions.
 
     query [..., L, E], key [..., S, E], value [..., S, V] give [..., L, V]. The optional inputs are: a mask
-    that broadcasts to [..., L, S] (booleans: True where a row attends to a
+    that is broadcast with [..., L, S] (booleans: True where a row attends to a
     column; a scalar of another type means no mask), the scale (1 / sqrt(E) where there is none), and a sink
     [..., L or 1, 1]: a further score in the SoftMax, whose value is zero. With ``causal``, row i attends to
     the columns up to i, and the mask is ignored. A row that attends to no column is NaN.
@@ -52,16 +52,14 @@ class ScaledDotProductAttention13(Operation):
             raise InferenceError(f"query {query} and key {key} must agree in the last dimension")
         if key[-2].merge(value[-2]) is None:
             raise InferenceError(f"key {key} and value {value} must agree in the last but one dimension")
-        batch = broadcast(
-            broadcast(PartialShape(list(query)[:-2]), PartialShape(list(key)[:-2])), PartialShape(list(value)[:-2])
-        )
+        batch = broadcast_all(PartialShape(list(shape)[:-2]) for shape in shapes)
         rows = query[-2]
         seen = inputs[3].shape if len(inputs) > 3 and not self.causal else PartialShape.dynamic()
-        if seen.has_rank and seen.rank > 1 and not seen[-2].contains(1):
-            merged = rows.merge(seen[-2])
-            if merged is None:
+        if seen.has_rank and seen.rank > 1:
+            batch = broadcast(batch, PartialShape(list(seen)[:-2]))
+            if not rows.contains(1) and not seen[-2].contains(1) and rows.merge(seen[-2]) is None:
                 raise InferenceError(f"the mask {seen} has not the rows of the query {query}")
-            rows = merged
+            (rows,) = broadcast(PartialShape([rows]), PartialShape([seen[-2]]))
         return [TensorType(kind, PartialShape([*batch, rows, value[-1]]))]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -103,7 +103,10 @@ class _Attention:
         else:
             if mask.dtype == np.bool_:
                 mask = np.where(mask, np.float32(0), np.float32(-np.inf))
-            mask = np.broadcast_to(mask, (*lead, rows, seen))
+            shape = (*lead, rows, seen)
+            if np.broadcast_shapes(mask.shape, shape) != shape:
+                return None
+            mask = np.broadcast_to(mask, shape)
         # The query is scaled and not the scores: it is smaller.
         scaled = query * factor
         turned = key.swapaxes(-1, -2)

@@ -1,0 +1,129 @@
+"""The inputs of attention, out of what an exporter computes scores from: scale, queries, keys and masks."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from ir_runtime.graph.model import Output
+from ir_runtime.operations.elementwise import Divide1, Multiply1
+from ir_runtime.operations.movement import Transpose1
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, fail
+from ir_runtime.rewriting.uses import Uses
+
+
+class Scale:
+    """A product of factors and divisors, each of one element: constants are multiplied as doubles."""
+
+    def __init__(self) -> None:
+        self._known = 1.0
+        self._factors: list[Output] = []
+        self._divisors: list[Output] = []
+
+    def multiply(self, factor: Output) -> None:
+        """Take one more factor."""
+        known = factor.type.constant
+        if known is None:
+            self._factors.append(factor)
+        else:
+            self._known *= float(known.reshape(-1)[0])
+
+    def divide(self, divisor: Output) -> bool:
+        """Take one more divisor; not if it is 0."""
+        known = divisor.type.constant
+        if known is None:
+            self._divisors.append(divisor)
+        elif not float(known.reshape(-1)[0]):
+            return False
+        else:
+            self._known /= float(known.reshape(-1)[0])
+        return True
+
+    def emit(self, builder: Builder, queries: Output) -> Output:
+        """The scale as a scalar (or a list of one), of the type of the queries."""
+        made = None if self._known == 1 and self._factors else builder.like(self._known, queries)
+        for factor in self._factors:
+            made = factor if made is None else layers.multiply(builder, made, factor)
+        assert made is not None
+        for divisor in self._divisors:
+            made = layers.divide(builder, made, divisor)
+        return made if made.shape.rank < 2 else layers.reshape(builder, made, [])
+
+
+def has_one_element(value: Output) -> bool:
+    """Whether the value is one number, whatever dimensions are dynamic."""
+    return value.shape.has_rank and all(size.low == size.high == 1 for size in value.shape)
+
+
+def without_factors(value: Output, scale: Scale, uses: Uses) -> Output:
+    """What single numbers are multiplied with, or divided by them; these go to ``scale``.
+
+    A product that more than one layer reads stays: it is computed anyway.
+    """
+    while isinstance(value.node.op, (Multiply1, Divide1)) and uses.only_reader(value) is not None:
+        x, other = value.node.inputs
+        if isinstance(value.node.op, Multiply1) and has_one_element(x):
+            x, other = other, x
+        if not has_one_element(other) or not _is_of_higher_rank(x, other):
+            break
+        if isinstance(value.node.op, Multiply1):
+            scale.multiply(other)
+        elif not scale.divide(other):
+            break
+        value = x
+    return value
+
+
+def _is_of_higher_rank(x: Output, other: Output) -> bool:
+    return x.shape.has_rank and x.shape.rank >= other.shape.rank
+
+
+def untransposed(builder: Builder, value: Output, uses: Uses) -> Union[Output, NotMatched]:
+    """The value whose last two dimensions ``value`` has in the other order, without a further Transpose."""
+    node = value.node
+    order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
+    if order is None:
+        return fail(f"layer '{node.name}' is no Transpose of a constant order")
+    axes = order.reshape(-1).tolist() or list(range(value.shape.rank))[::-1]
+    axes[-2:] = axes[:-3:-1]
+    x = node.inputs[0]
+    if axes == sorted(axes):
+        return x
+    if uses.only_reader(value) is None:
+        return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
+    return layers.transpose(builder, x, builder.constant(axes))
+
+
+def scaled_queries(builder: Builder, queries: Output, factor: Output, is_divisor: bool) -> Union[Output, NotMatched]:
+    """The queries times a factor for each head or row, which the scores were multiplied by."""
+    lead = queries.shape.rank - factor.shape.rank if factor.shape.has_rank else -1
+    if lead < 0:
+        return fail("the rank of the factor is not known, or greater than that of the queries")
+    sizes = factor.shape.dims
+    if not sizes[-1].low == sizes[-1].high == 1:
+        return fail("the factor differs from key to key")
+    for size, own in zip(sizes, queries.shape.dims[lead:]):
+        if size.low != size.high or size.value not in (1, own.value if own.low == own.high else 1):
+            return fail("the factor may widen the queries")
+    return (layers.divide if is_divisor else layers.multiply)(builder, queries, factor)
+
+
+def joined_masks(builder: Builder, masks: list[Output], rank: int) -> Union[Output, NotMatched, None]:
+    """The sum of the masks, of rank 2 at least; None where there is none."""
+    wide = []
+    for mask in masks:
+        if not mask.shape.has_rank or not 0 < mask.shape.rank <= rank:
+            return fail("the rank of a mask is not known, 0, or greater than that of the scores")
+        wide.append(layers.unsqueeze(builder, mask, 0) if mask.shape.rank == 1 else mask)
+    if len(wide) == 2 and not any(_covers(a, b) for a, b in (wide, wide[::-1])):
+        return fail("the sum of the masks is larger than each of them")
+    return layers.add(builder, *wide) if len(wide) == 2 else wide[0] if wide else None
+
+
+def _covers(wide: Output, narrow: Output) -> bool:
+    """Whether a sum has the shape of ``wide``, where dynamic dimensions are equal."""
+    lead = wide.shape.rank - narrow.shape.rank
+    return lead >= 0 and all(
+        size.low == size.high == 1 or size == own for size, own in zip(narrow.shape, wide.shape.dims[lead:])
+    )
