@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Union
 
+import numpy as np
+
 from ir_runtime.graph.model import Output
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting import layers
@@ -41,8 +44,14 @@ class Scale:
         return True
 
     def emit(self, builder: Builder, queries: Output) -> Output:
-        """The scale as a scalar (or a list of one), of the type of the queries."""
-        made = None if self._known == 1 and self._factors else builder.like(self._known, queries)
+        """The scale as a scalar (or a list of one), of the type of the queries.
+
+        A constant is not shared with other layers: runtimes move it to the layers before, where nothing else reads it.
+        """
+        made: Output | None = None
+        if self._known != 1 or not self._factors:
+            kind = queries.element_type
+            made = builder.tensor(Tensor.from_array(np.asarray(self._known, kind.dtype), kind))
         for factor in self._factors:
             made = factor if made is None else layers.multiply(builder, made, factor)
         assert made is not None

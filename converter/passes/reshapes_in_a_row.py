@@ -20,7 +20,7 @@ from .registry import passes
 _RESHAPING = (Reshape1, Squeeze1, Squeeze15, Unsqueeze1)
 
 
-@passes.replaces("reshapes_in_a_row", Reshape1, after=["equal_layers"], fuses=True)
+@passes.replaces("reshapes_in_a_row", Reshape1, after=["flattened_transposes"], fuses=True)
 def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the last Reshape read what the first one reads."""
     value, target = node.inputs
