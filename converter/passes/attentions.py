@@ -35,7 +35,7 @@ from .attention_inputs import (
     untransposed,
     without_factors,
 )
-from .idioms import is_real, plus, times
+from .idioms import is_real, of_same_shape, plus, times
 from .registry import passes
 
 
@@ -79,10 +79,10 @@ def attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    return found.check_private(uses) or _replacement(builder, found, uses)
+    return found.check_private(uses) or _replacement(builder, node, found, uses)
 
 
-def _replacement(builder: Builder, found: Match, uses: Uses) -> Replacement:
+def _replacement(builder: Builder, node: Node, found: Match, uses: Uses) -> Replacement:
     queries, values = found["queries"], found["values"]
     ranks = {value.shape.rank if value.shape.has_rank else 0 for value in (queries, found["keys"], values)}
     (rank, *others) = ranks
@@ -113,4 +113,4 @@ def _replacement(builder: Builder, found: Match, uses: Uses) -> Replacement:
     if isinstance(mask, NotMatched):
         return mask
     inputs = [queries, keys, values, builder.like(0, queries) if mask is None else mask, scale.emit(builder, queries)]
-    return builder.emit(ScaledDotProductAttention13(), *inputs)
+    return of_same_shape(builder.emit(ScaledDotProductAttention13(), *inputs), node)

@@ -26,6 +26,7 @@ from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, 
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
+from .idioms import of_same_shape
 from .registry import passes
 
 _FLAT = layer(Reshape1, anything("x"), anything("flat shape"), name="flat")
@@ -58,7 +59,8 @@ def flattened_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement
     matrices = [_is_axis(size, x, axis) for size, axis in zip([*flat[1:], *shape[-2:]], axes[:-3:-1] + axes[-2:])]
     if not all(matrices) or not all(kept):
         return fail("dimensions are not known to be those of the input")
-    return found.check_private(uses) or layers.transpose(builder, x, builder.constant(axes))
+    why = found.check_private(uses)
+    return why or of_same_shape(layers.transpose(builder, x, builder.constant(axes)), node)
 
 
 def _is_axis(size: _Size, x: Output, axis: int) -> bool:

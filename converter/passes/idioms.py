@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Output
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
-from ir_runtime.rewriting.matching import Pattern, either, layer, number
+from ir_runtime.rewriting.matching import Pattern, either, fail, layer, number
+from ir_runtime.rewriting.replace_layers import Replacement
 
 
 def has_shape_of(value: Output, x: Output) -> bool:
     """Whether an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
     return value.shape.has_rank and x.shape.has_rank and value.shape.rank == x.shape.rank
+
+
+def of_same_shape(made: Output, node: Node) -> Replacement:
+    """``made`` as the replacement of a layer, if exactly as much is known of its shape: layers behind it rely on it."""
+    old = node.outputs[0].shape
+    return made if made.shape == old else fail(f"its shape {old} would become {made.shape}")
 
 
 def is_real(value: Output) -> str | None:

@@ -1,0 +1,198 @@
+"""Attention that exporters spell out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .graphs import Graph, Idiom, NearMiss
+
+SHAPES = {"x": (2, 3, 5, 8), "k": (2, 3, 6, 8), "v": (2, 3, 6, 7)}
+SCALE = 0.25
+
+
+def swapped(graph: Graph, value: str, rank: int) -> str:
+    """The last two dimensions in the other order."""
+    return graph("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def products(graph: Graph, chance: random.Random, queries: str, keys: str, rank: int) -> str:
+    """Queries times transposed keys, scaled at any of the places that exporters choose."""
+    place = chance.choice(["queries", "keys", "transposed keys", "both", "scores", "nowhere"])
+    if place in ("queries", "both"):
+        queries = graph.scaled(queries, SCALE**0.5 if place == "both" else SCALE, chance)
+    if place == "keys":
+        keys = graph.scaled(keys, SCALE, chance)
+    keys = swapped(graph, keys, rank)
+    if place in ("transposed keys", "both"):
+        keys = graph.scaled(keys, SCALE**0.5 if place == "both" else SCALE, chance)
+    scores = graph("MatMul", queries, keys)
+    return graph.scaled(scores, SCALE, chance) if place == "scores" else scores
+
+
+def attention(
+    graph: Graph, chance: random.Random, masks: Sequence[str] = (), rank: int = 4, constant_mask: bool = False
+) -> str:
+    """Of queries ``x``, keys ``k`` and values ``v``."""
+    scores = products(graph, chance, "x", "k", rank)
+    if constant_mask:
+        masks = [graph.constant(np.where(np.tri(5, 6), 0, -1e4))]
+    for mask in masks:
+        scores = graph.either_way("Add", scores, mask, chance)
+    return graph("MatMul", graph("Softmax", scores, axis=chance.choice([-1, rank - 1])), "v")
+
+
+def of_heads_behind_positions(graph: Graph, chance: random.Random) -> str:
+    """Of ``[batch, position, head, number]``: keys are transposed once or twice."""
+    queries, values = (graph("Transpose", name, perm=[0, 2, 1, 3]) for name in ("x", "v"))
+    if chance.random() < 0.5:
+        keys = graph("Transpose", "k", perm=[0, 2, 3, 1])
+    else:
+        keys = swapped(graph, graph("Transpose", "k", perm=[0, 2, 1, 3]), 4)
+    scores = graph.scaled(graph("MatMul", queries, keys), SCALE, chance)
+    return graph("MatMul", graph("Softmax", scores, axis=-1), values)
+
+
+def of_flattened_keys(graph: Graph, chance: random.Random) -> str:
+    """As torch transposes keys since its exporter goes through graphs."""
+    keys = graph("Reshape", "k", graph.integers([-1, 3, 6, 8]))
+    flat = graph("Reshape", keys, graph.integers([-1, 6, 8]))
+    keys = graph("Reshape", swapped(graph, flat, 3), graph.integers([-1, 3, 8, 6]))
+    root = graph.constant([SCALE**0.5])
+    scores = graph("MatMul", graph("Mul", "x", root), graph("Mul", keys, root))
+    return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
+
+
+def scaled_by_input(graph: Graph, chance: random.Random) -> str:
+    """The scale is computed at run time: its root for queries and keys."""
+    root = graph("Sqrt", graph("Abs", "s"))
+    keys = graph("Mul", swapped(graph, "k", 4), root)
+    scores = graph("MatMul", graph.either_way("Mul", "x", root, chance), keys)
+    return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
+
+
+def with_factor(graph: Graph, chance: random.Random, shape: Sequence[int]) -> str:
+    """The scores times a constant of some shape."""
+    queries = graph("Reshape", "x", graph.integers([-1, 3, 5, 8]))
+    scores = graph("MatMul", queries, swapped(graph, "k", 4))
+    factor = graph.constant(np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape))
+    weights = graph("Softmax", graph.either_way("Mul", scores, factor, chance), axis=-1)
+    return graph("MatMul", weights, "v")
+
+
+def spoiled(graph: Graph, chance: random.Random, what: str, rank: int = 4) -> str:
+    """What is not the attention of one layer."""
+    keys = "k" if what == "keys" else swapped(graph, "k", rank)
+    scores = graph("MatMul", "x", keys)
+    if what == "mask":
+        scores = graph("Mul", graph("Add", scores, "m"), graph.constant(SCALE))
+    if what == "select":
+        scores = graph("Where", graph("Greater", "m", graph.constant(0)), scores, graph.constant(-1e4))
+    if what == "shared":
+        scores = graph("Add", scores, graph("Tanh", scores))
+    weights = graph("Softmax", scores, axis=2 if what == "axis" else -1)
+    if what == "nan":
+        weights = graph("Where", graph("IsNaN", weights), graph.constant(0), weights)
+    if what == "weights":
+        weights = swapped(graph, weights, rank)
+    return graph("MatMul", weights, "v")
+
+
+def masked(*masks: Sequence[int]) -> dict[str, Sequence[int]]:
+    return {**SHAPES, **{"mn"[place]: shape for place, shape in enumerate(masks)}}
+
+
+ONE = ["ScaledDotProductAttention"]
+
+IDIOMS = {
+    "attention": Idiom(build=attention, inputs=SHAPES, becomes=ONE),
+    "attention with a mask of keys": Idiom(
+        build=lambda g, c: attention(g, c, ["m"]), inputs=masked((2, 1, 1, 6)), becomes=ONE
+    ),
+    "attention with a mask of queries and keys": Idiom(
+        build=lambda g, c: attention(g, c, ["m"]), inputs=masked((2, 1, 5, 6)), becomes=ONE
+    ),
+    "attention with a mask of one dimension": Idiom(
+        build=lambda g, c: attention(g, c, ["m"]), inputs=masked((6,)), becomes=["Unsqueeze", *ONE]
+    ),
+    "attention with a mask that widens": Idiom(
+        build=lambda g, c: attention(g, c, ["m"]),
+        inputs={"x": (1, 3, 1, 8), "k": (1, 3, 6, 8), "v": (1, 3, 6, 7), "m": (4, 1, 5, 6)},
+        becomes=ONE,
+    ),
+    "attention with a constant mask": Idiom(
+        build=lambda g, c: attention(g, c, constant_mask=True), inputs=SHAPES, becomes=ONE
+    ),
+    "attention with two masks": Idiom(
+        build=lambda g, c: attention(g, c, ["m", "n"]),
+        inputs=masked((2, 1, 1, 6), (2, 3, 5, 6)),
+        becomes=["Add", *ONE],
+    ),
+    "attention of rank 3": Idiom(
+        build=lambda g, c: attention(g, c, ["m"], rank=3),
+        inputs={"x": (2, 5, 8), "k": (2, 6, 8), "v": (2, 6, 7), "m": (2, 1, 6)},
+        becomes=ONE,
+    ),
+    "attention of rank 5": Idiom(
+        build=lambda g, c: attention(g, c, ["m"], rank=5),
+        inputs={"x": (2, 2, 3, 5, 8), "k": (2, 2, 3, 6, 8), "v": (2, 2, 3, 6, 7), "m": (3, 5, 6)},
+        becomes=ONE,
+    ),
+    "attention of heads behind positions": Idiom(
+        build=of_heads_behind_positions,
+        inputs={"x": (2, 5, 3, 8), "k": (2, 6, 3, 8), "v": (2, 6, 3, 7)},
+        becomes=["Transpose"] * 3 + ONE,
+    ),
+    "attention of flattened keys": Idiom(
+        build=of_flattened_keys, inputs={**SHAPES, "k": (2, 144)}, becomes=["Reshape", *ONE]
+    ),
+    "attention with a scale at run time": Idiom(
+        build=scaled_by_input, inputs={**SHAPES, "s": ()}, becomes=["Abs", "Sqrt", "Multiply", *ONE]
+    ),
+    "attention with a factor for each head": Idiom(
+        build=lambda g, c: with_factor(g, c, [3, 1, 1]), inputs=SHAPES, becomes=["Reshape", "Multiply", *ONE]
+    ),
+    "attention with a factor for each query": Idiom(
+        build=lambda g, c: with_factor(g, c, [5, 1]), inputs=SHAPES, becomes=["Reshape", "Multiply", *ONE]
+    ),
+}
+
+
+def miss(what: str, rank: int = 4, **inputs: Any) -> NearMiss:
+    shapes = inputs or SHAPES
+    return NearMiss(build=lambda g, c: spoiled(g, c, what, rank), inputs=shapes, absent="ScaledDotProductAttention")
+
+
+NEAR_MISSES = {
+    "SoftMax along queries": miss("axis"),
+    "a scale behind the mask": miss("mask", **masked((2, 1, 1, 6))),
+    "scores that are replaced": miss("select", **masked((2, 1, 1, 6))),
+    "scores that are read twice": miss("shared"),
+    "weights that must not be NaN": miss("nan"),
+    "transposed weights": miss("weights", x=(2, 3, 6, 8), k=(2, 3, 6, 8), v=(2, 3, 6, 7)),
+    "keys as they are": miss("keys", x=(2, 3, 5, 6), k=(2, 3, 6, 6), v=(2, 3, 6, 7)),
+    "attention of matrices": miss("", 2, x=(5, 8), k=(6, 8), v=(6, 7)),
+    "values of another rank": miss("", x=(2, 3, 5, 8), k=(2, 3, 6, 8), v=(6, 7)),
+    "two masks whose sum is larger": NearMiss(
+        build=lambda g, c: attention(g, c, [g("Unsqueeze", "m", g.integers([1, 2])), "n"]),
+        inputs=masked((2, 6), (3, 5, 6)),
+        absent="ScaledDotProductAttention",
+    ),
+    "a mask of a higher rank": NearMiss(
+        build=lambda g, c: attention(g, c, ["m"]), inputs=masked((2, 1, 1, 1, 6)), absent="ScaledDotProductAttention"
+    ),
+    "a scalar for a mask": NearMiss(
+        build=lambda g, c: attention(g, c, ["m"]), inputs=masked(()), absent="ScaledDotProductAttention"
+    ),
+    "a factor for each key": NearMiss(
+        build=lambda g, c: with_factor(g, c, [6]), inputs=SHAPES, absent="ScaledDotProductAttention"
+    ),
+    "a factor that widens": NearMiss(
+        build=lambda g, c: with_factor(g, c, [2, 1, 1, 1]),
+        inputs={"x": (1, 3, 5, 8), "k": (1, 3, 6, 8), "v": (1, 3, 6, 7)},
+        absent="ScaledDotProductAttention",
+    ),
+}
