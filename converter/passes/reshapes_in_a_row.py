@@ -15,7 +15,6 @@ from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import of_same_shape
 from .registry import passes
 
 _RESHAPING = (Reshape1, Squeeze1, Squeeze15, Unsqueeze1)
@@ -36,4 +35,4 @@ def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
         first = first.node.inputs[0]
     if first is value:
         return fail("no change of the shape before it that nothing else reads")
-    return of_same_shape(builder.emit(node.op, first, target), node)
+    return builder.emit(node.op, first, target)

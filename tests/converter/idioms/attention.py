@@ -58,7 +58,7 @@ def of_heads_behind_positions(graph: Graph, chance: random.Random) -> str:
 
 def of_flattened_keys(graph: Graph, chance: random.Random) -> str:
     """As torch transposes keys since its exporter goes through graphs."""
-    keys = graph("Reshape", "k", graph.integers([-1, 3, 6, 8]))
+    keys = graph("Transpose", graph("Reshape", "k", graph.integers([-1, 6, 3, 8])), perm=[0, 2, 1, 3])
     flat = graph("Reshape", keys, graph.integers([-1, 6, 8]))
     keys = graph("Reshape", swapped(graph, flat, 3), graph.integers([-1, 3, 8, 6]))
     root = graph.constant([SCALE**0.5])
@@ -147,7 +147,7 @@ IDIOMS = {
         becomes=["Transpose"] * 3 + ONE,
     ),
     "attention of flattened keys": Idiom(
-        build=of_flattened_keys, inputs={**SHAPES, "k": (2, 144)}, becomes=["Reshape", *ONE]
+        build=of_flattened_keys, inputs={**SHAPES, "k": (2, 144)}, becomes=["Reshape", "Transpose", *ONE]
     ),
     "attention with a scale at run time": Idiom(
         build=scaled_by_input, inputs={**SHAPES, "s": ()}, becomes=["Abs", "Sqrt", "Multiply", *ONE]
