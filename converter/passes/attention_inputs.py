@@ -1,4 +1,4 @@
-"""The inputs of attention, out of what an exporter computes scores from: scale, queries, keys and masks."""
+"""What the passes share that find attention: SoftMax of scaled and masked products, and the inputs of the layer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,29 @@ import numpy as np
 
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, fail
+from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, either, fail, layer
 from ir_runtime.rewriting.uses import Uses
+
+from .idioms import plus, times
+
+
+def weights_of(products: Pattern) -> Pattern:
+    """The weights of the values: SoftMax along the last axis of products, which are scaled, then masked."""
+    scaled = either(products, times(products, anything("factor")), layer(Divide1, products, anything("divisor")))
+    once = plus(scaled, anything("mask"))
+    masked = either(scaled, once, plus(once, anything("second mask")))
+    return layer((SoftMax8, SoftMax1), masked, check=_along_last_axis)
+
+
+def _along_last_axis(value: Output) -> str | None:
+    axis, shape = value.node.op.axis, value.shape  # type: ignore[attr-defined]
+    return None if shape.has_rank and axis % shape.rank == shape.rank - 1 else "is not along the last axis"
 
 
 class Scale:
@@ -136,3 +153,30 @@ def _covers(wide: Output, narrow: Output) -> bool:
     return lead >= 0 and all(
         size.low == size.high == 1 or size == own for size, own in zip(narrow.shape, wide.shape.dims[lead:])
     )
+
+
+def attended(
+    builder: Builder, found: Match, parts: tuple[Output, Output, Output], scale: Scale
+) -> Union[Output, NotMatched]:
+    """The attention of queries, keys and values, with scale and masks of the pattern."""
+    queries, keys, values = parts
+    (rank, *others) = {value.shape.rank if value.shape.has_rank else 0 for value in parts}
+    if others or rank < 3:
+        return fail("queries, keys and values have not one rank of 3 or more")
+    mask = joined_masks(builder, [found[name] for name in ("mask", "second mask") if name in found], rank)
+    if isinstance(mask, NotMatched):
+        return mask
+    for name in ("factor", "divisor"):
+        if name not in found:
+            continue
+        if not has_one_element(found[name]):
+            scaled = scaled_queries(builder, queries, found[name], name == "divisor")
+            if isinstance(scaled, NotMatched):
+                return scaled
+            queries = scaled
+        elif name == "factor":
+            scale.multiply(found[name])
+        elif not scale.divide(found[name]):
+            return fail("it divides by 0")
+    inputs = [queries, keys, values, builder.like(0, queries) if mask is None else mask, scale.emit(builder, queries)]
+    return builder.emit(ScaledDotProductAttention13(), *inputs)

@@ -47,6 +47,8 @@ def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: Pass
         known = len(builder.emitted)
         replacement = replace(builder, node, uses)
         if isinstance(replacement, NotMatched):
+            if len(builder.emitted) > known:
+                builder = Builder()  # layers of an attempt that failed have no names, and are not taken up again
             if trace is not None:
                 trace.not_matched(node, replacement)
             continue

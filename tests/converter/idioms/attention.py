@@ -83,6 +83,16 @@ def with_factor(graph: Graph, chance: random.Random, shape: Sequence[int]) -> st
     return graph("MatMul", weights, "v")
 
 
+def of_equations(graph: Graph, chance: random.Random, scores: str, output: str) -> str:
+    """With Einsum, as Keras and torchvision write it; keys or values may come first."""
+    queries, keys = (graph.scaled(name, SCALE**0.5, chance) for name in "xk")
+    inputs = [queries, keys] if "t" in scores[:3] else [keys, queries]
+    masked = graph("Add", graph("Einsum", *inputs, equation=scores), graph.constant(np.where(np.tri(5, 6), 0, -1e4)))
+    weights = graph("Softmax", masked, axis=-1)
+    inputs = [weights, "v"] if output.startswith("bn") else ["v", weights]
+    return graph("Einsum", *inputs, equation=output)
+
+
 def spoiled(graph: Graph, chance: random.Random, what: str, rank: int = 4) -> str:
     """What is not the attention of one layer."""
     keys = "k" if what == "keys" else swapped(graph, "k", rank)
@@ -149,6 +159,16 @@ IDIOMS = {
     "attention of flattened keys": Idiom(
         build=of_flattened_keys, inputs={**SHAPES, "k": (2, 144)}, becomes=["Reshape", "Transpose", *ONE]
     ),
+    "attention of equations": Idiom(
+        build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bntd"), inputs=SHAPES, becomes=ONE
+    ),
+    "attention of equations of heads behind positions": Idiom(
+        build=lambda g, c: of_equations(
+            g, c, c.choice(["btnh,bsnh->bnts", "bsnh,btnh->bnts"]), c.choice(["bnts,bsnd->btnd", "bsnd,bnts->btnd"])
+        ),
+        inputs={"x": (2, 5, 3, 8), "k": (2, 6, 3, 8), "v": (2, 6, 3, 7)},
+        becomes=["Transpose"] * 3 + ONE + ["Transpose"],
+    ),
     "attention with a scale at run time": Idiom(
         build=scaled_by_input, inputs={**SHAPES, "s": ()}, becomes=["Abs", "Sqrt", "Multiply", *ONE]
     ),
@@ -167,6 +187,16 @@ def miss(what: str, rank: int = 4, **inputs: Any) -> NearMiss:
 
 
 NEAR_MISSES = {
+    "equations that sum the weights up": NearMiss(
+        build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bnsd"),
+        inputs=SHAPES,
+        absent="ScaledDotProductAttention",
+    ),
+    "equations that sum queries up": NearMiss(
+        build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bntd->bnsd"),
+        inputs={**SHAPES, "v": (2, 3, 5, 7)},
+        absent="ScaledDotProductAttention",
+    ),
     "SoftMax along queries": miss("axis"),
     "a scale behind the mask": miss("mask", **masked((2, 1, 1, 6))),
     "scores that are replaced": miss("select", **masked((2, 1, 1, 6))),

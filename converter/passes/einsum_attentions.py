@@ -1,0 +1,88 @@
+"""Attention that an exporter spelled out with Einsum, as ScaledDotProductAttention.
+
+    q, k -> Einsum(btnh,bsnh->bnts) -> Add(mask) -> SoftMax(-1) -> s
+    s, v -> Einsum(bnts,bsnh->btnh)
+
+becomes
+
+    q, k, v -> Transpose each -> ScaledDotProductAttention(mask, 1) -> Transpose
+
+Keras and torchvision write this, in these and other orders of the dimensions. Scale and masks are those of
+:mod:`~.attentions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.matmul import Einsum7, Equation
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, anything, either, fail, layer
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .attention_inputs import Scale, attended, weights_of, without_factors
+from .idioms import is_real, of_same_shape
+from .registry import passes
+
+_PRODUCTS = layer(Einsum7, anything("first", is_real), anything("second"), name="products")
+_WEIGHTS = weights_of(_PRODUCTS)
+_PATTERN = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, anything("values"), _WEIGHTS))
+
+
+@passes.replaces("einsum_attentions", Einsum7, after=["equal_layers"], fuses=True)
+def einsum_attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put ScaledDotProductAttention in the place of the second Einsum."""
+    if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):
+        return fail("no input is made by SoftMax")
+    found = _PATTERN.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    why = found.check_private(uses)
+    if why is not None:
+        return why
+    scores, output = _terms(found.node("products")), _terms(node)
+    if node.inputs[0] is found["values"]:
+        output = [output[1], output[0], output[2]]
+    for queries, keys, names in (
+        (scores[0], scores[1], ("first", "second")),
+        (scores[1], scores[0], ("second", "first")),
+    ):
+        orders = _orders(queries, keys, scores[2], output)
+        if orders is not None:
+            scale = Scale()
+            q, k = (without_factors(found[name], scale, uses) for name in names)
+            parts = [_transposed(builder, part, order) for part, order in zip((q, k, found["values"]), orders)]
+            made = attended(builder, found, (parts[0], parts[1], parts[2]), scale)
+            return made if isinstance(made, NotMatched) else of_same_shape(_transposed(builder, made, orders[3]), node)
+    return fail("the equations are not those of attention")
+
+
+def _terms(node: Node) -> list[str]:
+    """The letters of the two inputs and of the output."""
+    assert isinstance(node.op, Einsum7)
+    equation = Equation.parse(node.op.equation)
+    return [*equation.operands, equation.output]
+
+
+def _orders(queries: str, keys: str, scores: str, output: Sequence[str]) -> list[list[int]] | None:
+    """How queries, keys, values and the layer's output are transposed; None where the equations are others."""
+    weights, values, result = output
+    batch, row, column = scores[:-2], scores[-2:-1], scores[-1:]
+    depth = "".join(sorted(set(queries) & set(keys) - set(scores)))
+    lead, query, key = weights[:-2], weights[-2:-1], weights[-1:]
+    width = "".join(sorted(set(values) - set(weights)))
+    wanted = [batch + row + depth, batch + column + depth, lead + key + width, result]
+    made = [queries, keys, values, lead + query + width]
+    for letters, given in zip([scores, weights, *wanted], [scores, weights, *made]):
+        if sorted(letters) != sorted(given) or len(set(letters)) != len(scores) or "." in letters:
+            return None
+    return [[given.index(letter) for letter in letters] for letters, given in zip(wanted, made)]
+
+
+def _transposed(builder: Builder, value: Output, order: list[int]) -> Output:
+    is_kept = order == sorted(order)
+    return value if is_kept else layers.transpose(builder, value, builder.constant(order))
