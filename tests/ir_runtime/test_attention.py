@@ -48,6 +48,17 @@ def test_dynamic_dimensions() -> None:
     check_peers([node], parameters, [normal(2, 3, 4, 8), normal(2, 3, 5, 8), normal(2, 3, 5, 8)])
 
 
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_mask_that_widens(is_dynamic: bool) -> None:
+    """The mask has more batches and rows than the queries."""
+    feeds = [normal(1, 3, 1, 8), normal(1, 3, 5, 8), normal(1, 3, 5, 6), normal(2, 1, 4, 5)]
+    parameters = [
+        newest.parameter([-1, *value.shape[1:]] if is_dynamic else value.shape, np.float32) for value in feeds
+    ]
+    node = ops.scaled_dot_product_attention(*parameters)
+    check_peers([node], parameters, feeds)
+
+
 def test_a_sink_takes_its_part_of_the_weights() -> None:
     """Two equal scores and a sink as great: a third each."""
     op = ScaledDotProductAttention13()
