@@ -133,3 +133,16 @@ def test_a_replacement_may_read_the_layer_that_it_replaces() -> None:
 def test_each_output_has_one_replacement(count: int) -> None:
     with pytest.raises(InternalError, match=rf"{count} values replace the 1 outputs of layer 't0' \(Transpose\)"):
         replace_layers(in_a_row(1), (Transpose1,), lambda builder, node, uses: [node.inputs[0]] * count)
+
+
+def test_what_an_attempt_that_failed_has_emitted_is_not_taken_up() -> None:
+    """Layers of the first attempt have no names: the second one emits its own."""
+    model = in_a_row(2)
+
+    def second(builder: Builder, node: Node, uses: Uses) -> Replacement:
+        (x,) = model.parameters
+        order = builder.constant([5, 4, 3, 2, 1, 0])
+        return fail("not this one") if node.name == "t0" else builder.emit(Transpose1(), x.outputs[0], order)
+
+    assert replace_layers(model, (Transpose1,), second) == 1
+    assert [node.name for node in model.nodes() if node.op.type == "Const"] == ["t1/Const"]
