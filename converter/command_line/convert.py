@@ -72,6 +72,11 @@ if TYPE_CHECKING:
     help="Put one layer in the place of those that an exporter spelled it out with (GELU ...).  [default: fuse]",
 )
 @click.option(
+    "--exact",
+    is_flag=True,
+    help="Keep every weight as the file has it: no scales or factors become part of others.",
+)
+@click.option(
     "--target",
     "runtime",
     default="cpu",
@@ -107,6 +112,7 @@ def convert(
     batch: int | None,
     static: bool,
     fuse: bool,
+    exact: bool,
     runtime: str,
     extensions: tuple[str, ...],
     check: bool,
@@ -169,6 +175,7 @@ def convert(
             extensions=[path for text in extensions for path in extension_paths(text)],
             static=static,
             fuse=fuse,
+            exact=exact,
             target=runtime,
         )
     with state.working(f"Writing {target.name}"):

@@ -37,7 +37,7 @@ Run = Callable[[Model, PassTrace], int]
 Release = tuple[int, int]
 """A release of OpenVINO: year and number."""
 _INDEX = "index.json"
-_INDEXED = ("after", "since", "until", "fuses")
+_INDEXED = ("after", "since", "until", "fuses", "rounds")
 """The fields of an entry that the index stores beside its types."""
 
 
@@ -57,6 +57,7 @@ class Conditions(TypedDict, total=False):
     until: str | None
     seen_in: Iterable[str]
     fuses: bool
+    rounds: bool
 
 
 @record
@@ -65,7 +66,8 @@ class Entry:
 
     Of a target's rule ``since`` and ``until`` are the first and the last release that need it, None where there is no
     such end, and ``seen_in`` those in which its reason was seen, which the index leaves out. With ``fuses`` it puts
-    one layer in the place of several that mean the same, which who wants the plain translation leaves out.
+    one layer in the place of several that mean the same, which who wants the plain translation leaves out. One that
+    ``rounds`` computes constants from others, such as scaled weights, which who wants those of the file leaves out.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Entry:
     until: str | None = None
     seen_in: tuple[str, ...] = ()
     fuses: bool = False
+    rounds: bool = False
 
     def holds_for(self, release: Release | None) -> bool:
         """Whether a release needs the pass; None is the newest one."""
@@ -183,12 +186,14 @@ class Pipeline:
         *,
         release: Release | None = None,
         fuse: bool = True,
+        exact: bool = False,
         trace: Trace | None = None,
     ) -> dict[str, int]:
         """Change ``model`` by the passes that ``release`` needs; how many layers each changed, of those that did.
 
-        ``order`` names the passes to run instead. Without ``fuse`` those that fuse are left out. ``trace`` collects
-        what they did. Whatever a pass replaces, each Result keeps a tensor of its own with its names. After every pass
+        ``order`` names the passes to run instead. Without ``fuse`` those that fuse are left out, with ``exact`` those
+        that round. ``trace`` collects what they did. Whatever a pass replaces, each Result keeps a tensor of its own
+        with its names. After every pass
         the model is checked. Raises :class:`ir_runtime.InternalError`, which names the pass, where an invariant is
         broken.
         """
@@ -198,7 +203,7 @@ class Pipeline:
         trace = Trace() if trace is None else trace
         with model.walked_once():
             types = model.types
-            for entry in self._needed(release, fuse) if order is None else [one.entry for one in order]:
+            for entry in self._needed(release, fuse, exact) if order is None else [one.entry for one in order]:
                 if entry.types is not None and not entry.types & types:
                     continue
                 # A pass gets a valid model: layers that it cannot make are its own fault.
@@ -225,8 +230,10 @@ class Pipeline:
             return []
         return sorted(f"{self._package}.{module.name}" for module in pkgutil.iter_modules([str(self._folder)]))
 
-    def _needed(self, release: Release | None, fuse: bool) -> Iterator[Entry]:
-        return (entry for entry in self._entries() if entry.holds_for(release) and (fuse or not entry.fuses))
+    def _needed(self, release: Release | None, fuse: bool, exact: bool) -> Iterator[Entry]:
+        for entry in self._entries():
+            if entry.holds_for(release) and (fuse or not entry.fuses) and not (exact and entry.rounds):
+                yield entry
 
     def _entries(self) -> Sequence[Entry]:
         """Every pass in order: those of the index, and those of modules that the index does not know."""

@@ -1,0 +1,49 @@
+"""Layers around products of matrices that become part of them."""
+
+from __future__ import annotations
+
+import random
+
+from .convolutions import factors, scale, shift, weights
+from .graphs import Graph, Idiom, NearMiss
+
+WIDTH = 5
+
+
+def product(graph: Graph, chance: random.Random) -> str:
+    return graph("MatMul", "x", graph.constant(weights(chance, 8, WIDTH)))
+
+
+def scaled(graph: Graph, chance: random.Random, value: str) -> str:
+    for _ in range(chance.randint(1, 3)):
+        value = scale(graph, chance, value, (WIDTH,))
+    return value
+
+
+def product_from_the_left(graph: Graph, chance: random.Random) -> str:
+    value = graph("MatMul", graph.constant(weights(chance, WIDTH, 3)), "x")
+    return scale(graph, chance, value, (WIDTH, 1))
+
+
+IDIOMS = {
+    "scales behind a product": Idiom(build=lambda g, c: scaled(g, c, product(g, c)), becomes=["MatMul"]),
+    "scales behind a product from the left": Idiom(build=product_from_the_left, becomes=["MatMul"]),
+    "scales behind a product with bias": Idiom(
+        build=lambda g, c: scaled(g, c, shift(g, c, product(g, c), (WIDTH,))), becomes=["MatMul", "Add"]
+    ),
+}
+
+NEAR_MISSES = {
+    "a scale for each row of a product": NearMiss(
+        build=lambda g, c: g("Mul", product(g, c), g.constant(factors(c, 3, 1))),
+        count=3,  # one guards against the plug-in
+    ),
+    "a scale that makes more dimensions": NearMiss(
+        build=lambda g, c: g("Mul", product(g, c), g.constant(factors(c, 1, 1, 1, 5))), count=2
+    ),
+    "weights that are no matrix": NearMiss(
+        build=lambda g, c: scale(g, c, g("MatMul", "x", g.constant(weights(c, 2, 8, WIDTH))), (WIDTH,)),
+        may_be_dynamic=False,
+        count=2,
+    ),
+}
