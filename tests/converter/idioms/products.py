@@ -44,6 +44,6 @@ NEAR_MISSES = {
     "weights that are no matrix": NearMiss(
         build=lambda g, c: scale(g, c, g("MatMul", "x", g.constant(weights(c, 2, 8, WIDTH))), (WIDTH,)),
         may_be_dynamic=False,
-        count=2,
+        count=3,
     ),
 }
