@@ -4,8 +4,6 @@
                                                                    becomes      x -> ShuffleChannels(g)
     x -> Reshape [n, r, r, c / r^2, h, w] -> Transpose(0, 3, 4, 1, 5, 2) -> Reshape [n, c / r^2, h * r, w * r]
                                                                    becomes      x -> DepthToSpace(r)
-    x -> Reshape [n, c, h / r, r, w / r, r] -> Transpose(0, 3, 5, 1, 2, 4) -> Reshape [n, c * r^2, h / r, w / r]
-                                                                   becomes      x -> SpaceToDepth(r)
 
 Target shapes may be constant or computed from the shape of ``x``; the number of channels is static.
 """
@@ -16,7 +14,7 @@ import math
 
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.blocks import DepthToSpace1, ShuffleChannels1, SpaceToDepth1
+from ir_runtime.operations.blocks import DepthToSpace1, ShuffleChannels1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, layer
@@ -31,7 +29,6 @@ _INNER = layer(Reshape1, _X, anything("shape"), name="first")
 _PATTERN = layer(Reshape1, layer(Transpose1, _INNER, constant("order")), anything("last shape"))
 
 _DEPTH_TO_SPACE: dict[tuple[int, ...], str] = {(0, 3, 4, 1, 5, 2): "blocks_first", (0, 1, 4, 2, 5, 3): "depth_first"}
-_SPACE_TO_DEPTH: dict[tuple[int, ...], str] = {(0, 3, 5, 1, 2, 4): "blocks_first", (0, 1, 3, 5, 2, 4): "depth_first"}
 
 
 @passes.replaces("channel_shuffles", Reshape1, after=["equal_layers"], fuses=True)
@@ -82,11 +79,4 @@ def _blocks(x: Output, order: tuple[int, ...], dims: list[int]) -> tuple[Operati
         grouped = [block, block, depth] if mode == "blocks_first" else [depth, block, block]
         wide = [side._replace(factor=block) for side in (height, width)]
         return DepthToSpace1(mode=mode, block_size=block), [batch, *grouped, height, width], [batch, depth, *wide]
-    mode = _SPACE_TO_DEPTH.get(order)
-    block = dims[3]
-    sides = [x.shape[axis] for axis in (2, 3)]
-    if mode is not None and block > 1 and all(side.is_static and side.value % block == 0 for side in sides):
-        rows, columns = (side.value // block for side in sides)
-        between: list[Number] = [batch, channels, rows, block, columns, block]
-        return SpaceToDepth1(mode=mode, block_size=block), between, [batch, channels * block**2, rows, columns]
     return None

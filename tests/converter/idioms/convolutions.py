@@ -83,7 +83,44 @@ def weights_of_two(graph: Graph, chance: random.Random) -> str:
     return graph("Add", scale(graph, chance, first), second)
 
 
+def padded(
+    graph: Graph, chance: random.Random, value: str = "x", pads: tuple[int, ...] = (), fill: float | None = None
+) -> str:
+    """Pads around an image: ends, then begins."""
+    pads = pads or (0, 0, chance.randrange(2), chance.randrange(1, 3), 0, 0, chance.randrange(2), chance.randrange(2))
+    constant = [] if fill is None or (fill == 0 and chance.random() < 0.5) else [graph.constant(fill)]
+    return graph("Pad", value, graph.integers(list(pads)), *constant, mode="constant")
+
+
+def pooled(graph: Graph, chance: random.Random, value: str, kind: str = "AveragePool", **more: int) -> str:
+    if kind == "AveragePool" and "count_include_pad" not in more and chance.random() < 0.5:
+        return graph(kind, value, kernel_shape=[3, 3], pads=[0, 0, 0, 0], strides=[chance.choice([1, 2])] * 2)
+    if kind == "AveragePool":
+        more = {"count_include_pad": 1, "pads": [1, 0, 0, 0], **more}  # type: ignore[dict-item]
+    return graph(kind, value, kernel_shape=[3, 3], strides=[chance.choice([1, 2]), 1], **more)
+
+
 IDIOMS = {
+    "pads in front of a convolution": Idiom(
+        build=lambda g, c: convolution(g, c, padded(g, c, fill=0)),
+        inputs=IMAGE,
+        becomes=["Convolution"],
+    ),
+    "pads in front of a grouped convolution": Idiom(
+        build=lambda g, c: convolution(g, c, padded(g, c, fill=0), group=2),
+        inputs=IMAGE,
+        becomes=["GroupConvolution"],
+    ),
+    "pads in front of a mean": Idiom(
+        build=lambda g, c: pooled(g, c, padded(g, c, pads=(0, 0, 1, 0, 0, 0, 0, 2), fill=0)),
+        inputs=IMAGE,
+        becomes=["AvgPool"],
+    ),
+    "pads in front of a maximum": Idiom(
+        build=lambda g, c: pooled(g, c, padded(g, c, pads=(0, 0, 1, 2, 0, 0, 2, 0), fill=-np.inf), "MaxPool"),
+        inputs=IMAGE,
+        becomes=["MaxPool"],
+    ),
     "scales behind a convolution": Idiom(
         build=lambda g, c: scaled(g, c, convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
     ),
@@ -110,6 +147,32 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "pads of 1": NearMiss(build=lambda g, c: convolution(g, c, padded(g, c, fill=1)), inputs=IMAGE, count=2),
+    "pads of the batch": NearMiss(
+        build=lambda g, c: convolution(g, c, padded(g, c, pads=(1, 0, 0, 0, 0, 0, 1, 0), fill=0)), inputs=IMAGE, count=2
+    ),
+    "pads that crop": NearMiss(
+        build=lambda g, c: convolution(g, c, padded(g, c, pads=(0, 0, -1, 0, 0, 0, 1, 0), fill=0)),
+        inputs=IMAGE,
+        count=2,
+    ),
+    "pads that are mirrored": NearMiss(
+        build=lambda g, c: convolution(g, c, g("Pad", "x", g.integers([0, 0, 1, 1, 0, 0, 0, 1]), mode="reflect")),
+        inputs=IMAGE,
+        count=2,
+    ),
+    "pads of 0 in front of a maximum": NearMiss(
+        build=lambda g, c: pooled(g, c, padded(g, c, fill=0), "MaxPool"), inputs=IMAGE, count=2
+    ),
+    "pads in front of a mean that does not count its own": NearMiss(
+        build=lambda g, c: pooled(g, c, padded(g, c, fill=0), count_include_pad=0), inputs=IMAGE, count=2
+    ),
+    "pads as wide as the window": NearMiss(
+        build=lambda g, c: pooled(g, c, padded(g, c, pads=(0, 0, 3, 0, 0, 0, 0, 0), fill=-np.inf), "MaxPool"),
+        inputs=IMAGE,
+        count=2,
+        engines=["numpy"],  # the plug-in has the least finite number
+    ),
     "a scale for each column of an image": NearMiss(
         build=lambda g, c: g("Mul", convolution(g, c, "x"), g.constant(factors(c, 1, 1, 1, 1, 1))),
         inputs=IMAGE,

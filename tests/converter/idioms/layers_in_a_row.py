@@ -39,7 +39,74 @@ def reshapes(graph: Graph, chance: random.Random, *, last: Sequence[int] = (-1, 
     )
 
 
+def idle(graph: Graph, chance: random.Random) -> str:
+    """abs(x) through two or three layers that change nothing."""
+    value = graph("Abs", "x")
+    for way in chance.sample(range(8), chance.randint(2, 3)):
+        if way == 0:
+            value = graph("Concat", value, axis=chance.randrange(3))
+        elif way == 1:
+            value = graph("Neg", graph("Neg", value))
+        elif way == 2:
+            lists = [[0], [2**63 - 1], [chance.randrange(3)], [1]]
+            value = graph("Slice", value, *map(graph.integers, lists))
+        elif way == 3:
+            value = graph("Reshape", value, chance.choice([graph("Shape", value), graph.integers([0, -1, 8])]))
+        elif way == 4:
+            axes = graph.integers([chance.randrange(3)])
+            value = graph("Squeeze", graph("Unsqueeze", value, axes), axes)
+        elif way == 5:
+            value = graph("Tile", value, graph.integers([1, 1, 1]))
+        elif way == 6:
+            value = graph(
+                "Expand", value, chance.choice([graph("Shape", value), graph.integers([1] * chance.randint(1, 3))])
+            )
+        else:
+            value = graph("Pow", value, graph.constant(1))
+    return value
+
+
+def converts(graph: Graph, chance: random.Random, types: Sequence[int]) -> str:
+    """A comparison as numbers by way of ``types``."""
+    value = graph("Greater", graph("Abs", "x"), graph.constant(0.5))
+    for kind in types:
+        value = graph("Cast", value, to=kind)
+    return graph("Cast", value, to=int(graph._type(graph.dtype)))
+
+
+def widened(graph: Graph, chance: random.Random, types: Sequence[int], source: str = "n") -> str:
+    value = source
+    for kind in types:
+        value = graph("Cast", value, to=kind)
+    return graph("Add", "x", graph("Cast", value, to=int(graph._type(graph.dtype))))
+
+
+def factors(graph: Graph, chance: random.Random, op_type: str, *values: float, shape: tuple[int, ...] = (8,)) -> str:
+    """Constants one after the other, of one number or of one for each column."""
+    result = "x"
+    for value in values:
+        other = graph.constant(np.full(chance.choice([(), (1,), shape, (1, *shape)]), value))
+        result = graph.either_way(op_type, result, other, chance)
+    return result
+
+
+INT32, INT64, FLOAT, INT8, INT16 = 6, 7, 1, 3, 5
+
 IDIOMS = {
+    "idle layers": Idiom(build=idle, becomes=["Abs"]),
+    "conversions of a comparison": Idiom(
+        build=lambda g, c: converts(g, c, c.choice([[INT32], [INT64, INT32], [FLOAT, INT32], [INT8, INT64]])),
+        becomes=["Abs", "Greater", "Convert"],
+        dtypes_of_model=[np.float32, np.float64],
+    ),
+    "conversions that widen": Idiom(
+        build=lambda g, c: widened(g, c, c.choice([[INT64], [INT64, INT32], [INT32, INT64]])),
+        inputs={"x": (2, 3), "n": (2, 3)},
+        dtypes={"n": np.int32},
+        becomes=["Convert", "Add"],
+    ),
+    "factors in a row": Idiom(build=lambda g, c: factors(g, c, "Mul", 0.3, 1.5, -1.1), becomes=["Multiply"]),
+    "summands in a row": Idiom(build=lambda g, c: factors(g, c, "Add", 0.3, 1.5, 2.1), becomes=["Add"]),
     "neutral numbers": Idiom(build=neutral, becomes=["Abs"]),
     "neutral constants": Idiom(build=lambda g, c: neutral(g, c, shape=(1,)), becomes=["Abs"]),
     "neutral constants of as many dimensions": Idiom(
@@ -49,9 +116,30 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "a conversion that rounds": NearMiss(
+        build=lambda g, c: g("Cast", g("Cast", "x", to=c.choice([10, INT32])), to=FLOAT), count=2, engines=["numpy"]
+    ),
+    "a conversion that wraps": NearMiss(
+        build=lambda g, c: widened(g, c, [INT8]),
+        inputs={"x": (2, 3), "n": (2, 3)},
+        dtypes={"n": np.int32},
+        count=3,
+    ),
+    "factors that are too large": NearMiss(build=lambda g, c: factors(g, c, "Mul", 1e30, 1e-30), count=2),
+    "summands that cancel out": NearMiss(
+        build=lambda g, c: factors(g, c, "Add", 1e8, -1e8), count=2, engines=["numpy"]
+    ),
+    "a slice that takes less": NearMiss(
+        build=lambda g, c: g("Slice", g("Abs", "x"), *map(g.integers, ([1], [2**31 - 1], [2], [1]))), count=2
+    ),
+    "a tile that repeats": NearMiss(build=lambda g, c: g("Tile", g("Abs", "x"), g.integers([1, 2, 1])), count=2),
+    "a shape that widens": NearMiss(build=lambda g, c: g("Expand", g("Abs", "x"), g.integers([1, 1, 1, 1])), count=2),
+    "a shape that is another": NearMiss(
+        build=lambda g, c: g("Reshape", g("Abs", "x"), g.integers([0, -1, 4])), count=2
+    ),
     "other numbers": NearMiss(build=lambda g, c: neutral(g, c, value=0.5), count=3),
     "constants that widen": NearMiss(build=lambda g, c: neutral(g, c, shape=(4, 1, 3, 8)), count=2),
     "constants that would widen a dimension of 1": NearMiss(build=lambda g, c: neutral(g, c, shape=(3, 1)), count=2),
-    "a dimension that is taken over": NearMiss(build=lambda g, c: reshapes(g, c, last=(0, -1)), count=2),
+    "a dimension that is taken over": NearMiss(build=lambda g, c: reshapes(g, c, last=(0, -1, 1)), count=2),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }
