@@ -68,7 +68,7 @@ def idle(graph: Graph, chance: random.Random) -> str:
 
 def converts(graph: Graph, chance: random.Random, types: Sequence[int]) -> str:
     """A comparison as numbers by way of ``types``."""
-    value = graph("Greater", graph("Abs", "x"), graph.constant(0.5))
+    value = graph("Less", graph("Abs", "x"), graph.constant(0.5))
     for kind in types:
         value = graph("Cast", value, to=kind)
     return graph("Cast", value, to=int(graph._type(graph.dtype)))
@@ -96,7 +96,7 @@ IDIOMS = {
     "idle layers": Idiom(build=idle, becomes=["Abs"]),
     "conversions of a comparison": Idiom(
         build=lambda g, c: converts(g, c, c.choice([[INT32], [INT64, INT32], [FLOAT, INT32], [INT8, INT64]])),
-        becomes=["Abs", "Greater", "Convert"],
+        becomes=["Abs", "Less", "Convert"],
         dtypes_of_model=[np.float32, np.float64],
     ),
     "conversions that widen": Idiom(
