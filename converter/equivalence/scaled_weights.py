@@ -59,7 +59,8 @@ def scaled_weights(expected: Array, actual: Array, axes: tuple[int, ...]) -> Sca
         return None
     with np.errstate(all="ignore"):
         unequal = wanted.astype(held.dtype) != held
-        is_unscaled = np.mean(~unequal, axis=1) >= _UNSCALED_SHARE
+        counts = np.count_nonzero(wanted, axis=1)  # a zero has every factor
+        is_unscaled = np.count_nonzero(~unequal & (wanted != 0), axis=1) >= _UNSCALED_SHARE * counts
         if is_unscaled.all():
             return None
         wrong = unequal

@@ -122,6 +122,18 @@ def test_one_bit_of_a_scaled_weight_is_found(path: Path, name: str, bit: int) ->
         node.op = Const1(value=Tensor.from_array(array))
 
 
+def test_channels_of_many_zeros_are_scaled(tmp_path: Path) -> None:
+    model = onnx.load(network(tmp_path))
+    for tensor in model.graph.initializer:
+        if tensor.name in WEIGHTS:
+            values = numpy_helper.to_array(tensor).copy()
+            values.reshape(-1)[np.arange(values.size) % 7 != 0] = 0
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    report = converter.verify(model, converter.convert_model(model))
+    assert report.passed
+    assert states(report)["k"] == states(report)["d"] == "scaled"
+
+
 def test_a_bias_that_hardly_changes_is_not_damaged(tmp_path: Path) -> None:
     """Where the mean is 0 the bias behind scaled weights is that of the file."""
     path = network(tmp_path, mean=0.0)
