@@ -66,6 +66,17 @@ def idle(graph: Graph, chance: random.Random) -> str:
     return value
 
 
+def expanded(graph: Graph, chance: random.Random, *, other: str = "", ones: bool = True) -> str:
+    """z in the shape of abs(x), and then both."""
+    value = graph("Abs", "x")
+    shape = graph("Shape", other or value)
+    if ones and chance.random() < 0.5:
+        shape = graph(
+            "Concat", graph.integers([1]), graph("Slice", shape, graph.integers([1]), graph.integers([3])), axis=0
+        )
+    return graph.either_way("Add", graph("Expand", "z", shape), value, chance)
+
+
 def converts(graph: Graph, chance: random.Random, types: Sequence[int]) -> str:
     """A comparison as numbers by way of ``types``."""
     value = graph("Less", graph("Abs", "x"), graph.constant(0.5))
@@ -93,6 +104,9 @@ def factors(graph: Graph, chance: random.Random, op_type: str, *values: float, s
 INT32, INT64, FLOAT, INT8, INT16 = 6, 7, 1, 3, 5
 
 IDIOMS = {
+    "an operand in the shape of the other": Idiom(
+        build=lambda g, c: expanded(g, c), inputs={"x": (2, 3, 8), "z": (3, 1)}, becomes=["Abs", "Add"]
+    ),
     "idle layers": Idiom(build=idle, becomes=["Abs"]),
     "conversions of a comparison": Idiom(
         build=lambda g, c: converts(g, c, c.choice([[INT32], [INT64, INT32], [FLOAT, INT32], [INT8, INT64]])),
@@ -116,6 +130,12 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "an operand in a larger shape": NearMiss(
+        build=lambda g, c: expanded(g, c, other="w", ones=False),
+        inputs={"x": (1, 3, 1), "z": (3, 1), "w": (4, 3, 8)},
+        may_be_dynamic=False,
+        count=4,
+    ),
     "a conversion that rounds": NearMiss(
         build=lambda g, c: g("Cast", g("Cast", "x", to=c.choice([10, INT32])), to=FLOAT), count=2, engines=["numpy"]
     ),
