@@ -138,7 +138,7 @@ class Pipeline:
 
         def register(replace: Replace) -> Replace:
             def run(model: Model, trace: PassTrace) -> int:
-                return replace_layers(model, operations, replace, trace)
+                return replace_layers(model, operations, replace, trace, fuses=fuses)
 
             run.__module__, run.__doc__ = replace.__module__, replace.__doc__
             options = {"since": since, "until": until, "seen_in": seen_in, "fuses": fuses}

@@ -51,8 +51,11 @@ class Uses:
                 if source.node in self._unused:
                     self.add([source.node])
 
-    def replace(self, old: Output, new: Output) -> None:
-        """Let everything that reads ``old`` read ``new``, which takes over its tensor names."""
+    def replace(self, old: Output, new: Output) -> list[Node]:
+        """Let everything that reads ``old`` read ``new``, which takes over its tensor names.
+
+        Returns the layers that nothing reads any more, constants left out, in the order of the graph.
+        """
         readers = self._readers.pop(old, [])
         replace_uses(old, new, readers)
         known = self._readers.setdefault(new, [])
@@ -61,7 +64,7 @@ class Uses:
         old.names = []
         if new.node in self._unused:
             self.add([new.node])
-        self._forget(old.node)
+        return self._forget(old.node)
 
     def insert(self, old: Output, new: Output) -> None:
         """As :meth:`replace`, but the layer that makes ``new`` goes on reading ``old``."""
@@ -72,19 +75,22 @@ class Uses:
         self._readers.setdefault(new, []).extend(readers)
         new.names, old.names = [*new.names, *old.names], []
 
-    def _forget(self, node: Node) -> None:
+    def _forget(self, node: Node) -> list[Node]:
         """Drop ``node``, and what only it has read, from the readers if nothing reads it any more."""
-        pending = [node]
+        pending, forgotten = [node], list[Node]()
         while pending:
             node = pending.pop()
             if node in self._unused or node.op.role in _ROOTS or any(map(self._readers.get, node.outputs)):
                 continue
             self._unused.add(node)
+            if node.op.data is None:
+                forgotten.append(node)
             for source in dict.fromkeys(node.inputs):
                 readers = self._readers.get(source, [])
                 if node in readers:
                     readers.remove(node)
                 pending.append(source.node)
+        return forgotten[::-1]
 
 
 def uses_of(model: Model) -> Uses:

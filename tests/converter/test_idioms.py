@@ -16,9 +16,10 @@ from onnx.reference import ReferenceEvaluator
 
 import converter
 import ir_runtime
+from ir_runtime.rewriting.fused_names import fused_names
 from tests.converter.idioms import rows
 from tests.converter.idioms.graphs import Graph, Idiom, NearMiss, Row
-from tests.engines import ENGINES, run, run_onnxruntime
+from tests.engines import ENGINES, core, run, run_onnxruntime
 
 IDIOMS: dict[str, Idiom] = rows("IDIOMS")
 NEAR_MISSES: dict[str, NearMiss] = rows("NEAR_MISSES")
@@ -100,6 +101,29 @@ def test_what_is_returned_or_read_elsewhere_stays(name: str) -> None:
         made = converter.convert_model(model)
         assert [output.names[0] for output in made.outputs] == [last, value]
         check(model, made, row, tolerance=row.tolerance)
+
+
+@pytest.mark.parametrize("name", ["gelu", "layer normalization", "mish", "softsign"])
+def test_a_fused_layer_has_the_names_of_those_in_whose_place_it_is(name: str) -> None:
+    row = IDIOMS[name]
+    graph = Graph()
+    last = row.build(graph, random.Random(5))
+    model = graph.model(row, True, last)
+    plain = converter.convert_model(model, fuse=False, target="any")
+    (fused,) = [node for node in converter.convert_model(model).nodes() if node.op.type == row.becomes[0]]
+    wanted = [node.name for node in plain.nodes() if node.inputs and node.op.role != "result"]
+    assert sorted(fused_names(fused)) == sorted(wanted)
+    assert fused.name == wanted[-1]
+
+
+def test_openvino_reads_the_names_of_fused_layers() -> None:
+    row = IDIOMS["gelu"]
+    graph = Graph()
+    last = row.build(graph, random.Random(5))
+    made = converter.convert_model(graph.model(row, True, last))
+    again = core().read_model(*ir_runtime.model_to_bytes(made))
+    (fused,) = [node for node in again.get_ops() if node.get_type_name() == "Gelu"]
+    assert "fused_names_0" in fused.get_rt_info()
 
 
 @pytest.mark.parametrize("name", IDIOMS)
