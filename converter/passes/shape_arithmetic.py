@@ -64,9 +64,13 @@ class _Walk:
         self._shapes = SymbolicShapes()
         self._builder = Builder()
         self._unique = UniqueNames(part)
-        self._sources: list[tuple[Output, list[Polynomial]]] = []
-        """Values of which the shape is read, with their dimensions."""
+        self._sources: dict[frozenset[Polynomial], tuple[Output, list[Polynomial]]] = {}
+        """For each set of dynamic dimensions the first value that has them, of those whose shape is read."""
+        self._whole: dict[tuple[Polynomial, ...], Output] = {}
+        """For each shape the first value that has it, of those whose shape is read."""
         self._replaced: dict[Output, Output] = {}
+        self._named = 0
+        """How many of the emitted layers have their names."""
         self._new_types: set[Output] = set()
         self.count = 0
 
@@ -93,8 +97,10 @@ class _Walk:
         self._shapes.add(node)
         if isinstance(node.op, (ShapeOf1, ShapeOf3)):
             dims = self._shapes.dims(node.inputs[0])
-            if dims is not None and all(node.inputs[0] is not value for value, _ in self._sources):
-                self._sources.append((node.inputs[0], dims))
+            if dims is not None:
+                unknown = frozenset(one for one in dims if one.value is None)
+                self._sources.setdefault(unknown, (node.inputs[0], dims))
+                self._whole.setdefault(tuple(dims), node.inputs[0])
 
     def _must_infer(self, node: Node, before: Sequence[Output]) -> bool:
         if node.op.role == "parameter":
@@ -116,6 +122,9 @@ class _Walk:
 
     def _simplify(self, node: Node) -> None:
         op = node.op
+        reads = [index for index, source in enumerate(node.inputs) if self._shapes.is_computed(source)]
+        if not reads and not isinstance(op, Reshape1):
+            return
         if isinstance(op, Reshape1) and self._reshape(node):
             return
         if isinstance(op, Slice8) and self._slice(node):
@@ -125,8 +134,8 @@ class _Walk:
             return
         if self._shapes.knows_elements_of(node) and not isinstance(op, (Arithmetic, ReduceProd1)):
             return  # a step on the way, which nothing needs once its readers have shorter ways
-        for index, source in enumerate(node.inputs):
-            self._shorten(node, index, self._shapes.elements(source))
+        for index in reads:
+            self._shorten(node, index, self._shapes.elements(node.inputs[index]))
 
     def _shorten(self, node: Node, index: int, elements: Any) -> None:
         """Let the layer read these elements by the shortest way."""
@@ -250,6 +259,8 @@ class _Walk:
                 made = self._builder.constant(elements[0].value, kind)
         elif rank == 0:
             made = self._number(elements[0], kind)
+        elif tuple(elements) in self._whole:
+            made = self._builder.emit(ShapeOf3(output_type=kind), self._whole[tuple(elements)])
         else:
             parts = self._parts(elements, kind)
             made = None if parts is None else parts[0]
@@ -263,29 +274,28 @@ class _Walk:
         found: list[Output] = []
         at = 0
         while at < len(elements):
-            source, count = self._run(elements[at:])
-            if elements[at].value is not None:
-                count = next((i for i, one in enumerate(elements[at:]) if one.value is None), len(elements) - at)
+            count = next((i for i, one in enumerate(elements[at:]) if one.value is None), len(elements) - at)
+            if count:
                 found.append(self._builder.constant([one.value for one in elements[at : at + count]], kind))
-            elif source is not None:
+                at += count
+                continue
+            source, count = self._run(elements[at:])
+            if source is not None:
                 found.append(self._dimensions(source, elements[at : at + count], kind))
-            else:
-                count = 1
-                number = self._number(elements[at], kind, rank=1)
-                if number is None:
-                    return None
-                found.append(number)
-            at += count
+                at += count
+                continue
+            number = self._number(elements[at], kind, rank=1)
+            if number is None:
+                return None
+            found.append(number)
+            at += 1
         return found
 
     def _run(self, elements: Sequence[Polynomial]) -> tuple[tuple[Output, list[Polynomial]] | None, int]:
         """The first source of the most leading elements, and how many these are."""
         best, most = None, 0
-        for source in self._sources:
-            dims = source[1]
-            count = next(
-                (i for i, one in enumerate(elements) if one.value is not None or one not in dims), len(elements)
-            )
+        for known, source in self._sources.items():
+            count = next((i for i, one in enumerate(elements) if one not in known), len(elements))
             if count > most:
                 best, most = source, count
         return best, most
@@ -295,8 +305,6 @@ class _Walk:
     ) -> Output:
         value, dims = source
         shape = self._builder.emit(ShapeOf3(output_type=kind), value)
-        if list(wanted) == dims:
-            return shape
         axes = [dims.index(one) for one in wanted]
         return self._builder.emit(Gather8(), shape, self._builder.constant(axes), self._builder.constant(0))
 
@@ -327,11 +335,11 @@ class _Walk:
 
     def _name(self, node: Node) -> None:
         """Name new layers after the layer that reads them, and note their dimensions."""
-        for layer in self._builder.emitted:
-            if not layer.name:
-                layer.name = self._unique(f"{node.name}/{layer.op.type}")
-                layer.origin = node.origin
-                self._shapes.add(layer)
+        for layer in self._builder.emitted[self._named :]:
+            layer.name = self._unique(f"{node.name}/{layer.op.type}")
+            layer.origin = node.origin
+            self._shapes.add(layer)
+        self._named = len(self._builder.emitted)
 
 
 def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:

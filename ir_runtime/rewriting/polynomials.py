@@ -13,11 +13,17 @@ Monomial = tuple[int, ...]
 class Polynomial:
     """A sum of products of symbols, with whole coefficients. Immutable; equal ones are equal as numbers."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "terms", "value")
 
     def __init__(self, terms: Iterable[tuple[Monomial, int]]) -> None:
-        self.terms = tuple(sorted((monomial, factor) for monomial, factor in terms if factor))
+        self.terms = tuple(sorted([term for term in terms if term[1]]))
         self._hash = hash(self.terms)
+        self.value: int | None = None
+        """The number, where it has no symbols."""
+        if not self.terms:
+            self.value = 0
+        elif len(self.terms) == 1 and not self.terms[0][0]:
+            self.value = self.terms[0][1]
 
     @classmethod
     def constant(cls, number: int) -> Polynomial:
@@ -29,17 +35,10 @@ class Polynomial:
         return cls([((number,), 1)])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Polynomial) and self.terms == other.terms
+        return self is other or (isinstance(other, Polynomial) and self.terms == other.terms)
 
     def __hash__(self) -> int:
         return self._hash
-
-    @property
-    def value(self) -> int | None:
-        """The number, where it has no symbols."""
-        if not self.terms:
-            return 0
-        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     def __add__(self, other: Polynomial) -> Polynomial:
         return self._sum(other, 1)

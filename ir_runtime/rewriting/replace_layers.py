@@ -66,9 +66,9 @@ def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: Pass
                 layer.runtime_info = node.runtime_info
         if len(values) != len(node.outputs):
             raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
-        # New layers are readers only afterwards: one that reads the output of the old layer goes on reading it.
-        replaced = [gone for old, new in zip(node.outputs, values) for gone in uses.replace(old, new)]
         uses.add(emitted)
+        # A new layer that reads the output of the old one goes on reading it.
+        replaced = [gone for old, new in zip(node.outputs, values) for gone in uses.replace(old, new, emitted)]
         if fuses and len(replaced) > 1 and values[0].node in emitted:
             note_fused(values[0].node, replaced)
         count += 1

@@ -37,6 +37,7 @@ from ir_runtime.operations.elementwise import (
     NotEqual1,
     Select1,
     Subtract1,
+    Unary,
 )
 from ir_runtime.operations.generation import Range4, ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
@@ -143,6 +144,10 @@ class SymbolicShapes:
             self._elements[value] = _constant_elements(value)
         return self._elements[value]
 
+    def is_computed(self, value: Output) -> bool:
+        """Whether a value that is no constant is known element by element."""
+        return self._elements.get(value) is not None and value.tensor is None
+
     def knows_elements_of(self, node: Node) -> bool:
         """Whether the elements of all outputs of a layer, whose inputs are known, are polynomials."""
         return bool(node.outputs) and all(one is not None for one in self._elements_of(node))
@@ -215,7 +220,7 @@ class SymbolicShapes:
     def _hold(self, value: Output, elements: Elements) -> None:
         self._elements[value] = elements
         for index, one in enumerate(elements.reshape(-1).tolist()):
-            if one.terms and one.value is None:
+            if one.value is None:
                 self._places.setdefault(one, (value, index))
 
     def _named(self, declared: PartialShape, found: PartialShape | None) -> tuple[Dimension, ...] | None:
@@ -235,6 +240,8 @@ class SymbolicShapes:
         op = node.op
         if not node.inputs or op.subgraphs or op.role:
             return nothing
+        if isinstance(op, (Unary, Convert1)):
+            return [PartialShape(self._dims[node.inputs[0]])]
         if isinstance(op, Reshape1):
             return [self._reshaped(node)]
         if isinstance(op, Range4):
