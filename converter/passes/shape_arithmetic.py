@@ -80,6 +80,8 @@ class _Walk:
         if not reads_shapes and not any(sub.body in self._changed_bodies for n in nodes for sub in n.op.subgraphs):
             return
         for node in nodes:
+            if node.op.data is not None:
+                continue
             before = node.inputs
             node.inputs = [self._replaced.get(source, source) for source in before]
             if not node.op.role:
@@ -105,9 +107,9 @@ class _Walk:
     def _must_infer(self, node: Node, before: Sequence[Output]) -> bool:
         if node.op.role == "parameter":
             return False
-        if any(sub.body in self._changed_bodies for sub in node.op.subgraphs):
+        if self._changed_bodies and any(sub.body in self._changed_bodies for sub in node.op.subgraphs):
             return True
-        return node.inputs != before or any(source in self._new_types for source in node.inputs)
+        return node.inputs != before or not self._new_types.isdisjoint(node.inputs)
 
     def _infer(self, node: Node) -> None:
         inputs = [source.type for source in node.inputs]

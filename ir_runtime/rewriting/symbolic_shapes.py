@@ -135,8 +135,13 @@ class SymbolicShapes:
 
     def dims(self, value: Output) -> list[Polynomial] | None:
         """The dimensions of a value as polynomials; None where the rank is dynamic."""
-        dims = self._dims[value]
+        dims = self._dims_of(value)
         return None if dims is None else [self._polynomial(dimension) for dimension in dims]
+
+    def _dims_of(self, value: Output) -> tuple[Dimension, ...] | None:
+        if value.shape.is_static:
+            return value.shape.dims
+        return self._dims[value]
 
     def elements(self, value: Output) -> Elements | None:
         """The elements of a small integer or boolean tensor as polynomials (0 and 1 for booleans); None for others."""
@@ -150,7 +155,11 @@ class SymbolicShapes:
 
     def knows_elements_of(self, node: Node) -> bool:
         """Whether the elements of all outputs of a layer, whose inputs are known, are polynomials."""
-        return bool(node.outputs) and all(one is not None for one in self._elements_of(node))
+        for output, found in zip(node.outputs, self._elements_of(node)):
+            if found is None:
+                return False
+            self._hold(output, found)
+        return bool(node.outputs)
 
     def low(self, polynomial: Polynomial) -> float:
         """A lower bound of its value."""
@@ -209,10 +218,11 @@ class SymbolicShapes:
 
     def add(self, node: Node) -> None:
         """Note the outputs of a layer, whose inputs are known already."""
-        elements = self._elements_of(node)
-        for output, found in zip(node.outputs, elements):
-            if found is not None:
+        for output, found in zip(node.outputs, self._elements_of(node)):
+            if found is not None and output not in self._elements:
                 self._hold(output, found)
+        if all(output.shape.is_static for output in node.outputs):
+            return
         inferred = self._inferred(node)
         for output, shape in zip(node.outputs, inferred):
             self._dims[output] = self._named(output.shape, shape)
@@ -241,7 +251,7 @@ class SymbolicShapes:
         if not node.inputs or op.subgraphs or op.role:
             return nothing
         if isinstance(op, (Unary, Convert1)):
-            return [PartialShape(self._dims[node.inputs[0]])]
+            return [PartialShape(self._dims_of(node.inputs[0]))]
         if isinstance(op, Reshape1):
             return [self._reshaped(node)]
         if isinstance(op, Range4):
@@ -255,7 +265,7 @@ class SymbolicShapes:
     def _type(self, value: Output) -> TensorType:
         known = self._in_types.get(value)
         if known is None:
-            dims, elements, bounds = self._dims[value], self.elements(value), value.type.known_bounds
+            dims, elements, bounds = self._dims_of(value), self.elements(value), value.type.known_bounds
             if elements is not None and bounds is not None and value.tensor is None:
                 pairs = zip(elements.reshape(-1).tolist(), bounds.dimensions())
                 bounds = _SymbolicBounds(bounds, [self._as_dimension(one, plain) for one, plain in pairs])
@@ -331,8 +341,10 @@ class SymbolicShapes:
     def _elements_of(self, node: Node) -> Sequence[Elements | None]:
         nothing: list[Elements | None] = [None] * len(node.outputs)
         op = node.op
-        if not all(_is_small(output) for output in node.outputs) or not node.inputs:
+        if not node.inputs or False in [_is_small(output) for output in node.outputs]:
             return nothing
+        if node.outputs and node.outputs[0] in self._elements:
+            return [self._elements[output] for output in node.outputs]
         if isinstance(op, (ShapeOf1, ShapeOf3)):
             dims = self.dims(node.inputs[0])
             return nothing if dims is None or len(dims) > BOUNDS_LIMIT else [_array(dims, (len(dims),))]
