@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ir_runtime.graph.model import Output
+from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
+from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.matching import Pattern, either, layer, number
 
 
@@ -15,6 +19,24 @@ def has_shape_of(value: Output, x: Output) -> bool:
 def is_real(value: Output) -> str | None:
     """The check of a pattern: floats."""
     return None if value.element_type.is_real else "has integers"
+
+
+def keeps_dims(value: Output) -> str | None:
+    """The check of a pattern: a reduction that leaves reduced dimensions as 1."""
+    op = value.node.op
+    assert isinstance(op, Reduction)
+    return None if op.keep_dims else "drops the dimensions that it reduces"
+
+
+def is_surely(dims: Sequence[Dimension], known: Sequence[Dimension]) -> bool:
+    """Whether two shapes of as many elements are the same.
+
+    One dynamic dimension follows from the others, unless they have a 0.
+    """
+    if len(dims) != len(known):
+        return False
+    static = [a.value for a, b in zip(dims, known) if a.is_static and b.is_static and a.value == b.value]
+    return len(static) == len(dims) or (len(static) == len(dims) - 1 and 0 not in static)
 
 
 def times(a: Pattern, b: Pattern) -> Pattern:

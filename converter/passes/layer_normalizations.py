@@ -22,20 +22,16 @@ from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, 
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import has_shape_of, is_real
+from .idioms import has_shape_of, is_real, keeps_dims
 from .registry import passes
-
-
-def _keeps_dims(value: Output) -> str | None:
-    return None if value.node.op.keep_dims else "drops the dimensions of which it is the mean"  # type: ignore[attr-defined]
 
 
 def _pattern() -> Pattern:
     x = anything("x", is_real)
-    mean = layer(ReduceMean1, x, constant("axes"), check=_keeps_dims)
+    mean = layer(ReduceMean1, x, constant("axes"), check=keeps_dims)
     centred = layer(Subtract1, x, mean)
     square = either(layer(Power1, centred, number(2)), layer(Multiply1, centred, centred))
-    variance = layer(ReduceMean1, square, constant("axes of squares"), check=_keeps_dims)
+    variance = layer(ReduceMean1, square, constant("axes of squares"), check=keeps_dims)
     total = layer(Add1, variance, constant("epsilon"), commutative=True)
     deviation = either(layer(Sqrt1, total), layer(Power1, total, number(0.5)))
     reciprocal = either(layer(Divide1, number(1), deviation), layer(Power1, total, number(-0.5)))

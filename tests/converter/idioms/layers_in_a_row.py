@@ -39,6 +39,14 @@ def reshapes(graph: Graph, chance: random.Random, *, last: Sequence[int] = (-1, 
     )
 
 
+def put_back(graph: Graph, chance: random.Random, *, at: Sequence[int] = (1,), to: Sequence[int] = (-1, 1)) -> str:
+    """A maximum that drops dimension 1, which is put back; ``at`` and ``to`` spoil where."""
+    dropped = graph("ReduceMax", "x", axes=[chance.choice([1, -1])], keepdims=0)
+    if chance.random() < 0.5:
+        return graph("Unsqueeze", dropped, graph.integers(at))
+    return graph("Reshape", dropped, graph.integers(to))
+
+
 IDIOMS = {
     "neutral numbers": Idiom(build=neutral, becomes=["Abs"]),
     "neutral constants": Idiom(build=lambda g, c: neutral(g, c, shape=(1,)), becomes=["Abs"]),
@@ -46,6 +54,7 @@ IDIOMS = {
         build=lambda g, c: neutral(g, c, shape=(1, 1, 1)), becomes=["Abs"]
     ),
     "reshapes in a row": Idiom(build=reshapes, becomes=["Reshape"]),
+    "a dimension that is put back": Idiom(build=put_back, becomes=["ReduceMax"], inputs={"x": (3, 8)}),
 }
 
 NEAR_MISSES = {
@@ -53,5 +62,11 @@ NEAR_MISSES = {
     "constants that widen": NearMiss(build=lambda g, c: neutral(g, c, shape=(4, 1, 3, 8)), count=2),
     "constants that would widen a dimension of 1": NearMiss(build=lambda g, c: neutral(g, c, shape=(3, 1)), count=2),
     "a dimension that is taken over": NearMiss(build=lambda g, c: reshapes(g, c, last=(0, -1)), count=2),
+    "a dimension that is put back elsewhere": NearMiss(
+        build=lambda g, c: put_back(g, c, at=[0], to=[1, -1]), count=2, inputs={"x": (3, 8)}
+    ),
+    "a dimension that is put back twice": NearMiss(
+        build=lambda g, c: put_back(g, c, at=[1, 2], to=[-1, 1, 1]), count=2, inputs={"x": (3, 8)}
+    ),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }

@@ -5,7 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
+
 from .graphs import Graph, Idiom, NearMiss
+
+IMAGES = {"x": (2, 3, 4, 5)}
 
 
 def layer_normalization(graph: Graph, chance: random.Random, **other: Any) -> str:
@@ -23,13 +27,70 @@ def layer_normalization(graph: Graph, chance: random.Random, **other: Any) -> st
     return graph.either_way("Mul", centred, graph("Div", graph.constant(1), root), chance)
 
 
-IDIOMS = {"layer normalization": Idiom(build=layer_normalization, becomes=["MVN"])}
+def group_normalization(graph: Graph, chance: random.Random, **other: Any) -> str:
+    """As torch writes it; ``other`` spoils one part."""
+    groups = other.get("groups", chance.choice([[0, 3, -1], [0, 2, -1], [0, 1, -1], [0, 3, 2, -1], [0, 6, -1]]))
+    weights = np.random.default_rng(chance.randrange(99)).normal(size=(6, 3, 1, 1))
+    image = graph("Conv", "x", graph.constant(weights)) if other.get("convolved", True) else "x"
+    split = graph("Reshape", image, graph.integers(groups))
+    if len(groups) == 3:
+        ones, zeros = (graph.constant([value] * groups[1]) for value in (other.get("one", 1), 0))
+        normalized = graph("InstanceNormalization", split, ones, zeros, epsilon=1e-3)
+    else:
+        centred = graph("Sub", split, graph("ReduceMean", split, axes=[2, 3]))
+        variance = graph("ReduceMean", graph("Mul", centred, centred), axes=[2, 3])
+        normalized = graph("Div", centred, graph("Sqrt", graph("Add", variance, graph.constant(1e-3))))
+    shape = graph.integers(other["shape"]) if "shape" in other else graph("Shape", image)
+    result = graph("Reshape", normalized, shape)
+    scale, bias = other.get("parts", chance.choice([(True, True), (True, False), (False, True)]))
+    values = np.linspace(0.5, 2, other.get("channels", 6))
+    values = values.reshape(other.get("values", chance.choice([(-1, 1, 1), (1, -1, 1, 1)])))
+    if scale:
+        result = graph.either_way("Mul", result, graph.constant(values), chance)
+    return graph.either_way("Add", result, graph.constant(values - 1), chance) if bias else result
+
+
+IDIOMS = {
+    "layer normalization": Idiom(build=layer_normalization, becomes=["MVN"]),
+    "group normalization": Idiom(
+        build=group_normalization, becomes=["Convolution", "GroupNormalization"], inputs=IMAGES, tolerance=1e-4
+    ),
+}
 
 NEAR_MISSES = {
     "other axes of the squares": NearMiss(
         build=lambda g, c: layer_normalization(g, c, axes=[-1], second_axes=[1]), absent="MVN"
     ),
     "no epsilon": NearMiss(build=lambda g, c: layer_normalization(g, c, epsilon=0.0), absent="MVN"),
+    "groups that part channels": NearMiss(
+        build=lambda g, c: group_normalization(g, c, groups=[0, 4, -1]), absent="GroupNormalization", inputs=IMAGES
+    ),
+    "groups over the batch": NearMiss(
+        build=lambda g, c: group_normalization(g, c, groups=[1, 6, -1]), absent="GroupNormalization", inputs=IMAGES
+    ),
+    "groups with a scale of their own": NearMiss(
+        build=lambda g, c: group_normalization(g, c, groups=[0, 3, -1], one=2),
+        absent="GroupNormalization",
+        inputs=IMAGES,
+    ),
+    "groups without values for channels": NearMiss(
+        build=lambda g, c: group_normalization(g, c, parts=(False, False)), absent="GroupNormalization", inputs=IMAGES
+    ),
+    "groups with values for columns": NearMiss(
+        build=lambda g, c: group_normalization(g, c, parts=(True, True), channels=5, values=(-1,)),
+        absent="GroupNormalization",
+        inputs=IMAGES,
+    ),
+    "groups of dynamic channels": NearMiss(
+        build=lambda g, c: group_normalization(g, c, convolved=False, parts=(True, True)),
+        absent="GroupNormalization",
+        inputs={"x": (2, 6, 4, 5)},
+    ),
+    "groups of another shape after it": NearMiss(
+        build=lambda g, c: group_normalization(g, c, shape=[-1, 6, 5, 4]),
+        absent="GroupNormalization",
+        inputs=IMAGES,
+    ),
     "an epsilon for each row": NearMiss(
         build=lambda g, c: layer_normalization(g, c, epsilon=[[1e-5], [1e-3], [1e-2]]), absent="MVN"
     ),

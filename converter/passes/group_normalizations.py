@@ -1,0 +1,115 @@
+"""Group normalisation that an exporter spelled out.
+
+    x -> Reshape [0, groups, -1] -> MVN [2] -> Reshape (the shape of x) -> n
+    n -> Multiply(scale) -> Add(bias)                becomes      x -> GroupNormalization(scale, bias)
+
+torch writes it below opset 21, as an InstanceNormalization of groups. Scale, bias, or both have a value for each
+channel. Without either the layers stay, since they hold for any number of channels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import Dimension, normalize_axes
+from ir_runtime.operations.elementwise import Add1, Multiply1
+from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.normalization import MVN6, GroupNormalization12
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import is_real, is_surely
+from .registry import passes
+
+
+def _normalizes_variance(value: Output) -> str | None:
+    op = value.node.op
+    assert isinstance(op, MVN6)
+    return None if op.normalize_variance and op.eps_mode == "INSIDE_SQRT" else "is another normalisation"
+
+
+def _is_stored(value: Output) -> str | None:
+    return None if value.tensor is not None else "is not constant"
+
+
+def _pattern() -> Pattern:
+    x = anything("x", is_real)
+    groups = layer(Reshape1, x, constant("shape of groups"), name="groups")
+    normalized = layer(MVN6, groups, constant("axes"), check=_normalizes_variance, name="normalized")
+    same_shape = layer(Reshape1, normalized, anything("shape"), name="result")
+    made = layer(GroupNormalization12, x, anything("scale of channels"), anything("zeros"), name="made")
+    return layer((Add1, Multiply1), either(same_shape, made), anything("values", _is_stored), commutative=True)
+
+
+_PATTERN = _pattern()
+
+
+@passes.replaces(
+    "group_normalizations", Multiply1, Add1, after=["layer_normalizations", "neutral_elements"], fuses=True
+)
+def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put GroupNormalization in the place of a product, and the sum behind it into its bias."""
+    found = _PATTERN.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    x = found["x"]
+    if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
+        return fail("rank and channels of the data are not known")
+    values = _of_channels(found["values"], x)
+    if values is None:
+        return fail("there is not one constant for each channel")
+    kind, channels = x.element_type, builder.constant(values, x.element_type)
+    why = found.check_private(uses)
+    if why is not None:
+        return why
+    if "made" in found:
+        bias = found["zeros"].tensor
+        if isinstance(node.op, Multiply1) or bias is None or bias.array().any():
+            return fail("the GroupNormalization has a bias already")
+        return builder.emit(found.node("made").op, x, found["scale of channels"], channels)
+    number = _group_count(found)
+    if isinstance(number, NotMatched):
+        return number
+    mvn = found.node("normalized").op
+    assert isinstance(mvn, MVN6)
+    op = GroupNormalization12(num_groups=number, epsilon=mvn.eps)
+    if isinstance(node.op, Multiply1):
+        return builder.emit(op, x, channels, builder.constant(np.zeros(len(values)), kind))
+    return builder.emit(op, x, builder.constant(np.ones(len(values)), kind), channels)
+
+
+def _of_channels(value: Output, x: Output) -> Array | None:
+    """The values of a constant that has one for each channel, as a list."""
+    shape, channels = value.shape.static(), x.shape[1].value
+    behind = x.shape.rank - 2
+    if len(shape) not in (behind + 1, behind + 2) or shape[-behind - 1] != channels or channels < 2:
+        return None
+    if any(dim != 1 for axis, dim in enumerate(shape, -len(shape)) if axis != -behind - 1):
+        return None
+    assert value.tensor is not None
+    return value.tensor.array().reshape(-1)
+
+
+def _group_count(found: Match) -> int | NotMatched:
+    """How many groups, where the layers normalise groups of channels."""
+    x, groups, result = found["x"], found["groups"], found["result"]
+    wanted, axes = found.array("shape of groups").reshape(-1).tolist(), found.array("axes").reshape(-1).tolist()
+    if len(wanted) < 3 or sorted(normalize_axes(axes, len(wanted))) != list(range(2, len(wanted))):
+        return fail("MVN is not over all but the first two dimensions")
+    number, op = wanted[1], groups.node.op
+    assert isinstance(op, Reshape1)
+    keeps_batch = (wanted[0] == 0 and op.special_zero) or (
+        wanted[0] > 0 and x.shape[0] == Dimension(wanted[0], wanted[0])
+    )
+    if not keeps_batch or number < 1 or x.shape[1].value % number:
+        return fail("the first Reshape does not make groups of the channels")
+    shape = found["shape"]
+    is_shape_of_x = isinstance(shape.node.op, (ShapeOf1, ShapeOf3)) and shape.node.inputs[0] is x
+    if not is_shape_of_x and not (result.shape.has_rank and is_surely(result.shape.dims, x.shape.dims)):
+        return fail("the last Reshape does not return to the shape of the data")
+    return int(number)
