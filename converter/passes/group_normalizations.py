@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.shapes import Dimension, normalize_axes
 from ir_runtime.operations.elementwise import Add1, Multiply1
@@ -23,7 +22,7 @@ from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, 
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import is_real, is_surely
+from .idioms import is_real, is_stored, is_surely, of_channels
 from .registry import passes
 
 
@@ -33,17 +32,13 @@ def _normalizes_variance(value: Output) -> str | None:
     return None if op.normalize_variance and op.eps_mode == "INSIDE_SQRT" else "is another normalisation"
 
 
-def _is_stored(value: Output) -> str | None:
-    return None if value.tensor is not None else "is not constant"
-
-
 def _pattern() -> Pattern:
     x = anything("x", is_real)
     groups = layer(Reshape1, x, constant("shape of groups"), name="groups")
     normalized = layer(MVN6, groups, constant("axes"), check=_normalizes_variance, name="normalized")
     same_shape = layer(Reshape1, normalized, anything("shape"), name="result")
     made = layer(GroupNormalization12, x, anything("scale of channels"), anything("zeros"), name="made")
-    return layer((Add1, Multiply1), either(same_shape, made), anything("values", _is_stored), commutative=True)
+    return layer((Add1, Multiply1), either(same_shape, made), anything("values", is_stored), commutative=True)
 
 
 _PATTERN = _pattern()
@@ -60,7 +55,7 @@ def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement
     x = found["x"]
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("rank and channels of the data are not known")
-    values = _of_channels(found["values"], x)
+    values = of_channels(found["values"], x)
     if values is None:
         return fail("there is not one constant for each channel")
     kind, channels = x.element_type, builder.constant(values, x.element_type)
@@ -81,18 +76,6 @@ def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement
     if isinstance(node.op, Multiply1):
         return builder.emit(op, x, channels, builder.constant(np.zeros(len(values)), kind))
     return builder.emit(op, x, builder.constant(np.ones(len(values)), kind), channels)
-
-
-def _of_channels(value: Output, x: Output) -> Array | None:
-    """The values of a constant that has one for each channel, as a list."""
-    shape, channels = value.shape.static(), x.shape[1].value
-    behind = x.shape.rank - 2
-    if len(shape) not in (behind + 1, behind + 2) or shape[-behind - 1] != channels or channels < 2:
-        return None
-    if any(dim != 1 for axis, dim in enumerate(shape, -len(shape)) if axis != -behind - 1):
-        return None
-    assert value.tensor is not None
-    return value.tensor.array().reshape(-1)
 
 
 def _group_count(found: Match) -> int | NotMatched:

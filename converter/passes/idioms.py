@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
@@ -26,6 +27,21 @@ def keeps_dims(value: Output) -> str | None:
     op = value.node.op
     assert isinstance(op, Reduction)
     return None if op.keep_dims else "drops the dimensions that it reduces"
+
+
+def is_stored(value: Output) -> str | None:
+    """The check of a pattern: weights, which may be many."""
+    return None if value.tensor is not None else "is not constant"
+
+
+def of_channels(value: Output, x: Output) -> Array | None:
+    """The values of a stored constant as a list, where it has one for each channel of ``x``; else None."""
+    if value.tensor is None or not x.shape.has_rank or x.shape.rank < 2 or not x.shape[1].is_static:
+        return None
+    dims = (1,) * (x.shape.rank - len(value.tensor.shape)) + tuple(value.tensor.shape)
+    if dims != (1, x.shape[1].value, *[1] * (x.shape.rank - 2)):
+        return None
+    return value.tensor.array().reshape(-1)
 
 
 def is_surely(dims: Sequence[Dimension], known: Sequence[Dimension]) -> bool:
