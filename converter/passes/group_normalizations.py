@@ -3,8 +3,8 @@
     x -> Reshape [0, groups, -1] -> MVN [2] -> Reshape (the shape of x) -> n
     n -> Multiply(scale) -> Add(bias)                becomes      x -> GroupNormalization(scale, bias)
 
-torch writes it below opset 21, as an InstanceNormalization of groups. Scale, bias, or both have a value for each
-channel. Without either the layers stay, since they hold for any number of channels.
+torch writes it below opset 21, as an InstanceNormalization of groups. Scale and bias have a value for each channel, and
+may be missing. The number of channels must be static: it follows from weights then, and no other shape changes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer
+from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
@@ -32,50 +32,61 @@ def _normalizes_variance(value: Output) -> str | None:
     return None if op.normalize_variance and op.eps_mode == "INSIDE_SQRT" else "is another normalisation"
 
 
-def _pattern() -> Pattern:
-    x = anything("x", is_real)
-    groups = layer(Reshape1, x, constant("shape of groups"), name="groups")
+def _groups() -> Pattern:
+    groups = layer(Reshape1, anything("x", is_real), constant("shape of groups"), name="groups")
     normalized = layer(MVN6, groups, constant("axes"), check=_normalizes_variance, name="normalized")
-    same_shape = layer(Reshape1, normalized, anything("shape"), name="result")
-    made = layer(GroupNormalization12, x, anything("scale of channels"), anything("zeros"), name="made")
-    return layer((Add1, Multiply1), either(same_shape, made), anything("values", is_stored), commutative=True)
+    return layer(Reshape1, normalized, anything("shape"), name="result")
 
 
-_PATTERN = _pattern()
+_GROUPS = _groups()
+_MADE = layer(
+    GroupNormalization12, anything("x"), anything("scale", is_stored), anything("bias", is_stored), name="made"
+)
+_FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commutative=True)
 
 
 @passes.replaces(
-    "group_normalizations", Multiply1, Add1, after=["layer_normalizations", "neutral_elements"], fuses=True
+    "group_normalizations", Reshape1, Multiply1, Add1, after=["layer_normalizations", "neutral_elements"], fuses=True
 )
 def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
-    """Put GroupNormalization in the place of a product, and the sum behind it into its bias."""
-    found = _PATTERN.match(node.outputs[0])
+    """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
+    is_first = isinstance(node.op, Reshape1)
+    found = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    x = found["x"]
-    if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
-        return fail("rank and channels of the data are not known")
-    values = of_channels(found["values"], x)
-    if values is None:
-        return fail("there is not one constant for each channel")
-    kind, channels = x.element_type, builder.constant(values, x.element_type)
     why = found.check_private(uses)
     if why is not None:
         return why
-    if "made" in found:
-        bias = found["zeros"].tensor
-        if isinstance(node.op, Multiply1) or bias is None or bias.array().any():
-            return fail("the GroupNormalization has a bias already")
-        return builder.emit(found.node("made").op, x, found["scale of channels"], channels)
+    return _normalized(builder, found) if is_first else _followed(builder, node, found)
+
+
+def _normalized(builder: Builder, found: Match) -> Replacement:
+    x = found["x"]
+    if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
+        return fail("the number of channels is not known")
     number = _group_count(found)
     if isinstance(number, NotMatched):
         return number
-    mvn = found.node("normalized").op
+    mvn, channels = found.node("normalized").op, x.shape[1].value
     assert isinstance(mvn, MVN6)
-    op = GroupNormalization12(num_groups=number, epsilon=mvn.eps)
-    if isinstance(node.op, Multiply1):
-        return builder.emit(op, x, channels, builder.constant(np.zeros(len(values)), kind))
-    return builder.emit(op, x, builder.constant(np.ones(len(values)), kind), channels)
+    scale, bias = (builder.constant(values, x.element_type) for values in (np.ones(channels), np.zeros(channels)))
+    return builder.emit(GroupNormalization12(num_groups=number, epsilon=mvn.eps), x, scale, bias)
+
+
+def _followed(builder: Builder, node: Node, found: Match) -> Replacement:
+    x, scale, bias = found["x"], found["scale"], found["bias"]
+    assert scale.tensor is not None
+    assert bias.tensor is not None
+    values = of_channels(found["values"], x)
+    if values is None:
+        return fail("there is not one value for each channel")
+    if bias.tensor.array().any():
+        return fail("the GroupNormalization has a bias already")
+    if isinstance(node.op, Multiply1) and not (scale.tensor.array() == 1).all():
+        return fail("the GroupNormalization has a scale already")
+    given = builder.constant(values, x.element_type)
+    inputs = (given, bias) if isinstance(node.op, Multiply1) else (scale, given)
+    return builder.emit(found.node("made").op, x, *inputs)
 
 
 def _group_count(found: Match) -> int | NotMatched:

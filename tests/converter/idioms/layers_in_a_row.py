@@ -47,6 +47,12 @@ def put_back(graph: Graph, chance: random.Random, *, at: Sequence[int] = (1,), t
     return graph("Reshape", dropped, graph.integers(to))
 
 
+def widened(graph: Graph, chance: random.Random, *, other: str = "x") -> str:
+    """A maximum that is widened to the shape of x, or to that of another value of that shape."""
+    wide = graph("Expand", graph("ReduceMax", "x", axes=[1]), graph("Shape", other))
+    return graph("Sub", *chance.sample(["x", wide], 2))
+
+
 IDIOMS = {
     "neutral numbers": Idiom(build=neutral, becomes=["Abs"]),
     "neutral constants": Idiom(build=lambda g, c: neutral(g, c, shape=(1,)), becomes=["Abs"]),
@@ -54,6 +60,9 @@ IDIOMS = {
         build=lambda g, c: neutral(g, c, shape=(1, 1, 1)), becomes=["Abs"]
     ),
     "reshapes in a row": Idiom(build=reshapes, becomes=["Reshape"]),
+    "a widened operand": Idiom(
+        build=lambda g, c: g("Neg", widened(g, c)), becomes=["ReduceMax", "Subtract", "Negative"]
+    ),
     "a dimension that is put back": Idiom(build=put_back, becomes=["ReduceMax"], inputs={"x": (3, 8)}),
 }
 
@@ -67,6 +76,9 @@ NEAR_MISSES = {
     ),
     "a dimension that is put back twice": NearMiss(
         build=lambda g, c: put_back(g, c, at=[1, 2], to=[-1, 1, 1]), count=2, inputs={"x": (3, 8)}
+    ),
+    "an operand that is widened to another shape": NearMiss(
+        build=lambda g, c: widened(g, c, other=g("MatMul", "x", g.constant([[1] * 8] * 8))), count=5
     ),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }

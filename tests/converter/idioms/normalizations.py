@@ -63,7 +63,7 @@ def group_normalization(graph: Graph, chance: random.Random, **other: Any) -> st
         normalized = graph("Div", centred, graph("Sqrt", graph("Add", variance, graph.constant(1e-3))))
     shape = graph.integers(other["shape"]) if "shape" in other else graph("Shape", image)
     result = graph("Reshape", normalized, shape)
-    scale, bias = other.get("parts", chance.choice([(True, True), (True, False), (False, True)]))
+    scale, bias = other.get("parts", chance.choice([(True, True), (True, False), (False, True), (False, False)]))
     values = np.linspace(0.5, 2, other.get("channels", 6))
     values = values.reshape(other.get("values", chance.choice([(-1, 1, 1), (1, -1, 1, 1)])))
     if scale:
@@ -109,12 +109,14 @@ NEAR_MISSES = {
         absent="GroupNormalization",
         inputs=IMAGES,
     ),
-    "groups without values for channels": NearMiss(
-        build=lambda g, c: group_normalization(g, c, parts=(False, False)), absent="GroupNormalization", inputs=IMAGES
-    ),
     "groups with values for columns": NearMiss(
         build=lambda g, c: group_normalization(g, c, parts=(True, True), channels=5, values=(-1,)),
-        absent="GroupNormalization",
+        count=4,
+        inputs=IMAGES,
+    ),
+    "groups with two scales": NearMiss(
+        build=lambda g, c: g("Mul", group_normalization(g, c, parts=(True, False)), g.constant([[[2]]] * 6)),
+        count=3,
         inputs=IMAGES,
     ),
     "groups of dynamic channels": NearMiss(
