@@ -33,10 +33,19 @@ def norm(graph: Graph, chance: random.Random, p: int, *, other: str = "x", root:
     return graph(root, graph("ReduceSum", squares, axes, keepdims=keep))
 
 
-def in_a_row(graph: Graph, chance: random.Random, op_type: str, second: str = "", shared: bool = False) -> str:
-    keep = 1 if shared else chance.randrange(2)
-    inner = graph(op_type, "x", axes=[chance.choice([1, 2, -1])], keepdims=keep)
-    result = graph(second or op_type, inner, axes=[chance.choice([1, -1])], keepdims=keep)
+def reduced(graph: Graph, op_type: str, value: str, axis: int, keep: int) -> str:
+    if op_type == "ReduceSum":
+        return graph(op_type, value, graph.integers([axis]), keepdims=keep)
+    return graph(op_type, value, axes=[axis], keepdims=keep)
+
+
+def in_a_row(
+    graph: Graph, chance: random.Random, op_type: str, second: str = "", shared: bool = False, drops: bool = False
+) -> str:
+    """Two of them; the second one may be another one, may drop what the first one keeps, or not be the only reader."""
+    keep = 1 if shared or drops else chance.randrange(2)
+    inner = reduced(graph, op_type, "x", chance.choice([1, 2, -1]), keep)
+    result = reduced(graph, second or op_type, inner, chance.choice([1, -1]), 0 if drops else keep)
     return graph("Add", result, graph("Exp", inner)) if shared else result
 
 
@@ -46,6 +55,8 @@ IDIOMS = {
     "root of squares": Idiom(build=lambda g, c: norm(g, c, 2), becomes=["ReduceL2"]),
     "means in a row": Idiom(build=lambda g, c: in_a_row(g, c, "ReduceMean"), becomes=["ReduceMean"]),
     "maxima in a row": Idiom(build=lambda g, c: in_a_row(g, c, "ReduceMax"), becomes=["ReduceMax"]),
+    "minima in a row": Idiom(build=lambda g, c: in_a_row(g, c, "ReduceMin"), becomes=["ReduceMin"]),
+    "sums in a row": Idiom(build=lambda g, c: in_a_row(g, c, "ReduceSum"), becomes=["ReduceSum"]),
 }
 
 NEAR_MISSES = {
@@ -57,6 +68,7 @@ NEAR_MISSES = {
     "root of products": NearMiss(build=lambda g, c: norm(g, c, 2, other=g("Abs", "x")), absent="ReduceL2"),
     "exponential of squares": NearMiss(build=lambda g, c: norm(g, c, 2, root="Tanh"), absent="ReduceL2"),
     "reductions of two kinds": NearMiss(build=lambda g, c: in_a_row(g, c, "ReduceMax", "ReduceMean"), count=2),
+    "a reduction in a row that drops": NearMiss(build=lambda g, c: in_a_row(g, c, "ReduceMax", drops=True), count=2),
     "a reduction in a row that is read": NearMiss(
         build=lambda g, c: in_a_row(g, c, "ReduceMean", shared=True), count=4
     ),
