@@ -110,6 +110,8 @@ class Conversion:
     """A converted model, and what passes and rules did to it."""
 
     model: Model
+    passes: Mapping[str, int]
+    """How many layers each pass replaced, of those that replaced any."""
     rules: Mapping[str, int]
     """How often each rule of the target applied, of those that did."""
     trace: Trace
@@ -160,16 +162,16 @@ def _converted(
 ) -> Conversion:
     warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
-    def finish(translated: Model) -> tuple[Mapping[str, int], Trace]:
+    def finish(translated: Model) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
         trace = Trace()
-        passes.run(translated, fuse=fuse, exact=exact, trace=trace)
-        return runtime.apply(translated, trace), trace
+        counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
+        return counts, runtime.apply(translated, trace), trace
 
     def translate(is_dynamic: IsDynamic) -> Translation:
         return translate_model(file, options, is_dynamic, warnings)
 
-    made, (rules, trace) = translate_dynamic(translate, finish, static=static)
-    return Conversion(made, rules, trace)
+    made, (counts, rules, trace) = translate_dynamic(translate, finish, static=static)
+    return Conversion(made, counts, rules, trace)
 
 
 @expected_errors(OptionError, (ConversionError,))

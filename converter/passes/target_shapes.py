@@ -81,6 +81,14 @@ def is_dimension(number: Number, x: Output, axis: int, factor: int = 1) -> bool:
     return own.is_static and other.is_static and other.value * number.factor == own.value * factor
 
 
+def _static(number: Number) -> int | None:
+    """The value of a number that no other shape of the inputs changes."""
+    if not isinstance(number, DimensionOf):
+        return number
+    own = number.value.shape[number.axis]
+    return own.value * number.factor if own.is_static else None
+
+
 def is_shape(target: Output, expected: list[Number], x: Output, *, kept: int = 0, wildcards: int = 1) -> bool:
     """Whether a Reshape to ``target`` makes the shape ``expected``, of numbers and of dimensions of ``x``.
 
@@ -100,6 +108,6 @@ def is_shape(target: Output, expected: list[Number], x: Output, *, kept: int = 0
         elif isinstance(wanted, DimensionOf):
             if not is_dimension(number, x, wanted.axis, wanted.factor):
                 return False
-        elif number != wanted:
+        elif _static(number) != wanted:
             return False
     return left <= wildcards

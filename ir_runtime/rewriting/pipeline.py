@@ -150,9 +150,11 @@ class Pipeline:
         the reason why it stays.
         """
 
+        fuses = conditions.get("fuses", False)
+
         def register(replace: Replace) -> Replace:
             def run(model: Model, trace: PassTrace) -> int:
-                return replace_layers(model, operations, replace, trace)
+                return replace_layers(model, operations, replace, trace, fuses=fuses)
 
             run.__module__, run.__doc__ = replace.__module__, replace.__doc__
             self.register(name, operations=operations, **conditions)(run)

@@ -103,6 +103,21 @@ def factors(graph: Graph, chance: random.Random, op_type: str, *values: float, s
 
 INT32, INT64, FLOAT, INT8, INT16 = 6, 7, 1, 3, 5
 
+
+def put_back(graph: Graph, chance: random.Random, *, at: Sequence[int] = (1,), to: Sequence[int] = (-1, 1)) -> str:
+    """A maximum that drops dimension 1, which is put back; ``at`` and ``to`` spoil where."""
+    dropped = graph("ReduceMax", "x", axes=[chance.choice([1, -1])], keepdims=0)
+    if chance.random() < 0.5:
+        return graph("Unsqueeze", dropped, graph.integers(at))
+    return graph("Reshape", dropped, graph.integers(to))
+
+
+def reduced_and_widened(graph: Graph, chance: random.Random, *, other: str = "x") -> str:
+    """A maximum that is widened to the shape of x, or to that of another value of that shape."""
+    wide = graph("Expand", graph("ReduceMax", "x", axes=[1]), graph("Shape", other))
+    return graph("Sub", *chance.sample(["x", wide], 2))
+
+
 IDIOMS = {
     "an operand in the shape of the other": Idiom(
         build=lambda g, c: expanded(g, c), inputs={"x": (2, 3, 8), "z": (3, 1)}, becomes=["Abs", "Add"]
@@ -127,6 +142,10 @@ IDIOMS = {
         build=lambda g, c: neutral(g, c, shape=(1, 1, 1)), becomes=["Abs"]
     ),
     "reshapes in a row": Idiom(build=reshapes, becomes=["Reshape"]),
+    "a widened operand": Idiom(
+        build=lambda g, c: g("Neg", reduced_and_widened(g, c)), becomes=["ReduceMax", "Subtract", "Negative"]
+    ),
+    "a dimension that is put back": Idiom(build=put_back, becomes=["ReduceMax"], inputs={"x": (3, 8)}),
 }
 
 NEAR_MISSES = {
@@ -161,5 +180,14 @@ NEAR_MISSES = {
     "constants that widen": NearMiss(build=lambda g, c: neutral(g, c, shape=(4, 1, 3, 8)), count=2),
     "constants that would widen a dimension of 1": NearMiss(build=lambda g, c: neutral(g, c, shape=(3, 1)), count=2),
     "a dimension that is taken over": NearMiss(build=lambda g, c: reshapes(g, c, last=(0, -1, 1)), count=2),
+    "a dimension that is put back elsewhere": NearMiss(
+        build=lambda g, c: put_back(g, c, at=[0], to=[1, -1]), count=2, inputs={"x": (3, 8)}
+    ),
+    "a dimension that is put back twice": NearMiss(
+        build=lambda g, c: put_back(g, c, at=[1, 2], to=[-1, 1, 1]), count=2, inputs={"x": (3, 8)}
+    ),
+    "an operand that is widened to another shape": NearMiss(
+        build=lambda g, c: reduced_and_widened(g, c, other=g("MatMul", "x", g.constant([[1] * 8] * 8))), count=5
+    ),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }
