@@ -47,6 +47,7 @@ def convert_model(
     extensions: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     static: bool = False,
     fuse: bool = True,
+    exact: bool = False,
     target: str = DEFAULT,
     input_model: ModelSource | None = None,
 ) -> Model:
@@ -68,7 +69,8 @@ def convert_model(
     With ``static`` they become constants: the smallest file, for the declared shapes alone.
 
     What an exporter spelled out (layer normalisation, GELU, Swish ...) becomes the one layer that the IR has for it.
-    Without ``fuse`` each ONNX node keeps the layers of its own.
+    Without ``fuse`` each ONNX node keeps the layers of its own. Scales behind convolutions and products become part of
+    their weights; with ``exact`` every weight stays as the file has it, bit by bit.
 
     ``target`` is the runtime that the IR is for. ``"cpu"`` is OpenVINO's CPU plug-in: layers that it gets wrong or
     runs slowly are replaced by others. ``"cpu@2024.6"`` is that of a release, whose IR has no later operations.
@@ -93,6 +95,7 @@ def convert_model(
         extensions=(*extension_paths(extension), *extension_paths(extensions)),
         static=static,
         fuse=fuse,
+        exact=exact,
         target=target,
         share_weights=share_weights,
     )
@@ -107,6 +110,8 @@ class Conversion:
     """A converted model, and what passes and rules did to it."""
 
     model: Model
+    passes: Mapping[str, int]
+    """How many layers each pass replaced, of those that replaced any."""
     rules: Mapping[str, int]
     """How often each rule of the target applied, of those that did."""
     trace: Trace
@@ -123,6 +128,7 @@ def convert(
     extensions: Sequence[str | os.PathLike[str]],
     static: bool,
     fuse: bool = True,
+    exact: bool = False,
     target: str,
     share_weights: bool = True,
 ) -> Conversion:
@@ -132,7 +138,9 @@ def convert(
         load_extension(extension)
     options = make_options(input, freeze, output, batch)
     try:
-        converted = _converted(open_model(model, share_weights), options, bool(static), bool(fuse), runtime)
+        converted = _converted(
+            open_model(model, share_weights), options, bool(static), runtime, fuse=bool(fuse), exact=bool(exact)
+        )
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
             raise InternalError(str(error)) from error
@@ -149,19 +157,21 @@ def convert(
     return converted
 
 
-def _converted(file: OnnxFile, options: Options, static: bool, fuse: bool, runtime: Target) -> Conversion:
+def _converted(
+    file: OnnxFile, options: Options, static: bool, runtime: Target, *, fuse: bool, exact: bool
+) -> Conversion:
     warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
-    def finish(translated: Model) -> tuple[Mapping[str, int], Trace]:
+    def finish(translated: Model) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
         trace = Trace()
-        passes.run(translated, fuse=fuse, trace=trace)
-        return runtime.apply(translated, trace), trace
+        counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
+        return counts, runtime.apply(translated, trace), trace
 
     def translate(is_dynamic: IsDynamic) -> Translation:
         return translate_model(file, options, is_dynamic, warnings)
 
-    made, (rules, trace) = translate_dynamic(translate, finish, static=static)
-    return Conversion(made, rules, trace)
+    made, (counts, rules, trace) = translate_dynamic(translate, finish, static=static)
+    return Conversion(made, counts, rules, trace)
 
 
 @expected_errors(OptionError, (ConversionError,))

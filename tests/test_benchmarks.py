@@ -19,7 +19,7 @@ IN_SHORT = {
     "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
-    "layer_counts": (["MODEL"], r"1 models that the importer takes"),
+    "layer_counts": (["MODEL"], r"^1 models, 1 with at most as many layers"),
     "loading": (["MODEL", "--rounds", "1"], r"1 models: geometric mean \d\.\d\d"),
     "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
     "mutants": (["--help"], r"A sample of mutants"),  # run by hand: it needs hours, and tools that no test has

@@ -72,6 +72,11 @@ if TYPE_CHECKING:
     help="Put one layer in the place of those that an exporter spelled it out with (GELU ...).  [default: fuse]",
 )
 @click.option(
+    "--exact",
+    is_flag=True,
+    help="Keep every weight as the file has it: no scales or factors become part of others.",
+)
+@click.option(
     "--target",
     "runtime",
     default="cpu",
@@ -107,6 +112,7 @@ def convert(
     batch: int | None,
     static: bool,
     fuse: bool,
+    exact: bool,
     runtime: str,
     extensions: tuple[str, ...],
     check: bool,
@@ -169,6 +175,7 @@ def convert(
             extensions=[path for text in extensions for path in extension_paths(text)],
             static=static,
             fuse=fuse,
+            exact=exact,
             target=runtime,
         )
     with state.working(f"Writing {target.name}"):
@@ -185,7 +192,7 @@ def convert(
     weights = target.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}
-        result.update(target=runtime, rules=dict(converted.rules))
+        result.update(target=runtime, passes=dict(converted.passes), rules=dict(converted.rules))
         if stored.weights is not None:
             result["compressed"] = {"weights": dict(stored.weights.count), "kept": dict(stored.weights.kept)}
         if stored.half is not None:
@@ -201,15 +208,18 @@ def convert(
             state.inform(f"Compressed weights: {ways or 'none'}" + _exceptions(stored.weights.kept))
         if stored.half is not None:
             state.inform(f"{stored.half.count} constants are float16" + _exceptions(stored.half.kept))
-        if converted.rules:
-            counts = ", ".join(f"{name} ({times})" for name, times in converted.rules.items())
-            state.inform(f"Rules for {runtime}: {counts}")
+        for what, counts in (
+            ("Layers replaced by passes", converted.passes),
+            (f"Rules for {runtime}", converted.rules),
+        ):
+            if counts:
+                state.inform(f"{what}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))
         if report is not None:
             print_report(report)
     if page is not None and report is None:
         from converter.report import write_conversion
 
-        write_conversion(stored.model, model.name, runtime, converted.rules, page, target)
+        write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target)
     exit_of(report)
 
 

@@ -68,13 +68,7 @@ _LARGEST_IN_FLOAT16 = 60000.0
 _DEFAULT_GROUP = 128
 _REAL = (element_types.f32, element_types.f16)
 
-# The axes of weights that make an output channel.
-_CHANNELS: dict[type[Operation], tuple[int, ...]] = {
-    Convolution1: (0,),
-    GroupConvolution1: (0, 1),
-    ConvolutionBackpropData1: (1,),
-    GroupConvolutionBackpropData1: (0, 2),
-}
+_CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
 
 
 @dataclass(frozen=True)
@@ -241,10 +235,9 @@ def _reduced(reader: Node, value: Output) -> tuple[int, ...] | None:
             return None
         kept = int(axis.array().reshape(-1)[0]) % rank
         return tuple(other for other in range(rank) if other != kept)
-    channels = _CHANNELS.get(type(op))
-    if channels is None or reader.inputs[1] is not value:
+    if not isinstance(op, _CONVOLUTIONS) or reader.inputs[1] is not value:
         return None
-    return tuple(axis for axis in range(rank) if axis not in channels)
+    return tuple(axis for axis in range(rank) if axis not in op.channel_axes)
 
 
 def _last_products(model: Model, weighted: set[Node]) -> set[Node]:

@@ -18,6 +18,10 @@ from ir_runtime.graph.model_difference import ModelDifference, compare_models
 _WAYS: Sequence[Mapping[str, Any]] = (
     {"target": "cpu"},
     {"target": "any"},
+    {"target": "cpu", "exact": True},
+    {"target": "any", "exact": True},
+    {"target": "cpu", "fuse": False},
+    {"target": "any", "fuse": False},
     {"target": "cpu", "static": True},
     {"target": "any", "static": True},
     {"target": "cpu@2024.6"},

@@ -18,6 +18,7 @@ from converter.equivalence.layers import anchors, between
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.report import WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights
+from converter.equivalence.scaled_weights import channel_axes_of, nearest_scaled, scaled_weights
 from converter.equivalence.stored_values import (
     ValueSum,
     bits_of,
@@ -73,6 +74,7 @@ class _WeightChecks:
         self._held: dict[Output, list[Node]] = {}
         self._by_sum: dict[Output, dict[ValueSum, list[Node]]] = {}
         self._matched: set[Node] = set()
+        self._scaled_constants: set[Node] = set()
 
     def checks(self) -> list[WeightCheck]:
         found: dict[str, WeightCheck] = {}
@@ -83,7 +85,7 @@ class _WeightChecks:
                 continue
             own = self._constants.get(name)
             check = self._first(name, tensor, [own] if own is not None else self._nearby(name, tensor))
-            check = check or (self._differs(name, tensor, own) if own is not None else None)
+            check = check or (self._differs(name, tensor, own) if own is not None else self._scaled(name, tensor))
             if check is None:
                 left[name] = tensor, [own] if own is not None else list(self._nearby(name, tensor))
             found[name] = check or WeightCheck(name, "folded", self._into(name))
@@ -110,6 +112,30 @@ class _WeightChecks:
                 return packed
         return None
 
+    def _scaled(self, name: str, tensor: Tensor) -> WeightCheck | None:
+        """The check of a tensor whose channels are scaled; None where no constant is that."""
+        if not tensor.element_type.is_real or len(tensor.shape) < 2:
+            return None
+        for node in self._nearby(name, tensor):
+            held = node.op.data
+            assert held is not None
+            if node in self._matched or held.size != tensor.size or not held.element_type.is_real:
+                continue
+            value, actual = node.outputs[0], held.array()
+            readers = self._uses[value]
+            if len(readers) == 1 and self._rounded.holds(readers[0]):
+                value = readers[0].outputs[0]
+            axes = next((axes for reader in self._uses[value] if (axes := channel_axes_of(reader, value))), ())
+            found = scaled_weights(tensor.array().reshape(actual.shape), actual, axes) if axes else None
+            if found is None:
+                continue
+            self._matched.add(node)
+            self._scaled_constants.add(node)
+            if not found.wrong.any():
+                return WeightCheck(name, "scaled", (node.name,), "each channel times a factor")
+            return WeightCheck(name, "changed", (node.name,), "", float("nan"), found.reason)
+        return None
+
     def _differs(self, name: str, tensor: Tensor, node: Node) -> WeightCheck | None:
         """The constant that carries the tensor's name holds something else."""
         held = node.op.data
@@ -127,7 +153,7 @@ class _WeightChecks:
             held = node.op.data
             if held is None or node in self._matched or held.size != tensor.size or held.size < 2:
                 continue
-            if _is_list(tensor) or self._is_computed(node):
+            if _is_list(tensor) or self._is_computed(node) or self._is_scaled_bias(node):
                 continue
             same_type = held.element_type is tensor.element_type
             if not same_type and not (held.element_type.is_real and tensor.element_type.is_real):
@@ -143,6 +169,11 @@ class _WeightChecks:
                 reason = f"{missing} of {held.size} values are not among those of the constant, whatever their order"
                 return WeightCheck(name, "changed", (node.name,), "in another order", 0.0, reason)
         return None
+
+    def _is_scaled_bias(self, node: Node) -> bool:
+        """Whether the constant is added to what scaled weights make: it was scaled, too."""
+        layers = (source.node for reader in self._uses[node.outputs[0]] for source in reader.inputs)
+        return any(source.node in self._scaled_constants for layer in layers for source in layer.inputs)
 
     def _is_computed(self, node: Node) -> bool:
         """Whether an ONNX node computes the constant from its inputs, and does not only move them."""
@@ -198,23 +229,29 @@ class _WeightChecks:
         if widening is None or not widening.inputs[0].element_type.is_integral or node.op.data.size != tensor.size:
             return None
         try:
-            value, next_value = (self._decompressed(widening, offset) for offset in (0.0, 1.0))
+            (value, output), (next_value, _) = (self._decompressed(widening, offset) for offset in (0.0, 1.0))
         except ModelError:
             return None
         layout = layout_of(tensor.array(), value)
         if layout is None:
             return None
+        step = np.maximum(np.abs(next_value.astype(np.float64) - value), np.finfo(np.float32).tiny)
         gap = np.abs(layout.astype(np.float64) - value)
-        step = np.abs(next_value.astype(np.float64) - value)
-        worst = float((gap / np.maximum(step, np.finfo(np.float32).tiny)).max(initial=0.0))
+        axes = next((axes for reader in self._uses[output] if (axes := channel_axes_of(reader, output))), ())
+        scaling = ""
+        if axes and (gap / step).max(initial=0.0) > _LARGEST_STEP:
+            near = np.abs(nearest_scaled(tensor.array().reshape(value.shape), value, axes) - value)
+            if (near / step <= _LARGEST_STEP).mean() > (gap / step <= _LARGEST_STEP).mean():
+                gap, scaling = near, ", each channel times a factor"
+        worst = float((gap / step).max(initial=0.0))
         error = float(gap.max(initial=0.0))
-        form = f"{node.outputs[0].element_type}, at most {worst:.2f} steps away"
+        form = f"{node.outputs[0].element_type}, at most {worst:.2f} steps away{scaling}"
         if worst > _LARGEST_STEP:
             return WeightCheck(name, "changed", (node.name,), form, error, f"a weight is {worst:.3g} steps away")
         return WeightCheck(name, "compressed", (node.name,), form, error)
 
-    def _decompressed(self, widening: Node, offset: float) -> Array:
-        """The weights that the layers behind the codes compute, with ``offset`` added to every code."""
+    def _decompressed(self, widening: Node, offset: float) -> tuple[Array, Output]:
+        """The weights that the layers behind the codes compute, with ``offset`` added to every code; where they do."""
         output: Output = widening.outputs[0]
         stored = widening.inputs[0].node.op.data
         assert stored is not None
@@ -222,10 +259,10 @@ class _WeightChecks:
         while True:
             users = self._uses[output]
             if len(users) != 1 or len(users[0].outputs) != 1:
-                return value
+                return value, output
             inputs = [value if s is output else self._known.value(s) for s in users[0].inputs]
             if any(one is None for one in inputs):
-                return value
+                return value, output
             value = as_tuple(layer_runner(users[0])(*inputs))[0]
             output = users[0].outputs[0]
 

@@ -96,7 +96,7 @@ def _register(name: str, pattern: Pattern, op: type[Operation], *last: type[Oper
 
 
 _register("swishes", _of(_swish), ir.Swish4, Multiply1, after="equal_layers")
-_register("hswishes", _of(_hswish), ir.HSwish4, Multiply1, Divide1, after="equal_layers")
+_register("hswishes", _of(_hswish), ir.HSwish4, Multiply1, Divide1, after="clamps")
 _register("hsigmoids", _of(_hsigmoid), ir.HSigmoid5, Multiply1, Divide1, after="hswishes")
 _register("softpluses", _of(_softplus), ir.SoftPlus4, Log1, after="equal_layers")
 _register("mishes", _of(_mish), ir.Mish4, Multiply1, after="softpluses")

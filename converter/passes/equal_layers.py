@@ -24,7 +24,7 @@ _MAX_CONSTANT_BYTES = 256
 """Larger constants are stored once by the writer, and hardly ever decide whether two layers are equal."""
 
 
-@passes.register("equal_layers", fuses=True)
+@passes.register("equal_layers", after=["shape_arithmetic"], fuses=True)
 def equal_layers(model: Model, trace: PassTrace) -> int:
     """Let what reads the second of two equal layers read the first."""
     return sum(_merge(part, trace) for part in model.parts())

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
+from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.matching import Pattern, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
 
@@ -22,6 +27,39 @@ def of_same_shape(made: Output, node: Node) -> Replacement:
 def is_real(value: Output) -> str | None:
     """The check of a pattern: floats."""
     return None if value.element_type.is_real else "has integers"
+
+
+def keeps_dims(value: Output) -> str | None:
+    """The check of a pattern: a reduction that leaves reduced dimensions as 1."""
+    op = value.node.op
+    assert isinstance(op, Reduction)
+    return None if op.keep_dims else "drops the dimensions that it reduces"
+
+
+def is_stored(value: Output) -> str | None:
+    """The check of a pattern: weights, which may be many."""
+    return None if value.tensor is not None else "is not constant"
+
+
+def of_channels(value: Output, x: Output) -> Array | None:
+    """The values of a stored constant as a list, where it has one for each channel of ``x``; else None."""
+    if value.tensor is None or not x.shape.has_rank or x.shape.rank < 2 or not x.shape[1].is_static:
+        return None
+    dims = (1,) * (x.shape.rank - len(value.tensor.shape)) + tuple(value.tensor.shape)
+    if dims != (1, x.shape[1].value, *[1] * (x.shape.rank - 2)):
+        return None
+    return value.tensor.array().reshape(-1)
+
+
+def is_surely(dims: Sequence[Dimension], known: Sequence[Dimension]) -> bool:
+    """Whether two shapes of as many elements are the same.
+
+    One dynamic dimension follows from the others, unless they have a 0.
+    """
+    if len(dims) != len(known):
+        return False
+    static = [a.value for a, b in zip(dims, known) if a.is_static and b.is_static and a.value == b.value]
+    return len(static) == len(dims) or (len(static) == len(dims) - 1 and 0 not in static)
 
 
 def times(a: Pattern, b: Pattern) -> Pattern:

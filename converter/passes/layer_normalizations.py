@@ -1,13 +1,16 @@
 """Layer normalisation that an exporter spelled out, as MVN.
 
-    x -> ReduceMean ----------------------------\\
-    x -------------> Subtract -> c              |          becomes      x -> MVN(eps)
+    x -> ReduceMean -> m;  x, m -> Subtract -> c
     c -> Power(2) -> ReduceMean -> Add(eps) -> Sqrt -> s
-    c, s -> Divide
+    c, s -> Divide                                        becomes      x -> MVN(eps)
 
-Scale and bias stay Multiply and Add behind it. torch writes this below opset 17, tf2onnx and Keras always. Inputs of
-one sum come in either order, the square also as a product, the root also as a power of 0.5, and the quotient also as
-a product with the reciprocal.
+    1, s -> Divide -> Multiply(scale) -> i
+    bias, m, i -> bias - m * i -> b
+    x, i, b -> x * i + b                                  becomes      x -> MVN(eps) -> Multiply(scale) -> Add(bias)
+
+Scale and bias stay Multiply and Add behind it. torch writes the first below opset 17, tf2onnx and Keras the second.
+Inputs of one sum come in either order, the square also as a product, the root also as a power of 0.5, and the quotient
+also as a product with the reciprocal. The epsilon may be added to the root.
 """
 
 from __future__ import annotations
@@ -17,38 +20,43 @@ from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Sqrt1, Subtract1
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMean1
+from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import has_shape_of, is_real
+from .idioms import has_shape_of, is_real, keeps_dims, plus, times
 from .registry import passes
 
 
-def _keeps_dims(value: Output) -> str | None:
-    return None if value.node.op.keep_dims else "drops the dimensions of which it is the mean"  # type: ignore[attr-defined]
-
-
-def _pattern() -> Pattern:
+def _patterns() -> tuple[Pattern, Pattern]:
     x = anything("x", is_real)
-    mean = layer(ReduceMean1, x, constant("axes"), check=_keeps_dims)
+    mean = layer(ReduceMean1, x, constant("axes"), check=keeps_dims)
     centred = layer(Subtract1, x, mean)
-    square = either(layer(Power1, centred, number(2)), layer(Multiply1, centred, centred))
-    variance = layer(ReduceMean1, square, constant("axes of squares"), check=_keeps_dims)
-    total = layer(Add1, variance, constant("epsilon"), commutative=True)
-    deviation = either(layer(Sqrt1, total), layer(Power1, total, number(0.5)))
+    square = either(layer(Power1, centred, number(2)), times(centred, centred))
+    variance = layer(ReduceMean1, square, constant("axes of squares"), check=keeps_dims)
+    epsilon = constant("epsilon")
+    total = plus(variance, epsilon)
+    root = either(layer(Sqrt1, total), layer(Power1, total, number(0.5)))
+    outside = layer(Add1, layer(Sqrt1, variance), epsilon, commutative=True, name="outside")
+    deviation = either(root, outside)
     reciprocal = either(layer(Divide1, number(1), deviation), layer(Power1, total, number(-0.5)))
-    return either(layer(Divide1, centred, deviation), layer(Multiply1, centred, reciprocal, commutative=True))
+    quotient = either(layer(Divide1, centred, deviation), times(centred, reciprocal))
+    factor = either(reciprocal, times(reciprocal, anything("scale")))
+    line = plus(times(x, factor), layer(Subtract1, anything("bias"), times(mean, factor)))
+    return quotient, line
 
 
-_PATTERN = _pattern()
+_QUOTIENT, _LINE = _patterns()
 
 
-@passes.replaces("layer_normalizations", Divide1, Multiply1, after=["equal_layers"], fuses=True)
+@passes.replaces(
+    "layer_normalizations", Divide1, Multiply1, Add1, after=["equal_layers", "kept_dimensions", "means"], fuses=True
+)
 def layer_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put MVN in the place of mean, variance and quotient."""
-    found = _PATTERN.match(node.outputs[0])
+    found = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
     x, epsilon = found["x"], found.array("epsilon")
@@ -61,8 +69,12 @@ def layer_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement
     why = found.check_private(uses)
     if why is not None:
         return why
-    normalized = MVN6(eps=float(epsilon.reshape(-1)[0]), normalize_variance=True, eps_mode="inside_sqrt")
-    return builder.emit(normalized, x, builder.constant(found.array("axes").reshape(-1)))
+    mode = "outside_sqrt" if "outside" in found else "inside_sqrt"
+    op = MVN6(eps=float(epsilon.reshape(-1)[0]), normalize_variance=True, eps_mode=mode)
+    made = builder.emit(op, x, builder.constant(found.array("axes").reshape(-1)))
+    if "scale" in found:
+        made = layers.multiply(builder, made, found["scale"])
+    return layers.add(builder, made, found["bias"]) if "bias" in found else made
 
 
 def _same_axes(x: Output, found: Match) -> bool:

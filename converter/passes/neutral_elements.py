@@ -1,4 +1,4 @@
-"""Additions of 0 and multiplications by 1 are left out.
+"""Additions of 0, multiplications by 1 and powers of 1 are left out.
 
     x -> Add(0)            becomes      x
     x -> Multiply(1)       becomes      x
@@ -9,7 +9,7 @@ tf2onnx adds biases of zeros to convolutions, and others scale by 1. A constant 
 from __future__ import annotations
 
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Subtract1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -17,7 +17,7 @@ from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
-_NEUTRAL = {Add1: 0, Subtract1: 0, Multiply1: 1, Divide1: 1}
+_NEUTRAL = {Add1: 0, Subtract1: 0, Multiply1: 1, Divide1: 1, Power1: 1}
 _MAX_BYTES = 1 << 16
 """Larger constants are not read: they are weights."""
 

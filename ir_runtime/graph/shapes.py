@@ -44,9 +44,11 @@ class Dimension:
 
     def merge(self, other: Dimension) -> Dimension | None:
         """The intersection of both intervals; None where it is empty."""
-        if self is other:
-            return self
         low, high = max(self.low, other.low), min(self.high, other.high)
+        if low == self.low and high == self.high:
+            return self
+        if low == other.low and high == other.high:
+            return other
         return Dimension(low, high) if low <= high else None
 
     def union(self, other: Dimension) -> Dimension:

@@ -51,6 +51,8 @@ class _Convolution(Operation):
     pads_end: Sequence[int] = integers(default=(0, 0))
     dilations: Sequence[int] = integers(default=(1, 1))
     auto_pad: str = enum("explicit", "same_upper", "same_lower", "valid", default="explicit")
+    channel_axes: ClassVar[tuple[int, ...]] = ()
+    """The axes of the weights that make an output channel, where the operation has one for each."""
 
     def checked_lists(self, rank: int) -> list[Sequence[int]]:
         """Strides, dilations and both pads, which must have ``rank`` entries each."""
@@ -245,12 +247,15 @@ class _Correlation(_Convolution):
 class Convolution1(_Correlation):
     """``[N, C, ...]`` with weights ``[O, C, ...]`` to ``[N, O, ...]``; the weights are not mirrored."""
 
+    channel_axes = (0,)
+
 
 @operation("GroupConvolution", opset=1)
 class GroupConvolution1(_Correlation):
     """``[N, G*C, ...]`` with weights ``[G, M, C, ...]`` to ``[N, G*M, ...]``: G convolutions side by side."""
 
     is_grouped = True
+    channel_axes = (0, 1)
 
 
 class _Backprop(_Convolution):
@@ -359,12 +364,15 @@ class _Backprop(_Convolution):
 class ConvolutionBackpropData1(_Backprop):
     """``[N, C, ...]`` with weights ``[C, O, ...]`` to ``[N, O, ...]``."""
 
+    channel_axes = (1,)
+
 
 @operation("GroupConvolutionBackpropData", opset=1)
 class GroupConvolutionBackpropData1(_Backprop):
     """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
 
     is_grouped = True
+    channel_axes = (0, 2)
 
 
 class _Deformable(_Convolution):

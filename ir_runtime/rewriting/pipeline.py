@@ -15,7 +15,7 @@ import json
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from ir_runtime.boundary import described
 from ir_runtime.errors import AttributeValueError, InferenceError, InternalError, ModelError
@@ -29,11 +29,16 @@ from .output_tensors import give_own_tensors, promised_names
 from .replace_layers import Replace, replace_layers
 from .trace import PassTrace, Trace
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 Run = Callable[[Model, PassTrace], int]
 """Changes a model and returns how many layers it replaced or added."""
 Release = tuple[int, int]
 """A release of OpenVINO: year and number."""
 _INDEX = "index.json"
+_INDEXED = ("after", "since", "until", "fuses", "rounds")
+"""The fields of an entry that the index stores beside its types."""
 
 
 def release_of(text: str) -> Release:
@@ -44,45 +49,72 @@ def release_of(text: str) -> Release:
     return int(parts[0]), int(parts[1])
 
 
-@record
-class Pass:
-    """A named change of the whole model.
+class Conditions(TypedDict, total=False):
+    """When a pass runs, as it is registered; what :class:`Entry` holds of it."""
 
-    ``operations`` are the operations that it looks for; None where it looks at every model. Of a target's rule
-    ``since`` and ``until`` are the first and the last release that need it, None where there is no such end, and
-    ``seen_in`` those in which its reason was seen. With ``fuses`` it puts one layer in the place of several that mean
-    the same, which who wants the plain translation leaves out.
-    """
-
-    name: str
-    run: Run
-    operations: tuple[type[Operation], ...] | None
-    after: tuple[str, ...]
+    after: Iterable[str]
     since: str | None
     until: str | None
-    seen_in: tuple[str, ...]
+    seen_in: Iterable[str]
     fuses: bool
-    module: str
+    rounds: bool
 
 
 @record
 class Entry:
-    """What the index holds of a pass."""
+    """A pass that need not be loaded, and when it runs.
+
+    Of a target's rule ``since`` and ``until`` are the first and the last release that need it, None where there is no
+    such end, and ``seen_in`` those in which its reason was seen, which the index leaves out. With ``fuses`` it puts
+    one layer in the place of several that mean the same, which who wants the plain translation leaves out. One that
+    ``rounds`` computes constants from others, such as scaled weights, which who wants those of the file leaves out.
+    """
 
     name: str
     module: str
     types: frozenset[str] | None
     """The types of the layers that it looks for; None where it looks at every model."""
-    after: tuple[str, ...]
-    since: str | None
-    until: str | None
+    after: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    seen_in: tuple[str, ...] = ()
     fuses: bool = False
+    rounds: bool = False
 
     def holds_for(self, release: Release | None) -> bool:
         """Whether a release needs the pass; None is the newest one."""
         if self.until is not None and (release is None or release > release_of(self.until)):
             return False
         return self.since is None or release is None or release >= release_of(self.since)
+
+    def row(self) -> dict[str, object]:
+        """What the index stores of it below its name."""
+        types = None if self.types is None else sorted(self.types)
+        return {"types": types} | {name: getattr(self, name) for name in _INDEXED} | {"after": sorted(self.after)}
+
+    @classmethod
+    def of(cls, name: str, module: str, types: Iterable[str] | None, conditions: Mapping[str, Any]) -> Entry:
+        """The entry of a pass with these conditions, as they are registered or stored in the index."""
+        found = None if types is None else frozenset(types)
+        lists = {list_name: tuple(conditions.get(list_name, ())) for list_name in ("after", "seen_in")}
+        return cls(name, module, found, **{**conditions, **lists})
+
+
+@record
+class Pass:
+    """A named change of the whole model."""
+
+    name: str
+    run: Run
+    operations: tuple[type[Operation], ...] | None
+    """The operations that it looks for; None where it looks at every model."""
+    conditions: Conditions
+
+    @property
+    def entry(self) -> Entry:
+        """When it runs: where the model has a type of its operations, of all that are registered by now."""
+        types = None if self.operations is None else _types(self.operations)
+        return Entry.of(self.name, self.run.__module__, types, dict(self.conditions))
 
 
 class Pipeline:
@@ -97,38 +129,20 @@ class Pipeline:
         self.registered: dict[str, Pass] = {}
 
     def register(
-        self,
-        name: str,
-        *,
-        operations: tuple[type[Operation], ...] | None = None,
-        after: Iterable[str] = (),
-        since: str | None = None,
-        until: str | None = None,
-        seen_in: Iterable[str] = (),
-        fuses: bool = False,
+        self, name: str, *, operations: tuple[type[Operation], ...] | None = None, **conditions: Unpack[Conditions]
     ) -> Callable[[Run], Run]:
         """Decorator: registers a pass. The docstring: purpose, what it matches, the layers before and after."""
 
         def register(run: Run) -> Run:
             if name in self.registered:
                 raise InternalError(f"a pass called '{name}' is registered twice")
-            module = run.__module__
-            self.registered[name] = Pass(
-                name, run, operations, tuple(after), since, until, tuple(seen_in), fuses, module
-            )
+            self.registered[name] = Pass(name, run, operations, conditions)
             return run
 
         return register
 
     def replaces(
-        self,
-        name: str,
-        *operations: type[Operation],
-        after: Iterable[str] = (),
-        since: str | None = None,
-        until: str | None = None,
-        seen_in: Iterable[str] = (),
-        fuses: bool = False,
+        self, name: str, *operations: type[Operation], **conditions: Unpack[Conditions]
     ) -> Callable[[Replace], Replace]:
         """Decorator: registers a pass that replaces single layers of ``operations``.
 
@@ -136,13 +150,14 @@ class Pipeline:
         the reason why it stays.
         """
 
+        fuses = conditions.get("fuses", False)
+
         def register(replace: Replace) -> Replace:
             def run(model: Model, trace: PassTrace) -> int:
-                return replace_layers(model, operations, replace, trace)
+                return replace_layers(model, operations, replace, trace, fuses=fuses)
 
             run.__module__, run.__doc__ = replace.__module__, replace.__doc__
-            options = {"since": since, "until": until, "seen_in": seen_in, "fuses": fuses}
-            self.register(name, operations=operations, after=after, **options)(run)  # type: ignore[arg-type]
+            self.register(name, operations=operations, **conditions)(run)
             return replace
 
         return register
@@ -151,21 +166,14 @@ class Pipeline:
         """Every pass, each after those that it must come after; otherwise by name. Imports the whole package."""
         for module in self._modules():
             importlib.import_module(module)
-        return [self.registered[entry.name] for entry in _ordered(_entry(one) for one in self.registered.values())]
+        return [self.registered[entry.name] for entry in _ordered(one.entry for one in self.registered.values())]
 
     def index(self) -> str:
         """The text of the package's index: for each module its passes, and what decides when they run."""
         register_all()  # a pass looks for what is derived from its operations, too
         rows: dict[str, dict[str, object]] = {module.rpartition(".")[2]: {} for module in self._modules()}
-        for one in sorted(self.all(), key=lambda one: one.name):
-            entry = _entry(one)
-            rows[one.module.rpartition(".")[2]][one.name] = {
-                "types": None if entry.types is None else sorted(entry.types),
-                "after": sorted(entry.after),
-                "since": entry.since,
-                "until": entry.until,
-                "fuses": entry.fuses,
-            }
+        for entry in sorted((one.entry for one in self.all()), key=lambda entry: entry.name):
+            rows[entry.module.rpartition(".")[2]][entry.name] = entry.row()
         return json.dumps(rows, indent=1) + "\n"
 
     @property
@@ -180,12 +188,14 @@ class Pipeline:
         *,
         release: Release | None = None,
         fuse: bool = True,
+        exact: bool = False,
         trace: Trace | None = None,
     ) -> dict[str, int]:
         """Change ``model`` by the passes that ``release`` needs; how many layers each changed, of those that did.
 
-        ``order`` names the passes to run instead. Without ``fuse`` those that fuse are left out. ``trace`` collects
-        what they did. Whatever a pass replaces, each Result keeps a tensor of its own with its names. After every pass
+        ``order`` names the passes to run instead. Without ``fuse`` those that fuse are left out, with ``exact`` those
+        that round. ``trace`` collects what they did. Whatever a pass replaces, each Result keeps a tensor of its own
+        with its names. After every pass
         the model is checked. Raises :class:`ir_runtime.InternalError`, which names the pass, where an invariant is
         broken.
         """
@@ -195,7 +205,7 @@ class Pipeline:
         trace = Trace() if trace is None else trace
         with model.walked_once():
             types = model.types
-            for entry in self._needed(release, fuse) if order is None else map(_entry, order):
+            for entry in self._needed(release, fuse, exact) if order is None else [one.entry for one in order]:
                 if entry.types is not None and not entry.types & types:
                     continue
                 # A pass gets a valid model: layers that it cannot make are its own fault.
@@ -222,19 +232,21 @@ class Pipeline:
             return []
         return sorted(f"{self._package}.{module.name}" for module in pkgutil.iter_modules([str(self._folder)]))
 
-    def _needed(self, release: Release | None, fuse: bool) -> Iterator[Entry]:
-        return (entry for entry in self._entries() if entry.holds_for(release) and (fuse or not entry.fuses))
+    def _needed(self, release: Release | None, fuse: bool, exact: bool) -> Iterator[Entry]:
+        for entry in self._entries():
+            if entry.holds_for(release) and (fuse or not entry.fuses) and not (exact and entry.rounds):
+                yield entry
 
     def _entries(self) -> Sequence[Entry]:
         """Every pass in order: those of the index, and those of modules that the index does not know."""
         indexed = self._indexed
         known = {entry.module for entry in indexed}
-        registered = [one for one in self.registered.values() if one.module not in known]
-        return _ordered([*indexed, *map(_entry, registered)]) if registered else indexed
+        registered = [one.entry for one in self.registered.values() if one.run.__module__ not in known]
+        return _ordered([*indexed, *registered]) if registered else indexed
 
     @functools.cached_property
     def _indexed(self) -> Sequence[Entry]:
-        rows: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+        rows: Mapping[str, Mapping[str, dict[str, Any]]] = {}
         if self._package is not None and self.index_path.exists():
             rows = json.loads(self.index_path.read_text(encoding="utf-8"))
         found = []
@@ -243,7 +255,7 @@ class Pipeline:
             if known is None:
                 importlib.import_module(module)  # newer than the index: it registers what it has
             else:
-                found += [_of_row(name, module, row) for name, row in known.items()]
+                found += [Entry.of(name, module, row.pop("types"), row) for name, row in known.items()]
         return _ordered(found)
 
     def _loaded(self, entry: Entry) -> Pass:
@@ -271,12 +283,6 @@ def _blamed_on(name: str, *also: type[Exception]) -> Iterator[None]:
         ) from error
 
 
-def _entry(one: Pass) -> Entry:
-    """What decides when a pass runs: every type of its operations that is registered."""
-    types = None if one.operations is None else frozenset(_types(one.operations))
-    return Entry(one.name, one.module, types, one.after, one.since, one.until, one.fuses)
-
-
 def _types(operations: Iterable[type[Operation]]) -> set[str]:
     """The types of these operations and of those derived from them."""
     found: set[str] = set()
@@ -286,11 +292,6 @@ def _types(operations: Iterable[type[Operation]]) -> set[str]:
         found.add(operation.type)
         pending.extend(operation.__subclasses__())
     return found - {""}
-
-
-def _of_row(name: str, module: str, row: Mapping[str, Any]) -> Entry:
-    types = None if row["types"] is None else frozenset(row["types"])
-    return Entry(name, module, types, tuple(row["after"]), row["since"], row["until"], row["fuses"])
 
 
 def _ordered(entries: Iterable[Entry]) -> list[Entry]:

@@ -10,6 +10,7 @@ from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import Operation
 
 from .builder import Builder
+from .fused_names import note_fused
 from .matching import NotMatched
 from .trace import PassTrace
 from .unique_names import UniqueNames
@@ -22,24 +23,30 @@ Replace = Callable[[Builder, Node, Uses], Replacement]
 
 
 def replace_layers(
-    model: Model, operations: tuple[type[Operation], ...], replace: Replace, trace: PassTrace | None = None
+    model: Model,
+    operations: tuple[type[Operation], ...],
+    replace: Replace,
+    trace: PassTrace | None = None,
+    *,
+    fuses: bool = False,
 ) -> int:
     """Replace layers of these operations by what ``replace`` emits for them; how many were replaced.
 
     Bodies take part. Layers come in the graph's order, and each sees the replacements of those before it: three
     Transposes in a row become one by a rule that joins two. A layer that nothing reads any more, because a layer
     behind it was replaced, is left out. A replacement may read the output of the layer that it replaces. Names,
-    tensor names, ``runtime_info`` and origin go over to the replacement.
+    tensor names, ``runtime_info`` and origin go over to the replacement. With ``fuses`` a layer in the place of
+    several has their names in its ``runtime_info``.
     """
     count = 0
     for part in model.parts():
         nodes = part.nodes_of(operations)
         if nodes:
-            count += _replace_in(part, nodes, replace, trace)
+            count += _replace_in(part, nodes, replace, trace, fuses)
     return count
 
 
-def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None) -> int:
+def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None, fuses: bool) -> int:
     uses, unique, builder, count = Uses(part.uses), UniqueNames(part), Builder(), 0
     for node in nodes:
         if uses.is_unused(node):
@@ -61,10 +68,11 @@ def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: Pass
                 layer.runtime_info = node.runtime_info
         if len(values) != len(node.outputs):
             raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
-        # New layers are readers only afterwards: one that reads the output of the old layer goes on reading it.
-        for old, new in zip(node.outputs, values):
-            uses.replace(old, new)
         uses.add(emitted)
+        # A new layer that reads the output of the old one goes on reading it.
+        replaced = [gone for old, new in zip(node.outputs, values) for gone in uses.replace(old, new, emitted)]
+        if fuses and len(replaced) > 1 and values[0].node in emitted:
+            note_fused(values[0].node, replaced)
         count += 1
         if trace is not None:
             trace.matched(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ir_runtime.errors import InternalError
 from ir_runtime.graph.model import Model, Node, Output, uses_in
@@ -51,9 +51,14 @@ class Uses:
                 if source.node in self._unused:
                     self.add([source.node])
 
-    def replace(self, old: Output, new: Output) -> None:
-        """Let everything that reads ``old`` read ``new``, which takes over its tensor names."""
-        readers = self._readers.pop(old, [])
+    def replace(self, old: Output, new: Output, kept: Collection[Node] = ()) -> list[Node]:
+        """Let everything that reads ``old``, but the layers ``kept``, read ``new``, which takes over its tensor names.
+
+        A layer that makes ``new`` from ``old`` is one to keep. Returns the layers that nothing reads any more,
+        constants left out, in the order of the graph.
+        """
+        readers = [reader for reader in self[old] if reader not in kept]
+        self._readers[old] = [reader for reader in self[old] if reader in kept]
         replace_uses(old, new, readers)
         known = self._readers.setdefault(new, [])
         known.extend(reader for reader in readers if reader not in known)
@@ -61,30 +66,24 @@ class Uses:
         old.names = []
         if new.node in self._unused:
             self.add([new.node])
-        self._forget(old.node)
+        return self._forget(old.node)
 
-    def insert(self, old: Output, new: Output) -> None:
-        """As :meth:`replace`, but the layer that makes ``new`` goes on reading ``old``."""
-        self.add([new.node])
-        readers = [reader for reader in self[old] if reader is not new.node]
-        self._readers[old] = [new.node]
-        replace_uses(old, new, readers)
-        self._readers.setdefault(new, []).extend(readers)
-        new.names, old.names = [*new.names, *old.names], []
-
-    def _forget(self, node: Node) -> None:
+    def _forget(self, node: Node) -> list[Node]:
         """Drop ``node``, and what only it has read, from the readers if nothing reads it any more."""
-        pending = [node]
+        pending, forgotten = [node], list[Node]()
         while pending:
             node = pending.pop()
             if node in self._unused or node.op.role in _ROOTS or any(map(self._readers.get, node.outputs)):
                 continue
             self._unused.add(node)
+            if node.op.data is None:
+                forgotten.append(node)
             for source in dict.fromkeys(node.inputs):
                 readers = self._readers.get(source, [])
                 if node in readers:
                     readers.remove(node)
                 pending.append(source.node)
+        return forgotten[::-1]
 
 
 def uses_of(model: Model) -> Uses:

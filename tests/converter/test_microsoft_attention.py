@@ -295,8 +295,8 @@ PROJECTED = {"w": W, "b": B}
     ("op_type", "inputs", "constants", "attributes", "other", "layers"),
     [
         ("Attention", {"x": X}, PROJECTED, {**TWO, "unidirectional": 1}, {"x": f(3, 5, 8)}, 12),
-        ("Attention", {"x": X, **PROJECTED, "m": i(2, 3)}, {}, TWO, {"x": f(3, 4, 8), "m": i(4, 1, 3)}, 23),
-        ("Attention", {"x": X, **PROJECTED, "m": i(3, 2, 1, 0)}, {}, TWO, {"x": f(1, 4, 8), "m": i(3, 1)}, 29),
+        ("Attention", {"x": X, **PROJECTED, "m": i(2, 3)}, {}, TWO, {"x": f(3, 4, 8), "m": i(4, 1, 3)}, 22),
+        ("Attention", {"x": X, **PROJECTED, "m": i(3, 2, 1, 0)}, {}, TWO, {"x": f(1, 4, 8), "m": i(3, 1)}, 28),
         ("MultiHeadAttention", {"q": Q, "k": K, "v": V}, {"b": f(24)}, TWO, {"q": f(3, 2, 8), "k": f(3, 6, 8)}, 12),
     ],
     ids=["causal", "lengths", "ends-starts", "bias"],

@@ -49,6 +49,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "target": ["any", "cpu", "cpu@2023.3"],
     "static": ["none", "on"],
     "fuse": ["on", "none"],
+    "exact": ["none", "on"],
     "shapes": ["none", "input", "batch"],
     "output": ["none", "inner"],
     "freeze": ["none", "value"],
@@ -243,6 +244,7 @@ class Case:
         options += ["--compress-to-fp16"] if row["fp16"] == "on" else []
         options += ["--static"] if row["static"] == "on" else []
         options += ["--no-fuse"] if row["fuse"] == "none" else []
+        options += ["--exact"] if row["exact"] == "on" else []
         code, text, messages = onnx2ir("convert", self.onnx, "-o", xml, *options)
         assert code == 0, messages
         return json.loads(text)

@@ -85,9 +85,27 @@ def test_a_node_of_any_name_is_found_in_the_page(tmp_path: Path) -> None:
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"], name)], "g", value[:1], value[1:])
     model = converter.convert_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]))
     converter.save_model(model, tmp_path / "m.xml")
-    write_conversion(model, "m", "cpu", {}, tmp_path / "page.html", tmp_path / "m.xml")
+    write_conversion(model, "m", "cpu", {}, {}, tmp_path / "page.html", tmp_path / "m.xml")
     assert [entry["o"] for entry in layers_in(tmp_path / "page.html") if entry["t"] == "ReLU"] == [name]
     assert "Relu</td>" in tmp_path.joinpath("page.html").read_text()
+
+
+def test_the_page_lists_what_passes_fused(tmp_path: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("Sigmoid", ["x"], ["s"], "gate"),
+        onnx.helper.make_node("Mul", ["x", "s"], ["y"], "product"),
+    ]
+    value = [onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, [2]) for tensor in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", value[:1], value[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    given = ["convert", str(tmp_path / "m.onnx"), "--report", str(tmp_path / "page.html"), "--json"]
+    code, printed, messages = onnx2ir(*given)
+    assert code == 0, messages
+    assert json.loads(printed)["passes"] == {"swishes": 1}
+    text = html.unescape((tmp_path / "page.html").read_text())
+    assert "Fused layers" in text
+    assert "<td>product</td><td>Swish-4</td><td>gate, product</td>" in text
+    assert "layers replaced by passes</dt><dd>swishes (1)" in text
 
 
 def test_names_cannot_break_the_page(deep: Path, tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def test_every_tensor_is_accounted_for(lookup: Path) -> None:
     assert set(found) == {"table", "k", "b", "W", "R", "B", "axis", "g", "h", "left"}
     assert found["left"] == "unused"
     identical = {name for name, state in found.items() if state == "identical"}
-    assert {"table", "k", "b", "W", "R", "g", "h"} <= identical
+    assert {"table", "k", "b", "W", "R", "h"} <= identical
+    assert found["g"] == "scaled"  # by the alpha of its node
     forms = {check.name: check.form for check in report.weights}
     assert forms["table"] == forms["k"] == ""
     assert forms["b"] == "reshaped"

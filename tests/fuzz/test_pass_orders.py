@@ -26,7 +26,7 @@ def an_order(pipeline: Pipeline, chance: random.Random) -> list[Pass]:
     left = {one.name: one for one in pipeline.all()}
     found: list[Pass] = []
     while left:
-        free = [one for one in left.values() if not any(name in left for name in one.after)]
+        free = [one for one in left.values() if not any(name in left for name in one.entry.after)]
         found.append(left.pop(chance.choice(free).name))
     return found
 
@@ -106,4 +106,4 @@ def test_orders_are_different_and_keep_what_must_come_first() -> None:
     for order in orders:
         place = {one.name: index for index, one in enumerate(order)}
         assert len(place) == len(openvino_cpu.all())
-        assert all(place[name] < place[one.name] for one in order for name in one.after)
+        assert all(place[name] < place[one.name] for one in order for name in one.entry.after)

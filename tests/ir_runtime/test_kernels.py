@@ -336,6 +336,15 @@ def test_mvn(axes: list[int], mode: str, variance: bool) -> None:
     same(model_of(lambda b, v: b.emit(made, v, b.constant(axes)), [x]), [x], fallbacks=fallbacks)
 
 
+@pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize("shape", [(2, 6, 7), (1, 6, 40, 65), (2, 6, 2, 3, 4), (3, 6), (0, 6, 4)], ids=str)
+def test_group_normalization(groups: int, shape: tuple[int, ...]) -> None:
+    inputs = [normal(*shape) + np.float32(2), normal(6), normal(6)]
+    made = op("GroupNormalization", num_groups=groups, epsilon=1e-3)
+    fallbacks = [] if inputs[0].size else ["GroupNormalization"]
+    same(model_of(lambda b, *v: b.emit(made, *v), inputs), inputs, fallbacks=fallbacks)
+
+
 # --- recurrent ---
 
 

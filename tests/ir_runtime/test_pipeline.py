@@ -193,10 +193,10 @@ def test_what_a_pass_does_wrong_is_a_fault_that_names_it() -> None:
 def test_every_rule_has_its_releases_and_its_reason() -> None:
     for pipeline in RULES:
         for one in pipeline.all():
-            assert one.seen_in, one.name
+            assert one.entry.seen_in, one.name
             assert one.operations, one.name
             assert one.run.__doc__, one.name
-            for release in (*one.seen_in, one.since, one.until):
+            for release in (*one.entry.seen_in, one.entry.since, one.entry.until):
                 if release is not None:
                     release_of(release)
 

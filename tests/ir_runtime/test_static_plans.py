@@ -155,6 +155,24 @@ def test_normalisation_of_groups_of_channels(groups: int, mode: str, dimensions:
     alike(model_of(make, [x]), [x], 2e-5)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6, 24])
+@pytest.mark.parametrize("dimensions", [(9, 11), (1, 1), (60, 50)])
+def test_group_normalisation(groups: int, dimensions: tuple[int, int]) -> None:
+    """Of channels that lie last in memory, of channels that do not, and as a part of a Concat."""
+    x = image(2, 5, *dimensions)
+
+    def normalised(b: Builder, v: Output) -> Output:
+        scale, bias = (b.constant(normal(24), "f32") for _ in range(2))
+        return b.emit(op("GroupNormalization", num_groups=groups, epsilon=1e-3), v, scale, bias)
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        first = b.emit(op("ReLU"), normalised(b, convolve(b, v, 24, 3)))
+        turned = b.emit(op("Reshape"), first, b.constant([2, 24, *dimensions]))
+        return [normalised(b, turned), b.emit(op("Concat", axis=1), normalised(b, first), first)]
+
+    alike(model_of(make, [x]), [x], 2e-5)
+
+
 # --- views and parts ---
 
 

@@ -76,7 +76,8 @@ def test_a_layer_behind_a_value_goes_on_reading_it() -> None:
     uses, build = uses_of(model), Builder()
     absolute.names = ["a"]
     new = build.emit(Negative1(), absolute)
-    uses.insert(absolute, new)
+    uses.add([new.node])
+    assert uses.replace(absolute, new, [new.node]) == []
     assert types(model) == ["Parameter", "Abs", "Negative", "ReLU", "Negative", "Result"]
     assert uses[absolute] == [new.node]
     assert uses[new] == [relu.node]

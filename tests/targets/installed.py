@@ -5,15 +5,8 @@ from __future__ import annotations
 import openvino
 
 from converter.targets.registry import RULES
-from ir_runtime.rewriting.pipeline import Entry, Pass, release_of
+from ir_runtime.rewriting.pipeline import release_of
 
 INSTALLED = release_of(openvino.__version__.split("-")[0])
-
-
-def is_needed(rule: Pass) -> bool:
-    entry = Entry(rule.name, rule.module, None, rule.after, rule.since, rule.until)
-    return entry.holds_for(INSTALLED)
-
-
-NEEDED = {rule.name for pipeline in RULES for rule in pipeline.all() if is_needed(rule)}
+NEEDED = {rule.name for pipeline in RULES for rule in pipeline.all() if rule.entry.holds_for(INSTALLED)}
 """The names of the rules."""

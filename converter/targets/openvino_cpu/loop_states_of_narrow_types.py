@@ -86,7 +86,8 @@ def _widen(node: Node, sub: SubGraph, uses: Uses, unique: UniqueNames) -> bool:
             kind = given.element_type
             given.type = TensorType(_WIDER[kind], given.shape)
             back = _converted(given, kind, unique)
-            uses.insert(given, back)
+            uses.add([back.node])
+            uses.replace(given, back, [back.node])
     return changed
 
 

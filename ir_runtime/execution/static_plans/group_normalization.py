@@ -1,4 +1,4 @@
-"""MVN over groups of channels that lie side by side in memory: sums of columns, which need no other order.
+"""Groups of channels that lie side by side in memory: sums of columns, which need no other order.
 
 A group normalisation is a Reshape to ``[N, groups, rest]``, an MVN over the rest, and a Reshape back; an instance
 normalisation is an MVN over the spatial dimensions, where each channel is a group.
@@ -17,7 +17,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.movement import Reshape1
-from ir_runtime.operations.normalization import MVN6
+from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 
 from .binding import (
     Binding,
@@ -25,6 +25,7 @@ from .binding import (
     Produced,
     as_matrix,
     is_float32,
+    producer,
 )
 
 _MAX_REPEATED_ROW = 1 << 12
@@ -87,6 +88,26 @@ def normalized_groups(x: Array, groups: int, op: Any, b: Binding, target: Output
         seen, made = seen.reshape(rows // count, -1), made.reshape(rows // count, -1)
         parts.append(((slice(item, item + 1),), _calls(seen, made, count, groups, rows * channels // groups, op, b)))
     return Produced([], order, parts)
+
+
+@producer(GroupNormalization12)
+def scaled_groups(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+    """The same, then scale and bias of each channel."""
+    op: Any = node.op
+    x, scale, bias = b.array(node.inputs[0]), b.constant(node.inputs[1]), b.constant(node.inputs[2])
+    if x is None or scale is None or bias is None:
+        return None
+    mvn = MVN6(eps=op.epsilon, normalize_variance=True)
+    produced = normalized_groups(x, op.num_groups, mvn, b, target)
+    if produced is None:
+        return None
+    rows = b.arrays[target].transpose(_CHANNELS_LAST[x.ndim])
+    for (items,), calls in produced.parts:
+        calls += [
+            partial(np.multiply, rows[items], scale, rows[items]),
+            partial(np.add, rows[items], bias, rows[items]),
+        ]
+    return produced
 
 
 def _calls(seen: Array, made: Array, count: int, groups: int, size: int, op: Any, b: Binding) -> list[Call]:

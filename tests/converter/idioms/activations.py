@@ -6,6 +6,8 @@ import math
 import random
 from typing import Any
 
+import numpy as np
+
 from .graphs import Graph, Idiom, NearMiss
 
 
@@ -81,7 +83,69 @@ def softsign(graph: Graph, chance: random.Random, *, one: float = 1) -> str:
     return graph("Div", "x", graph.either_way("Add", graph("Abs", "x"), graph.constant(one), chance))
 
 
+def clamp(graph: Graph, chance: random.Random, *, low: Any = -0.5, high: Any = 0.75) -> str:
+    below, above = graph.constant(low), graph.constant(high)
+    way = chance.randrange(3 if np.size(low) == 1 and np.ndim(low) == 0 else 2)
+    if way == 0:
+        return graph.either_way("Min", graph.either_way("Max", "x", below, chance), above, chance)
+    if way == 1:
+        return graph.either_way("Max", graph.either_way("Min", "x", above, chance), below, chance)
+    return graph("Clip", graph("Clip", "x", below, graph.constant(10)), graph.constant(-10), above)
+
+
+def relu6(graph: Graph, chance: random.Random, *, high: float = 0.75) -> str:
+    """Two of them in a row are one."""
+    way = chance.randrange(3)
+    above = graph.constant(high)
+    if way == 0:
+        return graph("Clip", graph("Relu", graph("Relu", "x")), "", above)
+    limited = graph("Clip", "x", "", above) if way == 1 else graph("Clip", "x", graph.constant(-1), above)
+    return graph("Relu", limited)
+
+
+def prelu(graph: Graph, chance: random.Random, *, slope: Any = 0.25, positive: str = "x", zero: float = 0) -> str:
+    values, x = np.asarray(slope), "x"
+    positive = graph("Relu", positive)
+    way = chance.randrange(3)
+    if way == 0:
+        negative = graph.either_way("Min", x, graph.constant(zero), chance)
+        return graph.either_way(
+            "Add", positive, graph.either_way("Mul", negative, graph.constant(values), chance), chance
+        )
+    flipped = graph("Relu", graph("Neg", x))
+    if way == 1:
+        return graph("Sub", positive, graph.either_way("Mul", flipped, graph.constant(values), chance))
+    return graph.either_way("Add", positive, graph.either_way("Mul", flipped, graph.constant(-values), chance), chance)
+
+
+def leaky_relu(graph: Graph, chance: random.Random, *, slope: Any = 0.25) -> str:
+    scaled = graph.either_way("Mul", "x", graph.constant(slope), chance)
+    way = chance.randrange(3)
+    if way == 0:
+        return graph.either_way("Max", "x", scaled, chance)
+    zero = graph.constant(0)
+    if way == 1:
+        return graph("Where", graph(chance.choice(["Less", "LessOrEqual"]), "x", zero), scaled, "x")
+    return graph("Where", graph(chance.choice(["Greater", "GreaterOrEqual"]), "x", zero), "x", scaled)
+
+
+def prelu_of_channels(graph: Graph, chance: random.Random) -> str:
+    weights = graph.constant(np.random.default_rng(chance.randrange(99)).normal(size=(8, 5)))
+    return prelu_of(graph, graph("MatMul", "x", weights), chance)
+
+
+def prelu_of(graph: Graph, x: str, chance: random.Random) -> str:
+    slopes = graph.constant(np.linspace(-1, 2, 5).reshape(chance.choice([(5,), (1, 5)])))
+    negative = graph.either_way("Min", x, graph.constant(0), chance)
+    return graph.either_way("Add", graph("Relu", x), graph.either_way("Mul", negative, slopes, chance), chance)
+
+
 IDIOMS = {
+    "clamp": Idiom(build=clamp, becomes=["Clamp"]),
+    "relu6": Idiom(build=relu6, becomes=["Clamp"]),
+    "prelu": Idiom(build=prelu, becomes=["PReLU"]),
+    "prelu of channels": Idiom(build=prelu_of_channels, becomes=["MatMul", "PReLU"], inputs={"x": (3, 8)}),
+    "leaky relu": Idiom(build=leaky_relu, becomes=["PReLU"]),
     "gelu": Idiom(build=gelu, becomes=["Gelu"]),
     "gelu by tanh": Idiom(build=gelu_tanh, becomes=["Gelu"]),
     "swish": Idiom(build=swish, becomes=["Swish"]),
@@ -94,6 +158,15 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "limits for each column": NearMiss(build=lambda g, c: clamp(g, c, low=[-1] * 4 + [0] * 4), absent="Clamp"),
+    # The plug-in makes a Clamp of them all the same, and returns a lower rank.
+    "a limit of a higher rank": NearMiss(
+        build=lambda g, c: clamp(g, c, low=[[[[-1]]]]), absent="Clamp", engines=["numpy"]
+    ),
+    "prelu of two values": NearMiss(build=lambda g, c: prelu(g, c, positive=g("Exp", "x")), absent="PReLU"),
+    "prelu with a slope for each column": NearMiss(
+        build=lambda g, c: prelu(g, c, slope=[-1] * 4 + [2] * 4), absent="PReLU"
+    ),
     "another half": NearMiss(build=lambda g, c: gelu(g, c, half=0.25), absent="Gelu"),
     "another one": NearMiss(build=lambda g, c: gelu(g, c, one=2), absent="Gelu"),
     "another root": NearMiss(build=lambda g, c: gelu(g, c, root=0.51), absent="Gelu"),

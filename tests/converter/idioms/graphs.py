@@ -55,16 +55,37 @@ class Graph:
 
     def model(self, row: Row, dynamic: bool, *outputs: str) -> onnx.ModelProto:
         """The model that returns ``outputs``; with ``dynamic`` the first dimension of each input is."""
+        model = self._model(row, dynamic, outputs[:1], {})
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        found = {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}
+        return self._model(row, dynamic, outputs, found)
+
+    def _model(self, row: Row, dynamic: bool, outputs: Sequence[str], types: Mapping[str, int]) -> onnx.ModelProto:
         inputs = []
         for name, shape in row.inputs.items():
             dims: list[Any] = list(shape)
             if dynamic and row.may_be_dynamic and dims:
                 dims[0] = None
             inputs.append(helper.make_tensor_value_info(name, self._type(row.dtypes.get(name, self.dtype)), dims))
-        returned = [helper.make_tensor_value_info(name, self._type(self.dtype), None) for name in outputs]
+        own = self._type(self.dtype)
+        returned = [helper.make_tensor_value_info(name, types.get(name, own), None) for name in outputs]
         graph = helper.make_graph(self.nodes, "g", inputs, returned, self.constants)
         opset = helper.make_opsetid("", row.opset)
         return helper.make_model(graph, opset_imports=[opset], ir_version=9)
+
+    @property
+    def distinct(self) -> int:
+        """How many nodes there are if each expression counts once."""
+        known: dict[str, object] = {}
+        seen: dict[object, Sequence[str]] = {}
+        for tensor in self.constants:
+            value = numpy_helper.to_array(tensor)
+            known[tensor.name] = (value.dtype, value.shape, value.tobytes())
+        for node in self.nodes:
+            inputs = [known.get(name, name) for name in node.input]
+            first = seen.setdefault((node.op_type, *inputs, *map(str, node.attribute)), list(node.output))
+            known.update(zip(node.output, first))
+        return len(seen)
 
     @staticmethod
     def _type(dtype: Any) -> int:

@@ -39,19 +39,155 @@ def reshapes(graph: Graph, chance: random.Random, *, last: Sequence[int] = (-1, 
     )
 
 
+def idle(graph: Graph, chance: random.Random) -> str:
+    """abs(x) through two or three layers that change nothing."""
+    value = graph("Abs", "x")
+    for way in chance.sample(range(8), chance.randint(2, 3)):
+        if way == 0:
+            value = graph("Concat", value, axis=chance.randrange(3))
+        elif way == 1:
+            value = graph("Neg", graph("Neg", value))
+        elif way == 2:
+            lists = [[0], [2**63 - 1], [chance.randrange(3)], [1]]
+            value = graph("Slice", value, *map(graph.integers, lists))
+        elif way == 3:
+            value = graph("Reshape", value, chance.choice([graph("Shape", value), graph.integers([0, -1, 8])]))
+        elif way == 4:
+            axes = graph.integers([chance.randrange(3)])
+            value = graph("Squeeze", graph("Unsqueeze", value, axes), axes)
+        elif way == 5:
+            value = graph("Tile", value, graph.integers([1, 1, 1]))
+        elif way == 6:
+            value = graph(
+                "Expand", value, chance.choice([graph("Shape", value), graph.integers([1] * chance.randint(1, 3))])
+            )
+        else:
+            value = graph("Pow", value, graph.constant(1))
+    return value
+
+
+def expanded(graph: Graph, chance: random.Random, *, other: str = "", ones: bool = True) -> str:
+    """z in the shape of abs(x), and then both."""
+    value = graph("Abs", "x")
+    shape = graph("Shape", other or value)
+    if ones and chance.random() < 0.5:
+        shape = graph(
+            "Concat", graph.integers([1]), graph("Slice", shape, graph.integers([1]), graph.integers([3])), axis=0
+        )
+    return graph.either_way("Add", graph("Expand", "z", shape), value, chance)
+
+
+def converts(graph: Graph, chance: random.Random, types: Sequence[int]) -> str:
+    """A comparison as numbers by way of ``types``."""
+    value = graph("Less", graph("Abs", "x"), graph.constant(0.5))
+    for kind in types:
+        value = graph("Cast", value, to=kind)
+    return graph("Cast", value, to=int(graph._type(graph.dtype)))
+
+
+def widened(graph: Graph, chance: random.Random, types: Sequence[int], source: str = "n") -> str:
+    value = source
+    for kind in types:
+        value = graph("Cast", value, to=kind)
+    return graph("Add", "x", graph("Cast", value, to=int(graph._type(graph.dtype))))
+
+
+def factors(graph: Graph, chance: random.Random, op_type: str, *values: float, shape: tuple[int, ...] = (8,)) -> str:
+    """Constants one after the other, of one number or of one for each column."""
+    result = "x"
+    for value in values:
+        other = graph.constant(np.full(chance.choice([(), (1,), shape, (1, *shape)]), value))
+        result = graph.either_way(op_type, result, other, chance)
+    return result
+
+
+INT32, INT64, FLOAT, INT8, INT16 = 6, 7, 1, 3, 5
+
+
+def put_back(graph: Graph, chance: random.Random, *, at: Sequence[int] = (1,), to: Sequence[int] = (-1, 1)) -> str:
+    """A maximum that drops dimension 1, which is put back; ``at`` and ``to`` spoil where."""
+    dropped = graph("ReduceMax", "x", axes=[chance.choice([1, -1])], keepdims=0)
+    if chance.random() < 0.5:
+        return graph("Unsqueeze", dropped, graph.integers(at))
+    return graph("Reshape", dropped, graph.integers(to))
+
+
+def reduced_and_widened(graph: Graph, chance: random.Random, *, other: str = "x") -> str:
+    """A maximum that is widened to the shape of x, or to that of another value of that shape."""
+    wide = graph("Expand", graph("ReduceMax", "x", axes=[1]), graph("Shape", other))
+    return graph("Sub", *chance.sample(["x", wide], 2))
+
+
 IDIOMS = {
+    "an operand in the shape of the other": Idiom(
+        build=lambda g, c: expanded(g, c), inputs={"x": (2, 3, 8), "z": (3, 1)}, becomes=["Abs", "Add"]
+    ),
+    "idle layers": Idiom(build=idle, becomes=["Abs"]),
+    "conversions of a comparison": Idiom(
+        build=lambda g, c: converts(g, c, c.choice([[INT32], [INT64, INT32], [FLOAT, INT32], [INT8, INT64]])),
+        becomes=["Abs", "Less", "Convert"],
+        dtypes_of_model=[np.float32, np.float64],
+    ),
+    "conversions that widen": Idiom(
+        build=lambda g, c: widened(g, c, c.choice([[INT64], [INT64, INT32], [INT32, INT64]])),
+        inputs={"x": (2, 3), "n": (2, 3)},
+        dtypes={"n": np.int32},
+        becomes=["Convert", "Add"],
+    ),
+    "factors in a row": Idiom(build=lambda g, c: factors(g, c, "Mul", 0.3, 1.5, -1.1), becomes=["Multiply"]),
+    "summands in a row": Idiom(build=lambda g, c: factors(g, c, "Add", 0.3, 1.5, 2.1), becomes=["Add"]),
     "neutral numbers": Idiom(build=neutral, becomes=["Abs"]),
     "neutral constants": Idiom(build=lambda g, c: neutral(g, c, shape=(1,)), becomes=["Abs"]),
     "neutral constants of as many dimensions": Idiom(
         build=lambda g, c: neutral(g, c, shape=(1, 1, 1)), becomes=["Abs"]
     ),
     "reshapes in a row": Idiom(build=reshapes, becomes=["Reshape"]),
+    "a widened operand": Idiom(
+        build=lambda g, c: g("Neg", reduced_and_widened(g, c)), becomes=["ReduceMax", "Subtract", "Negative"]
+    ),
+    "a dimension that is put back": Idiom(build=put_back, becomes=["ReduceMax"], inputs={"x": (3, 8)}),
 }
 
 NEAR_MISSES = {
+    "an operand in a larger shape": NearMiss(
+        build=lambda g, c: expanded(g, c, other="w", ones=False),
+        inputs={"x": (1, 3, 1), "z": (3, 1), "w": (4, 3, 8)},
+        may_be_dynamic=False,
+        count=4,
+    ),
+    "a conversion that rounds": NearMiss(
+        build=lambda g, c: g("Cast", g("Cast", "x", to=c.choice([10, INT32])), to=FLOAT), count=2, engines=["numpy"]
+    ),
+    "a conversion that wraps": NearMiss(
+        build=lambda g, c: widened(g, c, [INT8]),
+        inputs={"x": (2, 3), "n": (2, 3)},
+        dtypes={"n": np.int32},
+        count=3,
+    ),
+    "factors that are too large": NearMiss(build=lambda g, c: factors(g, c, "Mul", 1e30, 1e-30), count=2),
+    "summands that cancel out": NearMiss(
+        build=lambda g, c: factors(g, c, "Add", 1e8, -1e8), count=2, engines=["numpy"]
+    ),
+    "a slice that takes less": NearMiss(
+        build=lambda g, c: g("Slice", g("Abs", "x"), *map(g.integers, ([1], [2**31 - 1], [2], [1]))), count=2
+    ),
+    "a tile that repeats": NearMiss(build=lambda g, c: g("Tile", g("Abs", "x"), g.integers([1, 2, 1])), count=2),
+    "a shape that widens": NearMiss(build=lambda g, c: g("Expand", g("Abs", "x"), g.integers([1, 1, 1, 1])), count=2),
+    "a shape that is another": NearMiss(
+        build=lambda g, c: g("Reshape", g("Abs", "x"), g.integers([0, -1, 4])), count=2
+    ),
     "other numbers": NearMiss(build=lambda g, c: neutral(g, c, value=0.5), count=3),
     "constants that widen": NearMiss(build=lambda g, c: neutral(g, c, shape=(4, 1, 3, 8)), count=2),
     "constants that would widen a dimension of 1": NearMiss(build=lambda g, c: neutral(g, c, shape=(3, 1)), count=2),
-    "a dimension that is taken over": NearMiss(build=lambda g, c: reshapes(g, c, last=(0, -1)), count=2),
+    "a dimension that is taken over": NearMiss(build=lambda g, c: reshapes(g, c, last=(0, -1, 1)), count=2),
+    "a dimension that is put back elsewhere": NearMiss(
+        build=lambda g, c: put_back(g, c, at=[0], to=[1, -1]), count=2, inputs={"x": (3, 8)}
+    ),
+    "a dimension that is put back twice": NearMiss(
+        build=lambda g, c: put_back(g, c, at=[1, 2], to=[-1, 1, 1]), count=2, inputs={"x": (3, 8)}
+    ),
+    "an operand that is widened to another shape": NearMiss(
+        build=lambda g, c: reduced_and_widened(g, c, other=g("MatMul", "x", g.constant([[1] * 8] * 8))), count=5
+    ),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }

@@ -1,0 +1,78 @@
+"""Constant factors in a row become one, and so do constant summands.
+
+    x -> Multiply(a) -> Multiply(b)      becomes      x -> Multiply(a * b)
+    x -> Add(a) -> Add(b)                becomes      x -> Add(a + b)
+
+Only floats, and only where the result differs by rounding alone: factors of ordinary size, summands that do not cancel
+out. The constant in between is computed in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.elementwise import Add1, Multiply1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, constant, fail, layer
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import is_real
+from .registry import passes
+
+_MAX_BYTES = 1 << 16
+"""Larger constants are not read: they are weights."""
+
+
+def _twice(operation: type[Operation]) -> Pattern:
+    inner = layer(operation, anything("x", is_real), constant("a"), commutative=True)
+    return layer(operation, inner, constant("b"), commutative=True)
+
+
+_PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1: _twice(Add1)}
+
+
+@passes.replaces(
+    "factors_in_a_row",
+    Multiply1,
+    Add1,
+    after=["folded_scales", "gelus", "hsigmoids", "hswishes", "layer_normalizations", "mishes", "swishes"],
+    fuses=True,
+    rounds=True,
+)
+def factor_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put one product or sum in the place of two."""
+    operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1
+    found = _PATTERNS[operation].match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    kind = found["x"].element_type
+    tensors = [found[name].tensor for name in "ab"]
+    if any(tensor is None or tensor.byte_size > _MAX_BYTES for tensor in tensors) or kind.bits < 16:
+        return fail("a constant is too large to be looked at, or of a narrow type")
+    a, b = (found.array(name).astype(np.float64) for name in "ab")
+    largest = max(a.size, b.size)
+    with np.errstate(all="ignore"):
+        joined = a * b if operation is Multiply1 else a + b
+    if joined.size > largest:
+        return fail("the constants would become larger")
+    info = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(float(info.max), a, b, joined)
+    if not usual:
+        return fail("the constants are not of ordinary size, or cancel out")
+    return found.check_private(uses) or builder.emit(operation(), found["x"], builder.constant(joined, kind))
+
+
+def _are_usual(exponent: int, *factors: Array) -> bool:
+    """Whether no product of a usual number and the factors leaves the range of the type on the way."""
+    most = 2.0 ** (exponent / 6)
+    return all(bool(((1 / most <= np.abs(each)) & (np.abs(each) <= most)).all()) for each in factors)
+
+
+def _add_up(most: float, a: Array, b: Array, total: Array) -> bool:
+    finite = np.abs(total) <= most
+    return bool((finite & (np.abs(total) >= np.maximum(np.abs(a), np.abs(b)))).all())

@@ -1,0 +1,199 @@
+"""Scales behind convolutions and products become part of their weights.
+
+    x, weights -> Convolution -> Multiply(s)                becomes      x, weights * s -> Convolution
+    x, weights -> Convolution -> Add(b) -> Multiply(s)      becomes      x, weights * s -> Convolution -> Add(b * s)
+    x, weights -> Convolution -> BatchNormInference         becomes      x, weights * s -> Convolution -> Add(t)
+
+``s`` and ``b`` are constants of one value, or of one for each output channel. MatMul with a constant matrix and all
+kinds of convolutions take part; Divide and Subtract by constants are scales and shifts, too. All is computed in
+float64 and rounded once. Weights that anything else reads stay, and those that other layers make: whole numbers that
+are dequantised, FakeQuantize.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.convolution import (
+    Convolution1,
+    ConvolutionBackpropData1,
+    GroupConvolution1,
+    GroupConvolutionBackpropData1,
+)
+from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Subtract1
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.normalization import BatchNormInference5
+from ir_runtime.rewriting.matching import NotMatched, fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses
+
+from .channel_factors import channel_axes, scaled
+from .registry import passes
+
+_WEIGHTED = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, MatMul1)
+_SCALES = (Multiply1, Divide1, BatchNormInference5)
+_STEPS = (*_SCALES, Add1, Subtract1)
+
+
+@passes.register(
+    "folded_scales",
+    operations=_SCALES,
+    after=["attentions", "equal_layers", "neutral_elements"],
+    fuses=True,
+    rounds=True,
+)
+def folded_scales(model: Model, trace: PassTrace) -> int:
+    """Scale the weights of layers in front of constant factors."""
+    return sum(_fold_in(part, trace) for part in model.parts())
+
+
+def _fold_in(part: Part, trace: PassTrace) -> int:
+    nodes = part.nodes_of(_SCALES)
+    if not nodes or not part.nodes_of(_WEIGHTED):
+        return 0
+    uses, unique, count = Uses(part.uses), UniqueNames(part), 0
+    for node in nodes:
+        if uses.is_unused(node):
+            continue
+        layers = _folded(node, uses, unique)
+        if isinstance(layers, NotMatched):
+            trace.not_matched(node, layers)
+            continue
+        uses.replace(node.outputs[0], layers[-1].outputs[0])
+        uses.add(layers)
+        trace.matched(node)
+        count += 1
+    return count
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """The output channels of a layer: how many, and their axis counted from the end."""
+
+    count: int
+    from_end: int
+    rank: int | None
+
+    def of(self, value: Output) -> Array | None:
+        """A constant as one number or one for each channel, in float64; None for anything else."""
+        shape, tensor = value.shape, value.tensor
+        if tensor is None or not value.element_type.is_real or len(tensor.shape) > (self.rank or self.from_end):
+            return None
+        sizes = tensor.shape
+        other = [size for axis, size in enumerate(sizes) if shape.rank - axis != self.from_end]
+        if any(size != 1 for size in other) or tensor.size not in (1, self.count):
+            return None
+        return tensor.array().astype(np.float64).reshape(-1)
+
+
+def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatched:
+    """The layers from scaled weights on that compute what ``node`` does."""
+    steps = [node]
+    while not isinstance(_data(steps[-1]).node.op, _WEIGHTED):
+        before = _data(steps[-1]).node
+        if not isinstance(before.op, _STEPS):
+            return fail(f"what it scales is made by {before.op.type}, not by a layer with weights")
+        steps.append(before)
+    weighted = _data(steps[-1]).node
+    for value in (weighted.outputs[0], *(step.outputs[0] for step in steps[1:])):
+        if len(uses[value]) != 1:
+            return fail(f"what layer '{value.node.name}' returns is read elsewhere, too")
+    at = 0 if weighted.inputs[1].tensor is None and isinstance(weighted.op, MatMul1) else 1
+    weights = weighted.inputs[at]
+    channels = _channels(weighted, at)
+    if isinstance(channels, NotMatched):
+        return channels
+    if len(uses[weights]) != 1 or weighted.inputs.count(weights) != 1:
+        return fail("something else reads the weights, too")
+    factor, shift = np.ones(1), np.zeros(1)
+    with np.errstate(all="ignore"):
+        for step in reversed(steps):
+            affine = _affine(step, channels)
+            if affine is None:
+                return fail(f"layer '{step.name}' has no constant for each output channel")
+            factor, shift = factor * affine[0], shift * affine[0] + affine[1]
+    reader = uses.only_reader(node.outputs[0])
+    while reader is not None and isinstance(reader.op, _STEPS) and _affine(reader, channels) is not None:
+        if isinstance(reader.op, _SCALES):
+            return fail("a layer behind it scales, too")
+        reader = uses.only_reader(reader.outputs[0])
+    assert weights.tensor is not None
+    tensor = scaled(weights.tensor, channel_axes(weighted, at), factor)
+    if isinstance(tensor, str):
+        return fail(tensor)
+    dtype = weights.element_type.dtype
+    if not (np.abs(shift) <= float(ml_dtypes.finfo(dtype).max)).all():  # type: ignore[no-untyped-call]
+        return fail("the scaled bias is not finite in its type")
+    constant = make_node(Const1(value=tensor), (), unique(f"{weights.node.name}/scaled"))
+    constant.origin = weights.node.origin
+    inputs = [constant.outputs[0] if source is weights else source for source in weighted.inputs]
+    layers = [constant, make_node(weighted.op, inputs, weighted.name)]
+    layers[1].origin, layers[1].runtime_info = weighted.origin, weighted.runtime_info
+    if shift.any():
+        batch = [] if isinstance(weighted.op, MatMul1) else [1]
+        shape = [*batch, shift.size, *[1] * (channels.from_end - 1)] if shift.size > 1 else [1]
+        bias = Tensor.from_array(shift.astype(dtype).reshape(shape))
+        layers.append(make_node(Const1(value=bias), (), unique(f"{node.name}/bias")))
+        layers.append(make_node(Add1(), [layers[1].outputs[0], layers[2].outputs[0]], node.name))
+    for layer in layers[2:]:
+        layer.origin = node.origin
+    layers[-1].name = node.name
+    return layers
+
+
+def _data(step: Node) -> Output:
+    """The input of a scale or a shift that is not constant, or the first one."""
+    commutative = isinstance(step.op, (Add1, Multiply1)) and step.inputs[0].tensor is not None
+    return step.inputs[1] if commutative else step.inputs[0]
+
+
+def _channels(node: Node, weights: int) -> _Channels | NotMatched:
+    """The output channels of a layer whose input ``weights`` is constant."""
+    tensor, shape = node.inputs[weights].tensor, node.outputs[0].shape
+    if tensor is None:
+        return fail("the weights are not constant")
+    rank = shape.rank if shape.has_rank else None
+    if not isinstance(node.op, MatMul1):
+        assert rank is not None
+        count = int(np.prod([tensor.shape[axis] for axis in channel_axes(node, weights)]))
+        return _Channels(count, rank - 1, rank)
+    data = node.inputs[1 - weights].shape
+    if len(tensor.shape) != 2:
+        return fail("the weights are no matrix")
+    if weights == 0 and not (data.has_rank and data.rank > 1):
+        return fail("what the weights are multiplied with is no matrix")
+    return _Channels(tensor.shape[channel_axes(node, weights)[0]], 2 - weights, rank)
+
+
+def _affine(step: Node, channels: _Channels) -> tuple[Array, Array] | None:
+    """The factor and the summand of a layer, of one number or one for each channel; None where it is no such layer."""
+    if isinstance(step.op, BatchNormInference5):
+        if channels.rank is None or channels.rank - channels.from_end != 1:
+            return None
+        tensors = [source.tensor for source in step.inputs[1:]]
+        if any(tensor is None for tensor in tensors):
+            return None
+        gamma, beta, mean, variance = (tensor.array().astype(np.float64) for tensor in tensors if tensor is not None)
+        factor = gamma / np.sqrt(variance + step.op.epsilon)
+        return factor, beta - mean * factor
+    data = _data(step)
+    if step.inputs.count(data) != 1:
+        return None
+    (other,) = (source for source in step.inputs if source is not data)
+    value = channels.of(other)
+    if value is None:
+        return None
+    if isinstance(step.op, Multiply1):
+        return value, np.zeros(1)
+    if isinstance(step.op, Divide1):
+        return 1 / value, np.zeros(1)
+    return np.ones(1), value if isinstance(step.op, Add1) else -value

@@ -1,0 +1,114 @@
+"""Group normalisation that an exporter spelled out.
+
+    x -> Reshape [0, groups, -1] -> MVN [2] -> Reshape (the shape of x) -> n
+    n -> Multiply(scale) -> Add(bias)                becomes      x -> GroupNormalization(scale, bias)
+
+torch writes it below opset 21, as an InstanceNormalization of groups. Scale and bias have a value for each channel, and
+may be missing. The number of channels must be static: it follows from weights then, and no other shape changes it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import Dimension, normalize_axes
+from ir_runtime.operations.elementwise import Add1, Multiply1
+from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.normalization import MVN6, GroupNormalization12
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, fail, layer
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import is_real, is_stored, is_surely, of_channels
+from .registry import passes
+
+
+def _normalizes_variance(value: Output) -> str | None:
+    op = value.node.op
+    assert isinstance(op, MVN6)
+    return None if op.normalize_variance and op.eps_mode == "INSIDE_SQRT" else "is another normalisation"
+
+
+def _groups() -> Pattern:
+    groups = layer(Reshape1, anything("x", is_real), constant("shape of groups"), name="groups")
+    normalized = layer(MVN6, groups, constant("axes"), check=_normalizes_variance, name="normalized")
+    return layer(Reshape1, normalized, anything("shape"), name="result")
+
+
+_GROUPS = _groups()
+_MADE = layer(
+    GroupNormalization12, anything("x"), anything("scale", is_stored), anything("bias", is_stored), name="made"
+)
+_FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commutative=True)
+
+
+@passes.replaces(
+    "group_normalizations",
+    Reshape1,
+    Multiply1,
+    Add1,
+    after=["factors_in_a_row", "layer_normalizations", "neutral_elements"],
+    fuses=True,
+)
+def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
+    is_first = isinstance(node.op, Reshape1)
+    found = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    why = found.check_private(uses)
+    if why is not None:
+        return why
+    return _normalized(builder, found) if is_first else _followed(builder, node, found)
+
+
+def _normalized(builder: Builder, found: Match) -> Replacement:
+    x = found["x"]
+    if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
+        return fail("the number of channels is not known")
+    number = _group_count(found)
+    if isinstance(number, NotMatched):
+        return number
+    mvn, channels = found.node("normalized").op, x.shape[1].value
+    assert isinstance(mvn, MVN6)
+    scale, bias = (builder.constant(values, x.element_type) for values in (np.ones(channels), np.zeros(channels)))
+    return builder.emit(GroupNormalization12(num_groups=number, epsilon=mvn.eps), x, scale, bias)
+
+
+def _followed(builder: Builder, node: Node, found: Match) -> Replacement:
+    x, scale, bias = found["x"], found["scale"], found["bias"]
+    assert scale.tensor is not None
+    assert bias.tensor is not None
+    values = of_channels(found["values"], x)
+    if values is None:
+        return fail("there is not one value for each channel")
+    if bias.tensor.array().any():
+        return fail("the GroupNormalization has a bias already")
+    if isinstance(node.op, Multiply1) and not (scale.tensor.array() == 1).all():
+        return fail("the GroupNormalization has a scale already")
+    given = builder.constant(values, x.element_type)
+    inputs = (given, bias) if isinstance(node.op, Multiply1) else (scale, given)
+    return builder.emit(found.node("made").op, x, *inputs)
+
+
+def _group_count(found: Match) -> int | NotMatched:
+    """How many groups, where the layers normalise groups of channels."""
+    x, groups, result = found["x"], found["groups"], found["result"]
+    wanted, axes = found.array("shape of groups").reshape(-1).tolist(), found.array("axes").reshape(-1).tolist()
+    if len(wanted) < 3 or sorted(normalize_axes(axes, len(wanted))) != list(range(2, len(wanted))):
+        return fail("MVN is not over all but the first two dimensions")
+    number, op = wanted[1], groups.node.op
+    assert isinstance(op, Reshape1)
+    keeps_batch = (wanted[0] == 0 and op.special_zero) or (
+        wanted[0] > 0 and x.shape[0] == Dimension(wanted[0], wanted[0])
+    )
+    if not keeps_batch or number < 1 or x.shape[1].value % number:
+        return fail("the first Reshape does not make groups of the channels")
+    shape = found["shape"]
+    is_shape_of_x = isinstance(shape.node.op, (ShapeOf1, ShapeOf3)) and shape.node.inputs[0] is x
+    if not is_shape_of_x and not (result.shape.has_rank and is_surely(result.shape.dims, x.shape.dims)):
+        return fail("the last Reshape does not return to the shape of the data")
+    return int(number)

@@ -1,0 +1,77 @@
+"""PReLU that an exporter spelled out, with one slope or one for each channel.
+
+    x -> ReLU -> a;  x -> Minimum(0) -> Multiply(slope) -> b;  a, b -> Add           becomes      x -> PReLU(slope)
+    x -> ReLU -> a;  x -> Negative -> ReLU -> Multiply(slope) -> b;  a, b -> Subtract
+    x -> Multiply(slope) -> s;  x, s -> Maximum, for slopes above 0 and up to 1
+    x -> Multiply(slope) -> s;  x < 0, s, x -> Select
+
+Keras writes the second, with the sign in the slope; JAX writes the last two for a leaky ReLU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.activation import PReLU1, ReLU1
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Greater1,
+    GreaterEqual1,
+    Less1,
+    LessEqual1,
+    Maximum1,
+    Minimum1,
+    Negative1,
+    Select1,
+    Subtract1,
+)
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import has_shape_of, is_real, is_stored, of_channels, plus, times
+from .registry import passes
+
+
+def _pattern() -> Pattern:
+    x = anything("x", is_real)
+    slope, opposite = anything("slope", is_stored), anything("opposite", is_stored)
+    positive, flipped = layer(ReLU1, x), layer(ReLU1, layer(Negative1, x))
+    negative = layer(Minimum1, x, number(0), commutative=True)
+    scaled = times(x, slope)
+    below = either(layer((Less1, LessEqual1), x, number(0)), layer((Greater1, GreaterEqual1), number(0), x))
+    above = either(layer((Greater1, GreaterEqual1), x, number(0)), layer((Less1, LessEqual1), number(0), x))
+    return either(
+        plus(positive, either(times(negative, slope), times(flipped, opposite))),
+        layer(Subtract1, positive, either(times(flipped, slope), times(negative, opposite))),
+        layer(Maximum1, x, scaled, commutative=True, name="greater"),
+        layer(Select1, below, scaled, x),
+        layer(Select1, above, x, scaled),
+    )
+
+
+_PATTERN = _pattern()
+
+
+@passes.replaces("prelus", Add1, Subtract1, Maximum1, Select1, after=["equal_layers"], fuses=True)
+def prelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put PReLU in the place of the sum, the maximum or the choice."""
+    found = _PATTERN.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    x = found["x"]
+    given: Output = found["opposite" if "opposite" in found else "slope"]
+    if not has_shape_of(node.outputs[0], x) or x.shape.rank == 0:
+        return fail("its rank is not that of the input")
+    assert given.tensor is not None
+    values = given.tensor.array().reshape(-1) if given.tensor.size == 1 else of_channels(given, x)
+    if values is None:
+        return fail("there is not one slope, and not one for each channel")
+    if "opposite" in found:
+        values = -values
+    if "greater" in found and not ((values > 0) & (values <= 1)).all():
+        return fail("a slope is not above 0, or above 1")
+    slopes = builder.constant(np.asarray(values), x.element_type)
+    return found.check_private(uses) or builder.emit(PReLU1(), x, slopes)

@@ -1,0 +1,108 @@
+"""Reductions that an exporter spelled out, and reductions in a row.
+
+    x -> ReduceSum -> Divide(n), n elements          becomes      x -> ReduceMean
+    x -> Abs -> ReduceSum                            becomes      x -> ReduceL1
+    x -> Power(2) -> ReduceSum -> Sqrt               becomes      x -> ReduceL2
+    x -> ReduceMean [3] -> ReduceMean [2]            becomes      x -> ReduceMean [2, 3]
+
+A mean needs static dimensions, the product of which is the number. In a row come means, sums, maxima and minima.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.operations.elementwise import Abs1, Divide1, Multiply1, Power1, Sqrt1
+from ir_runtime.operations.reduction import (
+    ReduceL1_4,
+    ReduceL2_4,
+    ReduceMax1,
+    ReduceMean1,
+    ReduceMin1,
+    ReduceSum1,
+    Reduction,
+)
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, anything, constant, either, fail, layer, number
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import has_shape_of, is_real, scaled_by, times
+from .registry import passes
+
+_X = anything("x", is_real)
+_L1 = layer(ReduceSum1, layer(Abs1, _X), anything("axes"))
+_SQUARES = layer(ReduceSum1, either(layer(Power1, _X, number(2)), times(_X, _X)), anything("axes"), name="sum")
+_L2 = layer(Sqrt1, _SQUARES)
+_IN_A_ROW = (ReduceMean1, ReduceSum1, ReduceMax1, ReduceMin1)
+
+
+@passes.replaces("means", Divide1, Multiply1, after=["equal_layers", "kept_dimensions"], fuses=True)
+def mean(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put ReduceMean in the place of a sum over its number of elements."""
+    total = next((value for value in node.inputs if isinstance(value.node.op, ReduceSum1)), None)
+    if total is None:
+        return fail("no operand is made by ReduceSum")
+    x, axes = total.node.inputs
+    known = axes.type.constant
+    if known is None or not x.shape.has_rank:
+        return fail("what is summed is not known")
+    dims = [x.shape[axis] for axis in normalize_axes(known.reshape(-1).tolist(), x.shape.rank)]
+    if not dims or not all(dim.is_static and dim.value for dim in dims):
+        return fail("how many elements are summed is not known")
+    count = math.prod(dim.value for dim in dims)
+    found = scaled_by(layer(ReduceSum1, anything("x", is_real), constant("axes")), 1 / count).match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    if not has_shape_of(node.outputs[0], total):
+        return fail("its rank is not that of the sum")
+    return found.check_private(uses) or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
+
+
+@passes.replaces("absolute_sums", ReduceSum1, after=["equal_layers", "kept_dimensions"], fuses=True)
+def absolute_sum(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put ReduceL1 in the place of a sum of magnitudes."""
+    found = _L1.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    op = ReduceL1_4(keep_dims=_keeps_dims(node.outputs[0]))
+    return found.check_private(uses) or builder.emit(op, found["x"], found["axes"])
+
+
+@passes.replaces("roots_of_squares", Sqrt1, after=["equal_layers", "kept_dimensions"], fuses=True)
+def root_of_squares(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put ReduceL2 in the place of the root of a sum of squares."""
+    found = _L2.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    op = ReduceL2_4(keep_dims=_keeps_dims(found["sum"]))
+    return found.check_private(uses) or builder.emit(op, found["x"], found["axes"])
+
+
+@passes.replaces("reductions_in_a_row", *_IN_A_ROW, after=["kept_dimensions", "means"], fuses=True)
+def reduction_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Let the second of two reductions reduce the dimensions of both."""
+    inner, op = node.inputs[0].node, node.op
+    assert isinstance(op, Reduction)
+    if type(inner.op) is not type(op) or inner.op.attributes() != op.attributes():
+        return fail("no reduction of the same kind is before it")
+    x, first = inner.inputs[0], inner.inputs[1].type.constant
+    second = node.inputs[1].type.constant
+    if first is None or second is None or not x.shape.has_rank or not x.element_type.is_real:
+        return fail("the dimensions are not known, or the values are integers")
+    if uses.only_reader(inner.outputs[0]) is not node:
+        return fail("something else reads the first reduction, too")
+    rank = x.shape.rank
+    early = normalize_axes(first.reshape(-1).tolist(), rank)
+    left = range(rank) if op.keep_dims else [axis for axis in range(rank) if axis not in early]
+    late = normalize_axes(second.reshape(-1).tolist(), len(left))
+    axes = sorted({*early, *(left[axis] for axis in late)})
+    return builder.emit(op, x, builder.constant(axes))
+
+
+def _keeps_dims(value: Output) -> bool:
+    op = value.node.op
+    assert isinstance(op, Reduction)
+    return op.keep_dims

@@ -1,0 +1,371 @@
+"""What is computed from shapes is computed from as few layers as possible, and Reshapes take over dimensions.
+
+    x [b, s, 384] -> ShapeOf -> Gather(0) -> Unsqueeze -> |
+                  -> ShapeOf -> Gather(1) -> Unsqueeze -> Concat [.., 12, 32] -> Reshape(x)
+    becomes       x -> Reshape(x, [0, 0, 12, 32])
+
+    y = Gelu(x) [b, s, 64] -> ShapeOf -> Gather(1)              becomes      x -> ShapeOf -> Gather(1)
+    Slice(x, 0 to ShapeOf(x)[1])                                becomes      x
+    Select(Equal(shape, -1), 1, shape) -> Broadcast             becomes      shape -> Broadcast
+
+Dimensions that are equal whatever the inputs' shapes are, are read from the first tensor that has them. They stay
+dynamic: a Reshape takes a dimension over (0) or has the only one that follows from the others (-1) where that is
+proven for every shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph.shape_inference import infer_types
+from ir_runtime.operations.elementwise import Arithmetic, Convert1
+from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Unsqueeze1
+from ir_runtime.operations.reduction import ReduceProd1
+from ir_runtime.operations.slicing import Slice8
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.polynomials import Polynomial, product
+from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+
+from .registry import passes
+
+_ZERO = Polynomial.constant(0)
+_END = 2**63 - 1
+"""The stop of a slice that reaches the end of the dimension."""
+
+
+@passes.register("shape_arithmetic", operations=(ShapeOf1, ShapeOf3), fuses=True)
+def shape_arithmetic(model: Model, trace: PassTrace) -> int:
+    """Give what reads lists of dimensions shorter ways to them."""
+    count, changed = 0, set[Model]()
+    # Bodies come before the layers that have them.
+    for part in reversed(model.parts()):
+        walk = _Walk(part, changed, trace)
+        walk.run()
+        if walk.count:
+            changed.add(part.model)
+            count += walk.count
+    return count
+
+
+class _Walk:
+    """One graph, layer by layer in its order: inputs replaced, types inferred again, dimensions noted."""
+
+    def __init__(self, part: Part, changed_bodies: set[Model], trace: PassTrace) -> None:
+        self._part = part
+        self._changed_bodies = changed_bodies
+        self._trace = trace
+        self._shapes = SymbolicShapes()
+        self._builder = Builder()
+        self._unique = UniqueNames(part)
+        self._sources: dict[frozenset[Polynomial], tuple[Output, list[Polynomial]]] = {}
+        """For each set of dynamic dimensions the first value that has them, of those whose shape is read."""
+        self._whole: dict[tuple[Polynomial, ...], Output] = {}
+        """For each shape the first value that has it, of those whose shape is read."""
+        self._replaced: dict[Output, Output] = {}
+        self._named = 0
+        """How many of the emitted layers have their names."""
+        self._new_types: set[Output] = set()
+        self.count = 0
+
+    def run(self) -> None:
+        nodes = self._part.nodes
+        reads_shapes = bool(self._part.nodes_of((ShapeOf1, ShapeOf3)))
+        if not reads_shapes and not any(sub.body in self._changed_bodies for n in nodes for sub in n.op.subgraphs):
+            return
+        for node in nodes:
+            if node.op.data is not None:
+                continue
+            before = node.inputs
+            node.inputs = [self._replaced.get(source, source) for source in before]
+            if not node.op.role:
+                self._simplify(node)
+            if node.inputs != before:
+                self.count += 1
+                self._trace.matched(node)
+            if self._must_infer(node, before):
+                self._infer(node)
+            self._note(node)
+
+    # --- walking ---
+
+    def _note(self, node: Node) -> None:
+        self._shapes.add(node)
+        if isinstance(node.op, (ShapeOf1, ShapeOf3)):
+            dims = self._shapes.dims(node.inputs[0])
+            if dims is not None:
+                unknown = frozenset(one for one in dims if one.value is None)
+                self._sources.setdefault(unknown, (node.inputs[0], dims))
+                self._whole.setdefault(tuple(dims), node.inputs[0])
+
+    def _must_infer(self, node: Node, before: Sequence[Output]) -> bool:
+        if node.op.role == "parameter":
+            return False
+        if self._changed_bodies and any(sub.body in self._changed_bodies for sub in node.op.subgraphs):
+            return True
+        return node.inputs != before or not self._new_types.isdisjoint(node.inputs)
+
+    def _infer(self, node: Node) -> None:
+        inputs = [source.type for source in node.inputs]
+        if node.op.subgraphs:
+            node.op = node.op.specialized(inputs)
+        for output, kind in zip(node.outputs, infer_types(node.op, inputs)):
+            if output.type.shape != kind.shape or output.type.element_type is not kind.element_type:
+                self._new_types.add(output)
+            output.type = kind
+
+    # --- what reads dimensions ---
+
+    def _simplify(self, node: Node) -> None:
+        op = node.op
+        reads = [index for index, source in enumerate(node.inputs) if self._shapes.is_computed(source)]
+        if not reads and not isinstance(op, Reshape1):
+            return
+        if isinstance(op, Reshape1) and self._reshape(node):
+            return
+        if isinstance(op, Slice8) and self._slice(node):
+            return
+        if isinstance(op, (Broadcast1, Broadcast3)) and self._is_own_shape(node):
+            self._leave_out(node)
+            return
+        if self._shapes.knows_elements_of(node) and not isinstance(op, (Arithmetic, ReduceProd1)):
+            return  # a step on the way, which nothing needs once its readers have shorter ways
+        for index in reads:
+            self._shorten(node, index, self._shapes.elements(node.inputs[index]))
+
+    def _shorten(self, node: Node, index: int, elements: Any) -> None:
+        """Let the layer read these elements by the shortest way."""
+        source = node.inputs[index]
+        if elements is None or source.tensor is not None:
+            return
+        made = self._list(elements.reshape(-1).tolist(), elements.ndim, source.element_type, node)
+        if made is not None and not _is_same(made, source):
+            node.inputs = [*node.inputs[:index], made, *node.inputs[index + 1 :]]
+
+    def _leave_out(self, node: Node) -> None:
+        """Let what reads the layer read its first input."""
+        old, new = node.outputs[0], node.inputs[0]
+        self._replaced[old] = new
+        new.names += [name for name in old.names if name not in new.names]
+        old.names = []
+
+    def _is_own_shape(self, node: Node) -> bool:
+        """Whether the first input is broadcast to the shape that it has."""
+        dims, target = self._shapes.dims(node.inputs[0]), self._shapes.elements(node.inputs[1])
+        return dims is not None and target is not None and len(node.inputs) == 2 and target.tolist() == dims
+
+    def _reshape(self, node: Node) -> bool:
+        assert isinstance(node.op, Reshape1)
+        value, source = node.inputs
+        dims, elements = self._shapes.dims(value), self._shapes.elements(source)
+        if dims is None or elements is None:
+            return False
+        target = elements.reshape(-1).tolist()
+        shape = self._shapes.reshaped(dims, target, node.op.special_zero)
+        if shape == dims:
+            self._leave_out(node)
+            return True
+        if source.tensor is not None:
+            return False
+        shorter = self._with_zeros(dims, target, shape, node.op.special_zero)
+        if shorter is None:
+            return False
+        node.inputs = [value, self._builder.constant(shorter, source.element_type)]
+        self._name(node)
+        node.op = Reshape1(special_zero=True)
+        return True
+
+    def _with_zeros(
+        self,
+        dims: Sequence[Polynomial],
+        target: Sequence[Polynomial],
+        shape: Sequence[Polynomial | None],
+        special_zero: bool,
+    ) -> list[int] | None:
+        """The target with 0 for dimensions that the input has in the same place, and -1 for one other."""
+        found: list[int] = []
+        rest: list[int] = []
+        for index, (wanted, one) in enumerate(zip(target, shape)):
+            if one is not None and index < len(dims) and one == dims[index] and one.value is None:
+                found.append(0)
+            elif wanted.value is not None and wanted.value > 0:
+                found.append(wanted.value)
+            elif wanted.value == 0 and special_zero:
+                found.append(0)
+            else:
+                found.append(-1)
+                rest.append(index)
+        if len(rest) > 1 or (rest and not self._follows(dims, found, shape, rest[0], target)):
+            return None
+        return found
+
+    def _follows(
+        self,
+        dims: Sequence[Polynomial],
+        found: Sequence[int],
+        shape: Sequence[Polynomial | None],
+        at: int,
+        target: Sequence[Polynomial],
+    ) -> bool:
+        """Whether the dimension ``at`` is what the others leave, for every shape of the inputs."""
+        if target[at].value == -1:
+            return True
+        have = product(one for i, one in enumerate(dims) if i >= len(found) or found[i] != 0)
+        others = product(Polynomial.constant(one) for i, one in enumerate(found) if i != at and one != 0)
+        wanted = shape[at]
+        return wanted is not None and have == others * wanted
+
+    def _slice(self, node: Node) -> bool:
+        """Stops at the end of a dimension; a slice of everything is left out."""
+        dims = self._shapes.dims(node.inputs[0])
+        lists = [self._shapes.elements(source) for source in node.inputs[1:]]
+        if dims is None or any(one is None for one in lists):
+            return False
+        starts, stops, steps, *named = [one.reshape(-1).tolist() for one in lists if one is not None]
+        axes = [one.value for one in named[0]] if named else list(range(len(starts)))
+        if any(axis is None for axis in axes):
+            return False
+        sizes = [dims[axis] for axis in axes]
+        reach = [step.value == 1 and self._reaches(stop, size) for stop, step, size in zip(stops, steps, sizes)]
+        if all(reach) and all(start == _ZERO for start in starts):
+            self._leave_out(node)
+            return True
+        if node.inputs[2].tensor is None and any(reach):
+            ends = [Polynomial.constant(_END) if whole else stop for whole, stop in zip(reach, stops)]
+            self._shorten(node, 2, _shaped(ends, lists[1]))
+        for index in (1, 2) if not any(reach) else (1,):
+            self._shorten(node, index, lists[index - 1])
+        return True
+
+    def _reaches(self, stop: Polynomial, size: Polynomial) -> bool:
+        """Whether a stop is the end of the dimension or behind it."""
+        if stop.value is not None and stop.value < 0:
+            return False
+        return self._shapes.low(stop - size) >= 0
+
+    # --- emitting lists ---
+
+    def _list(self, elements: Sequence[Polynomial], rank: int, kind: ElementType, node: Node) -> Output | None:
+        """A list (or with rank 0 a number) of these elements; None where there is no way to one of them."""
+        if rank > 1 or not elements:
+            return None
+        if all(one.value is not None for one in elements):
+            made: Output | None = self._builder.constant([one.value for one in elements], kind)
+            if rank == 0:
+                made = self._builder.constant(elements[0].value, kind)
+        elif rank == 0:
+            made = self._number(elements[0], kind)
+        elif tuple(elements) in self._whole:
+            made = self._builder.emit(ShapeOf3(output_type=kind), self._whole[tuple(elements)])
+        else:
+            parts = self._parts(elements, kind)
+            made = None if parts is None else parts[0]
+            if parts is not None and len(parts) > 1:
+                made = self._builder.emit(Concat1(axis=0), *parts)
+        self._name(node)
+        return made
+
+    def _parts(self, elements: Sequence[Polynomial], kind: ElementType) -> list[Output] | None:
+        """Constants, dimensions of one tensor, and single elements, one after another."""
+        found: list[Output] = []
+        at = 0
+        while at < len(elements):
+            count = next((i for i, one in enumerate(elements[at:]) if one.value is None), len(elements) - at)
+            if count:
+                found.append(self._builder.constant([one.value for one in elements[at : at + count]], kind))
+                at += count
+                continue
+            source, count = self._run(elements[at:])
+            if source is not None:
+                found.append(self._dimensions(source, elements[at : at + count], kind))
+                at += count
+                continue
+            number = self._number(elements[at], kind, rank=1)
+            if number is None:
+                return None
+            found.append(number)
+            at += 1
+        return found
+
+    def _run(self, elements: Sequence[Polynomial]) -> tuple[tuple[Output, list[Polynomial]] | None, int]:
+        """The first source of the most leading elements, and how many these are."""
+        best, most = None, 0
+        for known, source in self._sources.items():
+            count = next((i for i, one in enumerate(elements) if one not in known), len(elements))
+            if count > most:
+                best, most = source, count
+        return best, most
+
+    def _dimensions(
+        self, source: tuple[Output, list[Polynomial]], wanted: Sequence[Polynomial], kind: ElementType
+    ) -> Output:
+        value, dims = source
+        shape = self._builder.emit(ShapeOf3(output_type=kind), value)
+        axes = [dims.index(one) for one in wanted]
+        return self._builder.emit(Gather8(), shape, self._builder.constant(axes), self._builder.constant(0))
+
+    def _number(self, wanted: Polynomial, kind: ElementType, rank: int = 0) -> Output | None:
+        """One element as a number, or with rank 1 as a list."""
+        source, count = self._run([wanted])
+        if count and source is not None:
+            shape = self._builder.emit(ShapeOf3(output_type=kind), source[0])
+            index = source[1].index(wanted)
+            if rank and len(source[1]) == 1:
+                return shape
+            at = self._builder.constant([index] if rank else index)
+            return self._builder.emit(Gather8(), shape, at, self._builder.constant(0))
+        place = self._shapes.place(wanted)
+        if place is None:
+            return None
+        value, index = place
+        if value.element_type is not kind:
+            value = self._builder.emit(Convert1(destination_type=kind), value)
+        if value.shape.rank == 0:
+            return self._builder.emit(Unsqueeze1(), value, self._builder.constant([0])) if rank else value
+        if value.shape.rank > 1:
+            return None
+        if rank and value.shape.static() == (1,):
+            return value
+        at = self._builder.constant([index] if rank else index)
+        return self._builder.emit(Gather8(), value, at, self._builder.constant(0))
+
+    def _name(self, node: Node) -> None:
+        """Name new layers after the layer that reads them, and note their dimensions."""
+        for layer in self._builder.emitted[self._named :]:
+            layer.name = self._unique(f"{node.name}/{layer.op.type}")
+            layer.origin = node.origin
+            self._shapes.add(layer)
+        self._named = len(self._builder.emitted)
+
+
+def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:
+    made = like.copy()
+    made.reshape(-1)[:] = elements
+    return made
+
+
+def _is_same(made: Output, known: Output) -> bool:
+    """Whether a new value is computed as a known one is."""
+    pending = [(made, known)]
+    while pending:
+        a, b = pending.pop()
+        if a is b:
+            continue
+        if a.index != b.index or type(a.node.op) is not type(b.node.op) or len(a.node.inputs) != len(b.node.inputs):
+            return False
+        if a.tensor is not None or b.tensor is not None:
+            if a.tensor is None or b.tensor is None or a.tensor.array().tolist() != b.tensor.array().tolist():
+                return False
+            if a.element_type is not b.element_type or a.shape != b.shape:
+                return False
+            continue
+        if not a.node.inputs or a.node.op.attributes() != b.node.op.attributes():
+            return False
+        pending.extend(zip(a.node.inputs, b.node.inputs))
+    return True

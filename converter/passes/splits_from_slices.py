@@ -1,0 +1,135 @@
+"""Slices that together are the whole become one VariadicSplit.
+
+    x -> Slice(0:8 of axis 1) -> a                becomes      x -> VariadicSplit(axis 1, lengths 8, -1) -> a, b
+    x -> Slice(8: of axis 1) -> b
+
+Bounds are constant, along one axis, step by step of 1, and leave no gap. The lengths stay those of the slices.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.slicing import Slice8, VariadicSplit1
+from ir_runtime.rewriting.matching import NotMatched, fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+_END = 2**31 - 1
+"""Exporters write this number, or a larger one, for the end."""
+
+
+class _Bound(NamedTuple):
+    """A place in a dimension, counted from its beginning or (0 or less) from its end."""
+
+    from_end: bool
+    place: int
+
+
+class _Bounds(NamedTuple):
+    """A slice along one axis."""
+
+    start: _Bound
+    stop: _Bound
+    node: Node
+
+
+@passes.register("splits_from_slices", operations=(Slice8,), after=["equal_layers", "idle_layers"], fuses=True)
+def splits_from_slices(model: Model, trace: PassTrace) -> int:
+    """Put one VariadicSplit in the place of slices that follow one another."""
+    return sum(_split_in(part, trace) for part in model.parts())
+
+
+def _split_in(part: Part, trace: PassTrace) -> int:
+    groups: dict[tuple[Output, int], list[_Bounds]] = defaultdict(list)
+    for node in part.nodes_of((Slice8,)):
+        found = _bounds(node)
+        if isinstance(found, NotMatched):
+            trace.not_matched(node, found)
+        else:
+            groups[node.inputs[0], found[0]].append(found[1])
+    uses, unique, count = Uses(part.uses), UniqueNames(part), 0
+    for (data, axis), slices in groups.items():
+        size = data.shape[axis]
+        lengths = _lengths(slices, size) or _lengths([_from_begin(each, size) for each in slices], size)
+        if lengths is None:
+            for each in slices:
+                trace.not_matched(each.node, fail("no other slices take the rest, and that once"))
+            continue
+        slices.sort(key=lambda each: _from_begin(each, size))
+        layers = _split(data, axis, lengths, slices[0].node, unique)
+        for each, output in zip(slices, layers[-1].outputs):
+            uses.replace(each.node.outputs[0], output)
+            trace.matched(each.node)
+        uses.add(layers)
+        count += len(slices)
+    return count
+
+
+def _lengths(slices: list[_Bounds], size: Dimension) -> list[int] | None:
+    """The lengths of slices that follow one another from begin to end, -1 for one that is not known; else None."""
+    ordered = sorted(slices)
+    ends = [_Bound(False, 0), *(each.stop for each in ordered)]
+    last = _Bound(False, size.value) if size.is_static else _Bound(True, 0)
+    if len(ordered) < 2 or [each.start for each in ordered] != ends[:-1] or ends[-1] not in (last, _Bound(True, 0)):
+        return None
+    lengths = [
+        stop.place - start.place if start.from_end == stop.from_end else -1 for start, stop in itertools.pairwise(ends)
+    ]
+    known = [length for length in lengths if length != -1]
+    return lengths if min(known, default=0) > 0 and sum(known) <= size.low else None
+
+
+def _from_begin(each: _Bounds, size: Dimension) -> _Bounds:
+    """The slice counted from the beginning, where the dimension is static; the end itself stays the end."""
+    if not size.is_static:
+        return each
+    start, stop = (
+        _Bound(False, max(0, bound.place + size.value if bound.from_end else min(bound.place, size.value)))
+        for bound in each[:2]
+    )
+    return _Bounds(start, each.stop if each.stop == _Bound(True, 0) else stop, each.node)
+
+
+def _split(data: Output, axis: int, lengths: list[int], first: Node, unique: UniqueNames) -> list[Node]:
+    """The layers of the split, named after the first slice."""
+    constants = [
+        make_node(Const1(value=Tensor.from_array(np.array(value))), (), unique(f"{first.name}/{name}"))
+        for name, value in (("axis", axis), ("lengths", lengths))
+    ]
+    split = make_node(VariadicSplit1(), [data, *(node.outputs[0] for node in constants)], unique(f"{first.name}/split"))
+    for node in (*constants, split):
+        node.origin = first.origin
+    return [*constants, split]
+
+
+def _bounds(node: Node) -> tuple[int, _Bounds] | NotMatched:
+    """The axis of a slice, and its bounds."""
+    data = node.inputs[0]
+    lists = [source.type.constant for source in node.inputs[1:]]
+    if any(values is None for values in lists) or not data.shape.has_rank:
+        return fail("bounds or axes are not constant, or the rank is not known")
+    numbers = [values.reshape(-1).tolist() for values in lists if values is not None]
+    if any(len(values) != 1 for values in numbers):
+        return fail("it is not along one axis")
+    if data.shape.rank == 1 and data.element_type.is_integral:
+        return fail("it takes numbers of a list, such as a shape")
+    start, stop, step = (values[0] for values in numbers[:3])
+    if step != 1:
+        return fail("its step is not 1")
+    axis = (numbers[3][0] if len(numbers) > 3 else 0) % data.shape.rank
+    begin = _Bound(start < 0, start) if start > -_END else _Bound(False, 0)
+    end = _Bound(stop < 0, stop) if stop < _END else _Bound(True, 0)
+    return axis, _Bounds(begin, end, node)

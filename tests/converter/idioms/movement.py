@@ -1,0 +1,134 @@
+"""Slices that are one split, and shuffled channels and blocks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from .convolutions import weights
+from .graphs import Graph, Idiom, NearMiss
+
+END = 2**31 - 1
+LAST = 2**63 - 1
+IMAGE = {"x": (2, 4, 4, 6)}
+
+
+def sliced(graph: Graph, value: str, start: int, stop: int, axis: int, step: int = 1) -> str:
+    lists = [graph.integers([number]) for number in (start, stop, axis, step)]
+    return graph("Slice", value, *lists)
+
+
+def mixed(graph: Graph, chance: random.Random) -> str:
+    """Eight columns, whatever the shape of x: the weights know."""
+    return graph("MatMul", "x", graph.constant(weights(chance, 8, 8)))
+
+
+def joined(graph: Graph, chance: random.Random, *bounds: Sequence[int]) -> str:
+    """Slices of eight columns, put together in any order."""
+    value, axis = mixed(graph, chance), chance.choice([2, -1])
+    slices = [sliced(graph, value, each[0], each[1], axis, *each[2:]) for each in bounds]
+    return graph("Concat", *chance.sample(slices, len(slices)), axis=2)
+
+
+def three_slices(graph: Graph, chance: random.Random) -> str:
+    """Bounds are counted from either end."""
+    end = chance.choice([8, END, LAST])
+    return joined(
+        graph,
+        chance,
+        (0, chance.choice([2, -6])),
+        (chance.choice([2, -6]), chance.choice([5, -3])),
+        (chance.choice([5, -3]), end),
+    )
+
+
+def rolled(graph: Graph, chance: random.Random) -> str:
+    """Swin's shift: what is in front goes to the end."""
+    place = chance.choice([3, -3])
+    return joined(graph, chance, (place, chance.choice([END, LAST])), (0, place))
+
+
+def shape_in_numbers(graph: Graph, value: str, numbers: Sequence[int | str]) -> str:
+    """A target shape: numbers, and "2" or "2*2" for a dimension of the value and its double, as torch computes them."""
+    if not any(isinstance(number, str) for number in numbers):
+        return graph.integers(list(numbers))
+    shape, parts = graph("Shape", value), []
+    for number in numbers:
+        if isinstance(number, str):
+            one = graph("Gather", shape, graph.integers(int(number[0])), axis=0)
+            one = graph("Mul", one, graph.integers(2)) if number.endswith("*2") else one
+            parts.append(graph("Unsqueeze", one, graph.integers([0])))
+        else:
+            parts.append(graph.integers([number]))
+    return graph("Concat", *parts, axis=0)
+
+
+def moved(
+    graph: Graph,
+    chance: random.Random,
+    first: Sequence[int | str],
+    order: Sequence[int],
+    last: Sequence[int | str],
+    *,
+    batch: Sequence[int | str] = ("0", -1, 0),
+) -> str:
+    """Reshape, Transpose, Reshape; the batch is taken over or follows from the rest."""
+    value = graph("Conv", "x", graph.constant(weights(chance, 12, 4, 1, 1)))
+    middle, final = ([chance.choice(batch), *numbers] for numbers in (first, last))
+    split = graph("Reshape", value, shape_in_numbers(graph, value, middle))
+    return graph("Reshape", graph("Transpose", split, perm=order), shape_in_numbers(graph, value, final))
+
+
+def shuffled(graph: Graph, chance: random.Random, order: Sequence[int] = (0, 2, 1, 3, 4), last: int = 12) -> str:
+    groups = chance.choice([2, 3, 4])
+    last_space = chance.choice([["2", "3"], ["2", -1]])
+    batch = ("0", 0) if -1 in last_space else ("0", -1, 0)
+    return moved(graph, chance, [groups, 12 // groups, "2", "3"], order, [last, *last_space], batch=batch)
+
+
+def from_depth(graph: Graph, chance: random.Random, *, order: Sequence[int] | None = None) -> str:
+    if chance.random() < 0.5:
+        return moved(graph, chance, [2, 2, 3, "2", "3"], order or [0, 3, 4, 1, 5, 2], [3, "2*2", "3*2"])
+    return moved(graph, chance, [3, 2, 2, "2", "3"], order or [0, 1, 4, 2, 5, 3], [3, "2*2", "3*2"])
+
+
+IDIOMS = {
+    "slices one after the other": Idiom(build=three_slices, becomes=["MatMul", "VariadicSplit", "Concat"]),
+    "a roll": Idiom(build=rolled, becomes=["MatMul", "VariadicSplit", "Concat"]),
+    "shuffled channels": Idiom(build=shuffled, inputs=IMAGE, becomes=["Convolution", "ShuffleChannels"]),
+    "blocks from channels": Idiom(build=from_depth, inputs=IMAGE, becomes=["Convolution", "DepthToSpace"]),
+}
+
+NEAR_MISSES = {
+    "slices with a gap": NearMiss(build=lambda g, c: joined(g, c, (0, 3), (4, END)), absent="VariadicSplit"),
+    "slices that overlap": NearMiss(build=lambda g, c: joined(g, c, (0, 4), (3, END)), absent="VariadicSplit"),
+    "slices that end before the end": NearMiss(build=lambda g, c: joined(g, c, (0, 4), (4, 7)), absent="VariadicSplit"),
+    "slices with steps": NearMiss(build=lambda g, c: joined(g, c, (0, 4, 2), (4, END, 2)), absent="VariadicSplit"),
+    "a dynamic dimension that may be too short": NearMiss(
+        build=lambda g, c: g("Concat", sliced(g, "x", 3, END, 0), sliced(g, "x", 0, 3, 0), axis=0),
+        absent="VariadicSplit",
+    ),
+    "another order of channels": NearMiss(
+        build=lambda g, c: moved(g, c, [3, 4, "2", "3"], (0, 2, 1, 4, 3), [12, "3", "2"]),
+        inputs=IMAGE,
+        absent="ShuffleChannels",
+    ),
+    "another order of blocks": NearMiss(
+        build=lambda g, c: from_depth(g, c, order=[0, 3, 4, 2, 5, 1]), inputs=IMAGE, absent="DepthToSpace"
+    ),
+    "channels of another batch": NearMiss(
+        build=lambda g, c: moved(g, c, [3, 4, 2, 12], (0, 2, 1, 3, 4), [12, 2, 12], batch=(-1,)),
+        inputs=IMAGE,
+        absent="ShuffleChannels",
+    ),
+    "rows and columns that change places": NearMiss(
+        build=lambda g, c: moved(g, c, [3, 4, "3", "2"], (0, 2, 1, 3, 4), [12, "3", "2"]),
+        inputs=IMAGE,
+        absent="ShuffleChannels",
+    ),
+    "channels that are divided otherwise": NearMiss(
+        build=lambda g, c: moved(g, c, [3, 2, "2", "3"], (0, 2, 1, 3, 4), [12, "2", "3"], batch=(-1,)),
+        inputs=IMAGE,
+        absent="ShuffleChannels",
+    ),
+}

@@ -1,0 +1,209 @@
+"""Scales behind layers with weights become part of them; verify still looks at every weight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import converter
+import ir_runtime
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.inputs_outputs import Const1
+from tests.engines import check_node
+from tests.targets.probes.rows import numbers, several
+
+
+def network(folder: Path, dtype: Any = np.float32, *, mean: float = 0.3) -> Path:
+    """A convolution with batch normalisation, a depthwise one with a scale, a product with a scale and a bias."""
+    draw = np.random.default_rng(5)
+    values = {
+        "k": draw.standard_normal((16, 3, 3, 3)) / 5,
+        "gamma": draw.uniform(0.5, 1.5, 16),
+        "beta": draw.standard_normal(16),
+        "mean": np.where(np.arange(16) < 12, mean, 0.2),
+        "variance": draw.uniform(0.5, 1.5, 16),
+        "d": draw.standard_normal((16, 1, 3, 3)) / 3,
+        "s": draw.uniform(0.5, 1.5, (16, 1, 1)),
+        "g": draw.standard_normal((16, 128)) / 4,
+        "h": draw.standard_normal(128),
+        "t": draw.uniform(0.5, 1.5, 128),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], name="conv"),
+        helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "variance"], ["n"], name="norm"),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("Conv", ["r", "d"], ["e"], name="depthwise", group=16),
+        helper.make_node("Mul", ["e", "s"], ["m"], name="scale"),
+        helper.make_node("GlobalMaxPool", ["m"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "g"], ["q"]),
+        helper.make_node("Add", ["q", "h"], ["a"]),
+        helper.make_node("Mul", ["a", "t"], ["y"]),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", kind, ["n", 3, 9, 9])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        [numpy_helper.from_array(value.astype(dtype), name) for name, value in values.items()],
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return network(tmp_path)
+
+
+WEIGHTS = ("k", "d", "g")
+
+
+def states(report: converter.Report) -> dict[str, str]:
+    return {check.name: check.state for check in report.weights}
+
+
+def weight(model: Model, report: converter.Report, name: str) -> Node:
+    (layer,) = next(check.layers for check in report.weights if check.name == name)
+    return next(node for node in model.nodes() if node.name == layer)
+
+
+def layers(model: Model) -> list[str]:
+    return [node.op.type for node in model.nodes() if node.op.type not in ("Const", "Parameter", "Result")]
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"fuse": False}], ids=str)
+@pytest.mark.parametrize("target", ["cpu", "any"])
+def test_every_weight_is_accounted_for(path: Path, options: dict[str, Any], target: str) -> None:
+    model = converter.convert_model(path, target=target, **options)
+    report = converter.verify(path, model)
+    assert report.passed
+    found = states(report)
+    assert {found[name] for name in WEIGHTS} == {"identical" if options else "scaled"}
+    assert ("Multiply" in layers(model)) == bool(options)
+    assert layers(model).count("BatchNormInference") == bool(options)
+
+
+def test_exact_models_are_compared_with_the_right_conversion(path: Path) -> None:
+    """What was changed after an exact conversion is named."""
+    model = converter.convert_model(path, exact=True)
+    node = next(node for node in model.nodes() if node.op.type == "ReLU")
+    from ir_runtime.operations.elementwise import Abs1
+
+    node.op = Abs1()
+    report = converter.verify(path, model)
+    assert not report.passed
+    assert node.name in str(report.to_dict())
+
+
+@pytest.mark.parametrize("bit", [0, 5, 31])
+@pytest.mark.parametrize("name", ["k", "g"])
+def test_one_bit_of_a_scaled_weight_is_found(path: Path, name: str, bit: int) -> None:
+    model = converter.convert_model(path)
+    node = weight(model, converter.verify(path, model, samples=1), name)
+    assert node.op.data is not None
+    for at in (0, node.op.data.size // 2, node.op.data.size - 1):
+        array = node.op.data.array().copy()
+        array.reshape(-1).view(np.uint32)[at] ^= np.uint32(1 << bit)
+        node.op = Const1(value=Tensor.from_array(array))
+        report = converter.verify(path, model, samples=1)
+        check = next(check for check in report.weights if check.name == name)
+        assert (check.state, check.reason.split(" values")[0]) == ("changed", f"1 of {array.size}")
+        assert all(other.passed for other in report.weights if other.name != name)
+        array.reshape(-1).view(np.uint32)[at] ^= np.uint32(1 << bit)
+        node.op = Const1(value=Tensor.from_array(array))
+
+
+def test_channels_of_many_zeros_are_scaled(tmp_path: Path) -> None:
+    model = onnx.load(network(tmp_path))
+    for tensor in model.graph.initializer:
+        if tensor.name in WEIGHTS:
+            values = numpy_helper.to_array(tensor).copy()
+            values.reshape(-1)[np.arange(values.size) % 7 != 0] = 0
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    report = converter.verify(model, converter.convert_model(model))
+    assert report.passed
+    assert states(report)["k"] == states(report)["d"] == "scaled"
+
+
+def test_a_bias_that_hardly_changes_is_not_damaged(tmp_path: Path) -> None:
+    """Where the mean is 0 the bias behind scaled weights is that of the file."""
+    path = network(tmp_path, mean=0.0)
+    assert converter.verify(path, converter.convert_model(path)).passed
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_compressed_scaled_weights(path: Path, tmp_path: Path, half: bool) -> None:
+    model = converter.convert_model(path)
+    xml = tmp_path / "packed.xml"
+    if half:
+        converter.save_model(model, xml, compress_to_fp16=True)
+    else:
+        converter.save_model(model, xml, compress="int8")
+    stored = ir_runtime.read_model(xml)
+    report = converter.verify(path, stored)
+    assert report.passed
+    wanted = "scaled" if half else "compressed"
+    assert states(report)["g"] == wanted
+    node = weight(stored, report, "g")
+    assert node.op.data is not None
+    array = node.op.data.array().copy()
+    array[-1, -1] = array[-1, -1] * 2 if half else array[-1, -1] ^ 64
+    node.op = Const1(value=Tensor.from_array(array, node.op.data.element_type))
+    report = converter.verify(path, stored)
+    assert [check.name for check in report.weights if not check.passed] == ["g"]
+
+
+def test_scaled_weights_are_computed_when_they_are_written(path: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(path)
+    node = weight(model, converter.verify(path, model, samples=1), "g")
+    assert node.op.data is not None
+    assert node.op.data._array is None
+    assert node.op.data._packed is None
+    converter.save_model(model, tmp_path / "m.xml")
+    assert converter.verify(path, tmp_path / "m.xml").passed
+
+
+@pytest.mark.parametrize(
+    ("weights", "factor", "dtype"),
+    [
+        (1e30, 1e30, np.float32),
+        (1e-30, 1e-10, np.float32),
+        (1e-30, 1e-30, np.float32),
+        (1000, 1000, np.float16),
+        (0.01, 0.001, np.float16),
+        (np.nan, 2, np.float32),
+        (1, np.inf, np.float32),
+        (1, np.nan, np.float32),
+    ],
+)
+def test_what_leaves_the_range_of_its_type_stays(weights: float, factor: float, dtype: Any) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Mul", ["p", "s"], ["y"]),
+    ]
+    constants = {"w": np.full((3, 4), weights, dtype), "s": np.array([1, 1, factor, 1], dtype)}
+    model, _ = several(nodes, {"x": numbers(2, 3).astype(dtype)}, constants, {"x": ["n", 3]})
+    assert layers(converter.convert_model(model, target="any")) == ["MatMul", "Multiply"]
+
+
+def test_channels_of_zeros_and_factors_of_zero() -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Mul", ["p", "s"], ["y"]),
+    ]
+    constants = {
+        "w": np.array([[0, 1, 2], [0, 3, 4]], np.float32),
+        "s": np.array([3, 0, -2], np.float32),
+    }
+    model, feeds = several(nodes, {"x": numbers(5, 2)}, constants, {"x": ["n", 2]})
+    assert layers(converter.convert_model(model)) == ["MatMul"]
+    check_node(model, feeds)
