@@ -108,7 +108,10 @@ def main() -> None:
             if other is None:
                 print(f"OpenVINO's converter does not take {path.stem}", file=sys.stderr)
                 continue
-            rows.append((path.stem, ours(path, folder, given.target), other))
+            try:
+                rows.append((path.stem, ours(path, folder, given.target), other))
+            except converter.ConversionError as error:
+                print(f"{path.stem} is not converted: {error}"[:200], file=sys.stderr)
         table(rows, given.markdown)
 
 

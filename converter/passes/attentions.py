@@ -26,7 +26,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 from .attention_inputs import Scale, attended, untransposed, weights_of, without_factors
-from .idioms import is_real, of_same_shape
+from .idioms import is_real
 from .registry import passes
 
 
@@ -61,5 +61,4 @@ def attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
         if isinstance(turned, NotMatched):
             return turned
         keys = without_factors(turned, scale, uses)
-    made = attended(builder, found, (queries, keys, found["values"]), scale)
-    return made if isinstance(made, NotMatched) else of_same_shape(made, node)
+    return attended(builder, found, (queries, keys, found["values"]), scale)

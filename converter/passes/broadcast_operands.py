@@ -2,50 +2,44 @@
 
     x -> Broadcast(shape of y) -> Add(y)      becomes      x -> Add(y)
 
-Each number of the target is the dimension of the other operand at its place, or 1.
+Each number of the target is 1, or the dimension of the other operand at its place, for whatever shapes. torch writes
+this for ``x.expand_as(y)``, and so for ``torch.nn.functional.normalize``.
 """
 
 from __future__ import annotations
 
-from ir_runtime.errors import InferenceError
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import broadcast
 from ir_runtime.operations.movement import Broadcast1, Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
-from .target_shapes import Number, is_dimension, numbers_of
 
 
 @passes.replaces("broadcast_operands", Broadcast1, Broadcast3, after=["equal_layers", "idle_layers"], fuses=True)
 def broadcast_operand(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the elementwise layers read what is broadcast."""
     x, value = node.inputs[0], node.outputs[0]
-    numbers = numbers_of(node.inputs[1])
-    if numbers is None or node.op.mode == "explicit":  # type: ignore[attr-defined]
-        return fail("its target is not known, or names axes")
-    if not x.shape.has_rank or x.shape.rank > len(numbers) or not uses[value]:
-        return fail("it may drop dimensions, or nothing reads it")
+    target = uses.shapes.elements(node.inputs[1])
+    if target is None or node.op.mode == "explicit":  # type: ignore[attr-defined]
+        return fail("its target is not known, or it names axes")
+    if not uses[value]:
+        return fail("nothing reads it")
     for reader in uses[value]:
-        if not _broadcasts_itself(reader, x, value, numbers):
+        if not _broadcasts_itself(reader, value, target.reshape(-1).tolist(), uses):
             return fail(f"'{reader.name}' reads it, and may not broadcast to the same shape")
     return x
 
 
-def _broadcasts_itself(reader: Node, x: Output, value: Output, numbers: list[Number]) -> bool:
+def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial], uses: Uses) -> bool:
+    """Whether each number of the target is 1, or the dimension of the other operand at its place."""
     if getattr(reader.op, "auto_broadcast", "") != "numpy" or len(reader.inputs) != 2:
         return False
     others = [source for source in reader.inputs if source is not value]
-    if len(others) != 1 or not others[0].shape.has_rank:
+    dims = uses.shapes.dims(others[0]) if len(others) == 1 else None
+    if dims is None or len(dims) < len(target):
         return False
-    (other,) = others
-    start = other.shape.rank - len(numbers)
-    if start < 0 or not all(number == 1 or is_dimension(number, other, i) for i, number in enumerate(numbers, start)):
-        return False
-    try:
-        return broadcast(x.shape, other.shape) == reader.outputs[0].shape
-    except InferenceError:
-        return False
+    return all(wanted.value == 1 or wanted == own for wanted, own in zip(target[::-1], dims[::-1]))

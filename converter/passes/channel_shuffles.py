@@ -11,24 +11,26 @@ Target shapes may be constant or computed from the shape of ``x``; the number of
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.model import Node
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.blocks import DepthToSpace1, ShuffleChannels1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, layer
+from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
-from .target_shapes import DimensionOf, Number, is_shape
 
-_X = anything("x")
-_INNER = layer(Reshape1, _X, anything("shape"), name="first")
-_PATTERN = layer(Reshape1, layer(Transpose1, _INNER, constant("order")), anything("last shape"))
+_FIRST = layer(Reshape1, anything("x"), anything("shape"), name="first")
+_PATTERN = layer(Reshape1, layer(Transpose1, _FIRST, constant("order")), anything("last shape"))
 
 _DEPTH_TO_SPACE: dict[tuple[int, ...], str] = {(0, 3, 4, 1, 5, 2): "blocks_first", (0, 1, 4, 2, 5, 3): "depth_first"}
+
+_Dims = Sequence[Polynomial]
 
 
 @passes.replaces("channel_shuffles", Reshape1, after=["equal_layers"], fuses=True)
@@ -37,46 +39,38 @@ def channel_shuffle(builder: Builder, node: Node, uses: Uses) -> Replacement:
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    x, order = found["x"], tuple(found.array("order").reshape(-1).tolist())
-    if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static or not x.shape[1].value:
+    order = tuple(found.array("order").reshape(-1).tolist())
+    x, first, last = (uses.shapes.dims(value) for value in (found["x"], found["first"], node.outputs[0]))
+    if x is None or first is None or last is None or len(x) < 3 or not x[1].value:
         return fail("the number of channels is not known")
-    split = found["first"].shape
-    if not split.has_rank:
-        return fail("the rank in between is not known")
-    dims = [dim.low if dim.is_static else 0 for dim in split.dims]
-    made = _shuffle(x, order, dims) or _blocks(x, order, dims)
-    if made is None:
-        return fail(f"{list(order)} shuffles neither channels nor blocks")
-    op, between, last = made
-    first, final = found.node("first"), node
-    if not is_shape(first.inputs[1], between, x, kept=len(between) if first.op.special_zero else 0):  # type: ignore[attr-defined]
-        return fail("the first shape has other dimensions than those of the data")
-    if not is_shape(final.inputs[1], last, x, kept=1 if final.op.special_zero else 0):  # type: ignore[attr-defined]
-        return fail("the last shape has other dimensions than those of the data")
-    return found.check_private(uses) or builder.emit(op, x)
+    op = _shuffle(order, x, first, last) or _blocks(order, x, first, last)
+    if op is None:
+        return fail(f"{list(order)} shuffles neither channels nor blocks, or dimensions are not those of the data")
+    return found.check_private(uses) or builder.emit(op, found["x"])
 
 
-def _shuffle(x: Output, order: tuple[int, ...], dims: list[int]) -> tuple[Operation, list[Number], list[Number]] | None:
-    rank = x.shape.rank
-    if order != (0, 2, 1, *range(3, rank + 1)):
+def _shuffle(order: tuple[int, ...], x: _Dims, first: _Dims, last: _Dims) -> Operation | None:
+    """Groups of channels and the channels of a group change places."""
+    if order != (0, 2, 1, *range(3, len(x) + 1)) or list(last) != list(x):
         return None
-    groups, rest = dims[1:3]
-    if groups * rest != x.shape[1].value:
+    groups, channels = first[1], first[2]
+    if groups.value is None or groups * channels != x[1] or [first[0], *first[3:]] != [x[0], *x[2:]]:
         return None
-    space: list[Number] = [DimensionOf(x, axis) for axis in range(2, rank)]
-    batch = DimensionOf(x, 0)
-    return ShuffleChannels1(axis=1, group=groups), [batch, groups, rest, *space], [batch, groups * rest, *space]
+    return ShuffleChannels1(axis=1, group=groups.value)
 
 
-def _blocks(x: Output, order: tuple[int, ...], dims: list[int]) -> tuple[Operation, list[Number], list[Number]] | None:
-    if x.shape.rank != 4 or len(dims) != 6:
-        return None
-    channels, (batch, height, width) = x.shape[1].value, (DimensionOf(x, axis) for axis in (0, 2, 3))
+def _blocks(order: tuple[int, ...], x: _Dims, first: _Dims, last: _Dims) -> Operation | None:
+    """Channels become blocks of r rows and r columns."""
     mode = _DEPTH_TO_SPACE.get(order)
-    block = math.isqrt(channels // max(1, dims[3 if mode == "blocks_first" else 1]))
-    if mode is not None and block > 1 and channels % block**2 == 0:
-        depth = channels // block**2
-        grouped = [block, block, depth] if mode == "blocks_first" else [depth, block, block]
-        wide = [side._replace(factor=block) for side in (height, width)]
-        return DepthToSpace1(mode=mode, block_size=block), [batch, *grouped, height, width], [batch, depth, *wide]
-    return None
+    if mode is None or len(x) != 4 or len(first) != 6:
+        return None
+    depth = first[3 if mode == "blocks_first" else 1]
+    block = math.isqrt((x[1].value or 0) // max(1, depth.value or 0))
+    if block < 2:
+        return None
+    size = Polynomial.constant(block)
+    parts = [size, size, depth] if mode == "blocks_first" else [depth, size, size]
+    is_split = list(first) == [x[0], *parts, x[2], x[3]] and depth * size * size == x[1]
+    if not is_split or list(last) != [x[0], depth, x[2] * size, x[3] * size]:
+        return None
+    return DepthToSpace1(mode=mode, block_size=block)

@@ -25,7 +25,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 from .attention_inputs import Scale, attended, weights_of, without_factors
-from .idioms import is_real, of_same_shape
+from .idioms import is_real
 from .registry import passes
 
 _PRODUCTS = layer(Einsum7, anything("first", is_real), anything("second"), name="products")
@@ -57,7 +57,7 @@ def einsum_attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
             q, k = (without_factors(found[name], scale, uses) for name in names)
             parts = [_transposed(builder, part, order) for part, order in zip((q, k, found["values"]), orders)]
             made = attended(builder, found, (parts[0], parts[1], parts[2]), scale)
-            return made if isinstance(made, NotMatched) else of_same_shape(_transposed(builder, made, orders[3]), node)
+            return made if isinstance(made, NotMatched) else _transposed(builder, made, orders[3])
     return fail("the equations are not those of attention")
 
 

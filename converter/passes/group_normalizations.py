@@ -14,7 +14,6 @@ import numpy as np
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.shapes import Dimension, normalize_axes
 from ir_runtime.operations.elementwise import Add1, Multiply1
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 from ir_runtime.rewriting.builder import Builder
@@ -22,7 +21,7 @@ from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, 
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import is_real, is_stored, is_surely, of_channels
+from .idioms import is_real, is_stored, of_channels
 from .registry import passes
 
 
@@ -62,14 +61,14 @@ def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement
     why = found.check_private(uses)
     if why is not None:
         return why
-    return _normalized(builder, found) if is_first else _followed(builder, node, found)
+    return _normalized(builder, found, uses) if is_first else _followed(builder, node, found)
 
 
-def _normalized(builder: Builder, found: Match) -> Replacement:
+def _normalized(builder: Builder, found: Match, uses: Uses) -> Replacement:
     x = found["x"]
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("the number of channels is not known")
-    number = _group_count(found)
+    number = _group_count(found, uses)
     if isinstance(number, NotMatched):
         return number
     mvn, channels = found.node("normalized").op, x.shape[1].value
@@ -94,9 +93,9 @@ def _followed(builder: Builder, node: Node, found: Match) -> Replacement:
     return builder.emit(found.node("made").op, x, *inputs)
 
 
-def _group_count(found: Match) -> int | NotMatched:
+def _group_count(found: Match, uses: Uses) -> int | NotMatched:
     """How many groups, where the layers normalise groups of channels."""
-    x, groups, result = found["x"], found["groups"], found["result"]
+    x, groups = found["x"], found["groups"]
     wanted, axes = found.array("shape of groups").reshape(-1).tolist(), found.array("axes").reshape(-1).tolist()
     if len(wanted) < 3 or sorted(normalize_axes(axes, len(wanted))) != list(range(2, len(wanted))):
         return fail("MVN is not over all but the first two dimensions")
@@ -107,8 +106,6 @@ def _group_count(found: Match) -> int | NotMatched:
     )
     if not keeps_batch or number < 1 or x.shape[1].value % number:
         return fail("the first Reshape does not make groups of the channels")
-    shape = found["shape"]
-    is_shape_of_x = isinstance(shape.node.op, (ShapeOf1, ShapeOf3)) and shape.node.inputs[0] is x
-    if not is_shape_of_x and not (result.shape.has_rank and is_surely(result.shape.dims, x.shape.dims)):
+    if uses.shapes.dims(found["result"]) != uses.shapes.dims(x):
         return fail("the last Reshape does not return to the shape of the data")
     return int(number)

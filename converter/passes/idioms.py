@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph.model import Output
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewriting.matching import Pattern, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.matching import Pattern, either, layer, number
 
 
 def has_shape_of(value: Output, x: Output) -> bool:
     """Whether an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
     return value.shape.has_rank and x.shape.has_rank and value.shape.rank == x.shape.rank
-
-
-def of_same_shape(made: Output, node: Node) -> Replacement:
-    """``made`` as the replacement of a layer, if exactly as much is known of its shape: layers behind it rely on it."""
-    old = node.outputs[0].shape
-    return made if made.shape == old else fail(f"its shape {old} would become {made.shape}")
 
 
 def is_real(value: Output) -> str | None:
@@ -49,17 +39,6 @@ def of_channels(value: Output, x: Output) -> Array | None:
     if dims != (1, x.shape[1].value, *[1] * (x.shape.rank - 2)):
         return None
     return value.tensor.array().reshape(-1)
-
-
-def is_surely(dims: Sequence[Dimension], known: Sequence[Dimension]) -> bool:
-    """Whether two shapes of as many elements are the same.
-
-    One dynamic dimension follows from the others, unless they have a 0.
-    """
-    if len(dims) != len(known):
-        return False
-    static = [a.value for a, b in zip(dims, known) if a.is_static and b.is_static and a.value == b.value]
-    return len(static) == len(dims) or (len(static) == len(dims) - 1 and 0 not in static)
 
 
 def times(a: Pattern, b: Pattern) -> Pattern:

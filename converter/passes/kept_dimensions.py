@@ -3,14 +3,13 @@
     x -> ReduceMean [2] -> Unsqueeze [2]           becomes      x -> ReduceMean(keep_dims) [2]
     x -> ReduceMean [2] -> Reshape [n, 5, 1]       becomes      x -> ReduceMean(keep_dims) [2]
 
-torch's exporter by Dynamo writes the second for variances, JAX both. The shape of a Reshape may be computed: its result
-has to have the dimensions by its type.
+torch's exporter by Dynamo writes the second for variances, JAX both. The shape of a Reshape may be computed.
 """
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axes
+from ir_runtime.graph.model import Node
+from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.movement import Reshape1, Unsqueeze1
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.builder import Builder
@@ -18,7 +17,6 @@ from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import is_surely
 from .registry import passes
 
 
@@ -37,18 +35,19 @@ def kept_dimension(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if uses.only_reader(reduced) is not node:
         return fail("something else reads the reduction, too")
     dropped = normalize_axes(axes.type.constant.reshape(-1).tolist(), x.shape.rank)
-    if not _are_put_back(node, dropped, reduced.shape):
+    if not _are_put_back(node, dropped, uses):
         return fail("it does not put back, as 1, just the dimensions that were dropped")
     return builder.emit(type(reduction.op)(keep_dims=True), x, axes)
 
 
-def _are_put_back(node: Node, dropped: tuple[int, ...], reduced: PartialShape) -> bool:
-    result: Output = node.outputs[0]
+def _are_put_back(node: Node, dropped: tuple[int, ...], uses: Uses) -> bool:
+    reduced, result = node.inputs[0], node.outputs[0]
     if isinstance(node.op, Unsqueeze1):
         added = node.inputs[1].type.constant
         return added is not None and sorted(normalize_axes(added.reshape(-1).tolist(), result.shape.rank)) == sorted(
             dropped
         )
-    if any(result.shape[axis] != Dimension(1, 1) for axis in dropped):
+    dims = uses.shapes.dims(result)
+    if dims is None or any(dims[axis].value != 1 for axis in dropped):
         return False
-    return is_surely([dim for axis, dim in enumerate(result.shape) if axis not in dropped], reduced.dims)
+    return [one for axis, one in enumerate(dims) if axis not in dropped] == uses.shapes.dims(reduced)

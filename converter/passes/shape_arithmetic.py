@@ -20,7 +20,6 @@ from typing import Any
 
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Model, Node, Output, Part
-from ir_runtime.graph.shape_inference import infer_types
 from ir_runtime.operations.elementwise import Arithmetic, Convert1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
@@ -31,6 +30,7 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.polynomials import Polynomial, product
 from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.type_updates import infer_node
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .registry import passes
@@ -90,7 +90,7 @@ class _Walk:
                 self.count += 1
                 self._trace.matched(node)
             if self._must_infer(node, before):
-                self._infer(node)
+                self._new_types.update(infer_node(node))
             self._note(node)
 
     # --- walking ---
@@ -110,15 +110,6 @@ class _Walk:
         if self._changed_bodies and any(sub.body in self._changed_bodies for sub in node.op.subgraphs):
             return True
         return node.inputs != before or not self._new_types.isdisjoint(node.inputs)
-
-    def _infer(self, node: Node) -> None:
-        inputs = [source.type for source in node.inputs]
-        if node.op.subgraphs:
-            node.op = node.op.specialized(inputs)
-        for output, kind in zip(node.outputs, infer_types(node.op, inputs)):
-            if output.type.shape != kind.shape or output.type.element_type is not kind.element_type:
-                self._new_types.add(output)
-            output.type = kind
 
     # --- what reads dimensions ---
 

@@ -13,6 +13,7 @@ from .builder import Builder
 from .fused_names import note_fused
 from .matching import NotMatched
 from .trace import PassTrace
+from .type_updates import differs, update_types
 from .unique_names import UniqueNames
 from .uses import Uses
 
@@ -38,15 +39,24 @@ def replace_layers(
     tensor names, ``runtime_info`` and origin go over to the replacement. With ``fuses`` a layer in the place of
     several has their names in its ``runtime_info``.
     """
-    count = 0
+    count, changed = 0, set[Output]()
     for part in model.parts():
         nodes = part.nodes_of(operations)
         if nodes:
-            count += _replace_in(part, nodes, replace, trace, fuses)
+            count += _replace_in(part, nodes, replace, trace, fuses, changed)
+    if changed:
+        update_types(model, changed)
     return count
 
 
-def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None, fuses: bool) -> int:
+def _replace_in(
+    part: Part,
+    nodes: Sequence[Node],
+    replace: Replace,
+    trace: PassTrace | None,
+    fuses: bool,
+    changed: set[Output],
+) -> int:
     uses, unique, builder, count = Uses(part.uses), UniqueNames(part), Builder(), 0
     for node in nodes:
         if uses.is_unused(node):
@@ -69,6 +79,7 @@ def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: Pass
         if len(values) != len(node.outputs):
             raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
         uses.add(emitted)
+        changed.update(new for old, new in zip(node.outputs, values) if differs(old.type, new.type))
         # A new layer that reads the output of the old one goes on reading it.
         replaced = [gone for old, new in zip(node.outputs, values) for gone in uses.replace(old, new, emitted)]
         if fuses and len(replaced) > 1 and values[0].node in emitted:

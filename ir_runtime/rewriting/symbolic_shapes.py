@@ -119,12 +119,17 @@ class _SymbolicBounds(Bounds):
 
 
 class SymbolicShapes:
-    """What is known of the dimensions and the small integer tensors of one graph; nodes are added in its order."""
+    """What is known of the dimensions and the small integer tensors of one graph.
+
+    A layer is noted with all that it is computed from, when something of it is asked for. What is noted stays true
+    while layers are replaced by others that compute the same.
+    """
 
     def __init__(self) -> None:
         self._ranges: list[tuple[float, float]] = []
         """For each symbol its bounds."""
         self._dimensions: dict[Polynomial, SymbolicDimension] = {}
+        self._noted: set[Node] = set()
         self._keys: dict[Any, Polynomial] = {}
         self._dims: dict[Output, tuple[Dimension, ...] | None] = {}
         self._elements: dict[Output, Elements | None] = {}
@@ -141,12 +146,17 @@ class SymbolicShapes:
     def _dims_of(self, value: Output) -> tuple[Dimension, ...] | None:
         if value.shape.is_static:
             return value.shape.dims
+        if value not in self._dims:
+            self._note(value.node)
         return self._dims[value]
 
     def elements(self, value: Output) -> Elements | None:
         """The elements of a small integer or boolean tensor as polynomials (0 and 1 for booleans); None for others."""
         if value not in self._elements:
-            self._elements[value] = _constant_elements(value)
+            if value.node not in self._noted and value.node.inputs and _is_small(value):
+                self._note(value.node)
+            if value not in self._elements:
+                self._elements[value] = _constant_elements(value)
         return self._elements[value]
 
     def is_computed(self, value: Output) -> bool:
@@ -216,8 +226,22 @@ class SymbolicShapes:
 
     # --- walking ---
 
+    def _note(self, wanted: Node) -> None:
+        """Note a layer, after all that it is computed from."""
+        pending = [wanted]
+        while pending:
+            node = pending[-1]
+            missing = [s.node for s in node.inputs if s.node not in self._noted and s.node.op.data is None]
+            if missing and node not in self._noted:
+                pending.extend(missing)
+                continue
+            pending.pop()
+            if node not in self._noted:
+                self.add(node)
+
     def add(self, node: Node) -> None:
-        """Note the outputs of a layer, whose inputs are known already."""
+        """Note the outputs of a layer, whose inputs are noted already."""
+        self._noted.add(node)
         for output, found in zip(node.outputs, self._elements_of(node)):
             if found is not None and output not in self._elements:
                 self._hold(output, found)

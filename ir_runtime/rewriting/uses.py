@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ir_runtime.errors import InternalError
 from ir_runtime.graph.model import Model, Node, Output, uses_in
+
+if TYPE_CHECKING:
+    from .symbolic_shapes import SymbolicShapes
 
 _ROOTS = ("parameter", "result", "sink")
 """The roles of layers that a model keeps although nothing reads them."""
@@ -21,6 +26,13 @@ class Uses:
     def __init__(self, readers: dict[Output, list[Node]]) -> None:
         self._readers = readers
         self._unused: set[Node] = set()
+
+    @functools.cached_property
+    def shapes(self) -> SymbolicShapes:
+        """Which dimensions are equal, for whatever shapes of the inputs."""
+        from .symbolic_shapes import SymbolicShapes  # few passes ask
+
+        return SymbolicShapes()
 
     def __getitem__(self, value: Output) -> list[Node]:
         """The layers that read ``value``; each once."""
