@@ -3,8 +3,8 @@
     x -> Multiply(a) -> Multiply(b)      becomes      x -> Multiply(a * b)
     x -> Add(a) -> Add(b)                becomes      x -> Add(a + b)
 
-Only floats, and only where the result differs by rounding alone: factors of ordinary size, summands that do not cancel
-out. The constant in between is computed in float64 and rounded once.
+Only floats, and only where the result differs by rounding alone: factors of ordinary size, summands that do not round
+what is in between. The constant in between is computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def factor_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if joined.size > largest:
         return fail("the constants would become larger")
     info = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
-    usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(float(info.max), a, b, joined)
+    usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(info.nmant, a, b, joined)
     if not usual:
-        return fail("the constants are not of ordinary size, or cancel out")
+        return fail("the constants are not of ordinary size, or round what is in between")
     return found.check_private(uses) or builder.emit(operation(), found["x"], builder.constant(joined, kind))
 
 
@@ -73,6 +73,11 @@ def _are_usual(exponent: int, *factors: Array) -> bool:
     return all(bool(((1 / most <= np.abs(each)) & (np.abs(each) <= most)).all()) for each in factors)
 
 
-def _add_up(most: float, a: Array, b: Array, total: Array) -> bool:
-    finite = np.abs(total) <= most
-    return bool((finite & (np.abs(total) >= np.maximum(np.abs(a), np.abs(b)))).all())
+def _add_up(digits: int, a: Array, b: Array, total: Array) -> bool:
+    """Whether the summands add up, or are so small that nobody uses them to round what is in between.
+
+    Adding a large number and taking it away again rounds to whole numbers. Otherwise the sum of constants is as exact
+    as the two sums are, or more so.
+    """
+    largest = np.maximum(np.abs(a), np.abs(b))
+    return bool((np.isfinite(total) & ((np.abs(total) >= largest) | (largest <= 2.0 ** (digits / 3)))).all())

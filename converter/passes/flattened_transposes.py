@@ -11,11 +11,14 @@ torch writes this since its exporter goes through graphs of its own. Dimensions 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, layer
+from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
@@ -33,10 +36,19 @@ def flattened_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement
         return found
     if found.array("order").reshape(-1).tolist() != [0, 2, 1]:
         return fail("it does not swap the last two dimensions")
-    x, flat, result = (uses.shapes.dims(value) for value in (found["x"], found["flat"], node.outputs[0]))
-    if x is None or flat is None or len(x) < 3:
-        return fail("the rank of the input is not known, or less than 3")
-    if flat[1:] != x[-2:] or result != [*x[:-2], x[-1], x[-2]]:
+    shapes = uses.shapes
+    x, flat, last = shapes.dims(found["x"]), *(shapes.elements(found[name]) for name in ("flat shape", "shape"))
+    if x is None or flat is None or last is None or len(x) < 3:
+        return fail("a shape is not known, or its rank is less than 3")
+    if not _agree(flat.tolist()[1:], x[-2:]) or not _agree(last.tolist(), [*x[:-2], x[-1], x[-2]]):
         return fail("dimensions are not known to be those of the input")
+    # In a Reshape, 0 would take over a dimension of another place; the last two then fail, as there is none.
+    if len(x) > 3 and any(shapes.low(one) < 1 for one in (*x[1:-2], x[-1])):
+        return fail("a dimension may be 0")
     axes = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
     return found.check_private(uses) or layers.transpose(builder, found["x"], builder.constant(axes))
+
+
+def _agree(target: Sequence[Polynomial], dims: Sequence[Polynomial]) -> bool:
+    """Whether the target of a Reshape has these dimensions; one of -1 is what the number of elements leaves."""
+    return len(target) == len(dims) and all(one.value == -1 or one == own for one, own in zip(target, dims))

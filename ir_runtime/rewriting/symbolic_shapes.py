@@ -25,6 +25,7 @@ from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 from ir_runtime.operations.elementwise import (
     Add1,
     Arithmetic,
+    Binary,
     Comparison,
     Convert1,
     Divide1,
@@ -131,6 +132,8 @@ class SymbolicShapes:
         self._dimensions: dict[Polynomial, SymbolicDimension] = {}
         self._noted: set[Node] = set()
         self._keys: dict[Any, Polynomial] = {}
+        self._limited: dict[Polynomial, Polynomial] = {}
+        """For each symbol of a dimension with a limit the dimension without it."""
         self._dims: dict[Output, tuple[Dimension, ...] | None] = {}
         self._elements: dict[Output, Elements | None] = {}
         self._in_types: dict[Output, TensorType] = {}
@@ -280,11 +283,18 @@ class SymbolicShapes:
             return [self._reshaped(node)]
         if isinstance(op, Range4):
             return [self._range(node)]
+        if isinstance(op, Slice8):
+            return [self._sliced(node)]
         try:
             inferred = op.infer([self._type(source) for source in node.inputs])
         except ModelError:
             return nothing
-        return [kind.shape for kind in inferred] if len(inferred) == len(nothing) else nothing
+        if len(inferred) != len(nothing):
+            return nothing
+        shapes: list[PartialShape | None] = [kind.shape for kind in inferred]
+        if isinstance(op, Binary) and op.auto_broadcast == "numpy" and shapes[0] is not None and shapes[0].has_rank:
+            shapes[0] = self._widened(shapes[0], node)
+        return shapes
 
     def _type(self, value: Output) -> TensorType:
         known = self._in_types.get(value)
@@ -351,6 +361,47 @@ class SymbolicShapes:
             return None
         have = product([one for i, one in enumerate(dims) if i not in kept])
         return have.quotient(product([one for one in others if one is not None]))
+
+    def _sliced(self, node: Node) -> PartialShape:
+        """A slice from the beginning of a static dimension has what is smaller: the dimension or the stop."""
+        dims: list[Dimension] = list(node.outputs[0].shape)
+        before, lists = self._dims_of(node.inputs[0]), [self.elements(source) for source in node.inputs[1:]]
+        if before is None:
+            return node.outputs[0].shape
+        names = lists[3] if len(lists) > 3 else None
+        axes = range(len(dims)) if len(lists) < 4 else () if names is None else [one.value for one in names.tolist()]
+        sliced = {axis % len(dims) for axis in axes if axis is not None}
+        known = len(sliced) == len(axes) or len(lists) < 4
+        dims = [own if i in sliced or not known else before[i] for i, own in enumerate(dims)]
+        starts, stops, steps = lists[:3]
+        if starts is None or stops is None or steps is None or not known:
+            return PartialShape(dims)
+        for axis, start, stop, step in zip(axes, starts.tolist(), stops.tolist(), steps.tolist()):
+            size = before[axis]
+            if start.value != 0 or step.value != 1 or stop.value is not None or self.low(stop) < 0:
+                continue
+            if size.is_static and size.value > 1:
+                within = dims[axis]
+                smaller = self._keyed(("minimum", stop, size.value), (within.low, within.high))
+                self._limited[smaller] = stop
+                dims[axis] = self.dimension(smaller, within)
+        return PartialShape(dims)
+
+    def _widened(self, shape: PartialShape, node: Node) -> PartialShape:
+        """The shape of an elementwise result. A dimension and itself with a limit above 1 give the dimension.
+
+        Where the limit is less than the dimension, the operands do not fit together.
+        """
+        dims = list(shape)
+        operands = [self.dims(source) for source in node.inputs]
+        for place in range(1, len(dims) + 1):
+            if dims[-place].is_static or isinstance(dims[-place], SymbolicDimension):
+                continue
+            pair = [own[-place] for own in operands if own is not None and len(own) >= place]
+            for one, other in (pair, pair[::-1]) if len(pair) == 2 else ():
+                if self._limited.get(one) == other:
+                    dims[-place] = self.dimension(other, dims[-place])
+        return PartialShape(dims)
 
     def _range(self, node: Node) -> PartialShape | None:
         """0, 1, ... limit - 1 are as many as the limit says."""
