@@ -234,6 +234,14 @@ def test_split_into_uneven_parts(shapes: Any, count: int) -> None:
     check_node(model, {"x": x})
 
 
+@pytest.mark.parametrize("count", [1, 3, 1 << 40, -(1 << 40)])
+def test_split_into_another_number_of_parts_is_refused(count: int) -> None:
+    attributes = {"axis": 1, "num_outputs": count}
+    model = node_model("Split", {"x": SIX}, outputs=2, attributes=attributes, opset=18)
+    with pytest.raises(converter.ConversionError, match=rf"num_outputs is {count}, but the node has 2 outputs"):
+        converter.convert_model(model)
+
+
 @pytest.mark.parametrize("shapes", [None, {"x": ["n", "m"]}], ids=str)
 def test_split_by_lengths_that_come_at_execution(shapes: Any) -> None:
     feeds = {"x": SIX, "s": ints(1, 4, 1)}

@@ -220,9 +220,9 @@ def split_18(
         raise ctx.invalid("split and num_outputs exclude each other")
     if split is not None:
         return _split(ctx, data, split, axis)
-    count = len(ctx.output_names) if num_outputs is None else num_outputs
-    if count < 1 or count < len(ctx.output_names):
-        raise ctx.invalid(f"num_outputs is {count}, but {len(ctx.output_names)} outputs are named")
+    count = len(ctx.output_names)
+    if num_outputs not in (None, count):
+        raise ctx.invalid(f"num_outputs is {num_outputs}, but the node has {count} outputs")
     at = normalize_axis(axis, ctx.rank(data, "the data"))
     # Parts that are equal for the declared length are a Split, which refuses lengths that cannot be divided.
     length, declared = data.shape[at], ctx.declared(data).shape[at]
