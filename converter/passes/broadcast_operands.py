@@ -1,8 +1,9 @@
 """Broadcasts that only elementwise layers read, which broadcast themselves, are left out.
 
-    x -> Broadcast(shape of y) -> Add(y)      becomes      x -> Add(y)
+    x -> Broadcast(shape of y) -> Add(y)                becomes      x -> Add(y)
+    x -> Broadcast(shape of y) -> Select(number, y)     becomes      x -> Select(number, y)
 
-Each number of the target is 1, or the dimension of the other operand at its place, for whatever shapes. torch writes
+Each number of the target is 1, or the dimension of another operand at its place, for whatever shapes. torch writes
 this for ``x.expand_as(y)``, and so for ``torch.nn.functional.normalize``.
 """
 
@@ -35,11 +36,12 @@ def broadcast_operand(builder: Builder, node: Node, uses: Uses) -> Replacement:
 
 
 def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial], uses: Uses) -> bool:
-    """Whether each number of the target is 1, or the dimension of the other operand at its place."""
-    if getattr(reader.op, "auto_broadcast", "") != "numpy" or len(reader.inputs) != 2:
+    """Whether each number of the target is 1, or the dimension of another operand at its place."""
+    if getattr(reader.op, "auto_broadcast", "") != "numpy":
         return False
-    others = [source for source in reader.inputs if source is not value]
-    dims = uses.shapes.dims(others[0]) if len(others) == 1 else None
-    if dims is None or len(dims) < len(target):
-        return False
-    return all(wanted.value == 1 or wanted == own for wanted, own in zip(target[::-1], dims[::-1]))
+    shapes = [uses.shapes.dims(source) for source in reader.inputs if source is not value]
+    operands = [dims[::-1] for dims in shapes if dims is not None]
+    return all(
+        any(place < len(dims) and (wanted.value == 1 or wanted == dims[place]) for dims in operands)
+        for place, wanted in enumerate(target[::-1])
+    )

@@ -5,7 +5,7 @@
     x, weights -> Convolution -> BatchNormInference         becomes      x, weights * s -> Convolution -> Add(t)
 
 ``s`` and ``b`` are constants of one value, or of one for each output channel. MatMul with a constant matrix and all
-kinds of convolutions take part; Divide and Subtract by constants are scales and shifts, too. All is computed in
+kinds of convolutions take part; so do Divide and Subtract by constants, and Negative. All is computed in
 float64 and rounded once. Weights that anything else reads stay, and those that other layers make: whole numbers that
 are dequantised, FakeQuantize.
 """
@@ -27,7 +27,7 @@ from ir_runtime.operations.convolution import (
     GroupConvolution1,
     GroupConvolutionBackpropData1,
 )
-from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Negative1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.normalization import BatchNormInference5
@@ -40,7 +40,7 @@ from .channel_factors import channel_axes, scaled
 from .registry import passes
 
 _WEIGHTED = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, MatMul1)
-_SCALES = (Multiply1, Divide1, BatchNormInference5)
+_SCALES = (Multiply1, Divide1, Negative1, BatchNormInference5)
 _STEPS = (*_SCALES, Add1, Subtract1)
 
 
@@ -185,6 +185,8 @@ def _affine(step: Node, channels: _Channels) -> tuple[Array, Array] | None:
         gamma, beta, mean, variance = (tensor.array().astype(np.float64) for tensor in tensors if tensor is not None)
         factor = gamma / np.sqrt(variance + step.op.epsilon)
         return factor, beta - mean * factor
+    if isinstance(step.op, Negative1):
+        return -np.ones(1), np.zeros(1)
     data = _data(step)
     if step.inputs.count(data) != 1:
         return None

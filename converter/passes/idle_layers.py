@@ -7,6 +7,7 @@
     x -> Unsqueeze(axes) -> Squeeze(axes)                  becomes      x
     x -> Tile(1, 1, 1)                                     becomes      x
     x -> Broadcast(1, 1, 1, or its own shape)              becomes      x
+    x -> Pad(0, 0, 0)                                      becomes      x
 
 Shapes are those of ``x`` for whatever shapes of the inputs.
 """
@@ -26,6 +27,7 @@ from ir_runtime.operations.movement import (
     Tile1,
     Unsqueeze1,
 )
+from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -77,6 +79,11 @@ def _broadcast(node: Node, uses: Uses) -> Output | None:
     return None if node.op.mode == "explicit" else _if_same_shape(node, uses)  # type: ignore[attr-defined]
 
 
+def _pad(node: Node, uses: Uses) -> Output | None:
+    widths = [source.type.constant for source in node.inputs[1:3]]
+    return node.inputs[0] if all(known is not None and not known.any() for known in widths) else None
+
+
 def _if_same_shape(node: Node, uses: Uses) -> Output | None:
     """The input, where the output has its dimensions for whatever shapes."""
     x, dims = node.inputs[0], uses.shapes.dims(node.inputs[0])
@@ -92,6 +99,8 @@ _IDLE: dict[type, Callable[[Node, Uses], Output | None]] = {
     Tile1: _tile,
     Broadcast1: _broadcast,
     Broadcast3: _broadcast,
+    Pad1: _pad,
+    Pad12: _pad,
 }
 
 

@@ -1,9 +1,13 @@
-"""Changes of the shape in front of a Reshape to a constant shape are left out.
+"""Changes of the shape in a row become one.
 
-    x -> Unsqueeze -> Reshape [2, -1]      becomes      x -> Reshape [2, -1]
-    x -> Reshape -> Reshape [2, -1]        becomes      x -> Reshape [2, -1]
+    x -> Unsqueeze -> Reshape [2, -1]            becomes      x -> Reshape [2, -1]
+    x -> Reshape -> Reshape [2, -1]              becomes      x -> Reshape [2, -1]
+    x -> Reshape [0, -1, 6] -> Unsqueeze(2)      becomes      x -> Reshape [0, -1, 1, 6]
+    x -> Reshape [0, -1, 1] -> Squeeze(2)        becomes      x -> Reshape [0, -1]
+    x -> Unsqueeze(1) -> Unsqueeze(2)            becomes      x -> Unsqueeze(1, 2)
 
-A Reshape that takes dimensions of its input over (a 0 in the shape) reads the shape in between, and stays.
+A Reshape that takes dimensions of its input over (a 0 in the shape) reads the shape in between, and stays; so does
+one whose 0 would stand for another dimension. Shapes and axes are constant.
 """
 
 from __future__ import annotations
@@ -36,3 +40,39 @@ def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if first is value:
         return fail("no change of the shape before it that nothing else reads")
     return builder.emit(node.op, first, target)
+
+
+@passes.replaces("ones_in_reshapes", Unsqueeze1, Squeeze1, after=["kept_dimensions", "reshapes_in_a_row"], fuses=True)
+def ones_in_reshape(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put dimensions of 1 into the shape of the Reshape before them, or take them out of it."""
+    before, axes = node.inputs[0].node, node.inputs[1].type.constant if len(node.inputs) > 1 else None
+    if not isinstance(before.op, (Reshape1, Unsqueeze1)) or len(uses[node.inputs[0]]) != 1:
+        return fail("no change of the shape before it that nothing else reads")
+    given, shape = before.inputs[1].type.constant, node.inputs[0].shape
+    if axes is None or not axes.size or given is None or not shape.has_rank:
+        return fail("axes or the shape before it are not constant")
+    is_added = isinstance(node.op, Unsqueeze1)
+    rank = shape.rank + axes.size if is_added else shape.rank
+    named = {int(axis) % rank for axis in axes.reshape(-1)}
+    if isinstance(before.op, Unsqueeze1):
+        if not is_added:
+            return fail("it takes dimensions away")
+        # The axes of the first one are those of what the second one does not add.
+        left = [axis for axis in range(rank) if axis not in named]
+        earlier = {left[int(axis) % shape.rank] for axis in given.reshape(-1)}
+        return builder.emit(Unsqueeze1(), before.inputs[0], builder.constant(sorted(named | earlier)))
+    old = [int(size) for size in given.reshape(-1)]
+    if is_added:
+        rest = iter(old)
+        new = [1 if axis in named else next(rest) for axis in range(rank)]
+    else:
+        if any(old[axis] != 1 for axis in named):
+            return fail("a dimension that it takes away may be another than 1")
+        new = [size for axis, size in enumerate(old) if axis not in named]
+    if not new:
+        return fail("no dimension would be left")
+    if before.op.special_zero and [i for i, size in enumerate(old) if not size] != [
+        i for i, size in enumerate(new) if not size
+    ]:
+        return fail("the Reshape before it takes over a dimension that would stand elsewhere")
+    return builder.emit(before.op, before.inputs[0], builder.constant(new, before.inputs[1].element_type))

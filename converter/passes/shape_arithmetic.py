@@ -298,6 +298,8 @@ class _Walk:
     ) -> Output:
         value, dims = source
         shape = self._builder.emit(ShapeOf3(output_type=kind), value)
+        if list(wanted) == dims:
+            return shape
         axes = [dims.index(one) for one in wanted]
         return self._builder.emit(Gather8(), shape, self._builder.constant(axes), self._builder.constant(0))
 

@@ -5,13 +5,16 @@ its sign.
 
     Range(start, limit, 1)      becomes      Range(start, Maximum(start, limit), 1)
 
-Where bounds of start and limit rule the case out, as those of dimensions do, the layer stays.
+Where bounds of start and limit rule the case out, as those of dimensions do, the layer stays, also where dimensions
+are converted to floats.
 """
 
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.generation import Range4
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
@@ -27,9 +30,9 @@ def range_backwards(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if len({value.element_type for value in node.inputs}) > 1:
         return fail("start, limit and step have different types")
     known = step.type.constant
-    low, high = start.type.known_bounds, limit.type.known_bounds
+    low, high = _ends(start), _ends(limit)
     if known is not None and low is not None and high is not None:
-        ahead = low.upper <= high.lower if known > 0 else low.lower >= high.upper
+        ahead = low[1] <= high[0] if known > 0 else low[0] >= high[1]
         if ahead.all():
             return fail("the limit never lies before the start")
     if known is not None:
@@ -38,3 +41,14 @@ def range_backwards(builder: Builder, node: Node, uses: Uses) -> Replacement:
         ends = layers.maximum(builder, start, limit), layers.minimum(builder, start, limit)
         last = layers.select(builder, layers.greater(builder, step, builder.like(0, step)), *ends)
     return builder.emit(node.op, start, last, step)
+
+
+def _ends(value: Output) -> tuple[Array, Array] | None:
+    """The least and the most that a number is; of a converted one those before, which rounding keeps in order."""
+    known = value.type.constant
+    if known is not None:
+        return known, known
+    if isinstance(value.node.op, Convert1) and value.element_type.is_real:
+        value = value.node.inputs[0]
+    bounds = value.type.known_bounds
+    return None if bounds is None else (bounds.lower, bounds.upper)

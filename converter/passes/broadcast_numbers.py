@@ -1,0 +1,41 @@
+"""What is computed from a number that is broadcast is computed from the number.
+
+    0 -> Broadcast(shape) -> Add(8)             becomes      8 -> Broadcast(shape)
+    1.0 -> Broadcast(shape) -> NotEqual(0)      becomes      True -> Broadcast(shape)
+
+Exporters write this for ``torch.full`` and ``torch.ones``. The other operand is one number, too.
+"""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import Binary, Convert1
+from ir_runtime.operations.movement import Broadcast1, Broadcast3
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+
+@passes.replaces("broadcast_numbers", Binary, Convert1, after=["equal_layers", "broadcast_operands"], fuses=True)
+def broadcast_number(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Broadcast the result."""
+    wide = next((source for source in node.inputs if isinstance(source.node.op, (Broadcast1, Broadcast3))), None)
+    if wide is None:
+        return fail("it reads nothing that is broadcast")
+    if len(uses[wide]) != 1 or not _is_number(wide.node.inputs[0]) or len(wide.node.inputs) != 2:
+        return fail("what is broadcast is no number, names axes, or is read elsewhere, too")
+    others = [source for source in node.inputs if source is not wide]
+    if not wide.shape.has_rank or any(not _is_number(one) or one.shape.rank > wide.shape.rank for one in others):
+        return fail("the other operand is no number")
+    if getattr(node.op, "auto_broadcast", "numpy") != "numpy":
+        return fail("its operands are not broadcast as NumPy does")
+    number = wide.node.inputs[0]
+    result = builder.emit(node.op, *[number if source is wide else source for source in node.inputs])
+    return builder.emit(wide.node.op, result, wide.node.inputs[1])
+
+
+def _is_number(value: Output) -> bool:
+    return value.tensor is not None and value.tensor.size == 1
