@@ -28,8 +28,9 @@ def broadcast_number(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if len(uses[wide]) != 1 or not _is_number(wide.node.inputs[0]) or len(wide.node.inputs) != 2:
         return fail("what is broadcast is no number, names axes, or is read elsewhere, too")
     others = [source for source in node.inputs if source is not wide]
-    if not wide.shape.has_rank or any(not _is_number(one) or one.shape.rank > wide.shape.rank for one in others):
-        return fail("the other operand is no number")
+    least = wide.shape.rank if wide.shape.has_rank else wide.node.inputs[0].shape.rank
+    if any(not _is_number(one) or one.shape.rank > least for one in others):
+        return fail("the other operand is no number, or may have more dimensions")
     if getattr(node.op, "auto_broadcast", "numpy") != "numpy":
         return fail("its operands are not broadcast as NumPy does")
     number = wide.node.inputs[0]

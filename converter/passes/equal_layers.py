@@ -10,9 +10,14 @@ quantised runtimes fuse with it.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
+import numpy as np
+
+from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model, Node, Part
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
@@ -22,6 +27,8 @@ from .registry import passes
 
 _MAX_CONSTANT_BYTES = 256
 """Larger constants are stored once by the writer, and hardly ever decide whether two layers are equal."""
+_TABLES = (element_types.boolean, element_types.i32, element_types.i64)
+_MAX_TABLE_BYTES = 1 << 26
 
 
 @passes.register("equal_layers", after=["shape_arithmetic"], fuses=True)
@@ -53,12 +60,23 @@ def _key(node: Node) -> object:
     """What two layers have in common if they compute the same; None where that is not known."""
     op, data = node.op, node.op.data
     if data is not None:
-        if data.byte_size > _MAX_CONSTANT_BYTES or data.element_type.dtype.hasobject:
+        if data.element_type.dtype.hasobject:
             return None
+        if data.byte_size > _MAX_CONSTANT_BYTES:
+            return _key_of_table(data)
         return data.element_type, data.shape, data.array().tobytes()
     if not node.inputs or not op.deterministic or op.subgraphs or op.role or _is_dequantisation(node):
         return None
     return type(op), *op.attributes().values(), *node.inputs
+
+
+def _key_of_table(data: Tensor) -> object:
+    """Masks and positions, which layers hold once for each block of a model; weights are never compared."""
+    if data.element_type not in _TABLES or data.byte_size > _MAX_TABLE_BYTES:
+        return None
+    digest = hashlib.sha256(np.ascontiguousarray(data.array())).digest()
+    data.forget()
+    return data.element_type, data.shape, digest
 
 
 def _is_dequantisation(node: Node) -> bool:

@@ -101,6 +101,12 @@ def pooled(graph: Graph, chance: random.Random, value: str, kind: str = "Average
 
 
 IDIOMS = {
+    "a convolution with its sign changed": Idiom(
+        build=lambda g, c: g("Neg", convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
+    ),
+    "a convolution and a shift with their signs changed": Idiom(
+        build=lambda g, c: g("Neg", shift(g, c, convolution(g, c))), inputs=IMAGE, becomes=["Convolution", "Add"]
+    ),
     "pads in front of a convolution": Idiom(
         build=lambda g, c: convolution(g, c, padded(g, c, fill=0)),
         inputs=IMAGE,

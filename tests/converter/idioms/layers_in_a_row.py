@@ -42,7 +42,7 @@ def reshapes(graph: Graph, chance: random.Random, *, last: Sequence[int] = (-1, 
 def idle(graph: Graph, chance: random.Random) -> str:
     """abs(x) through two or three layers that change nothing."""
     value = graph("Abs", "x")
-    for way in chance.sample(range(8), chance.randint(2, 3)):
+    for way in chance.sample(range(9), chance.randint(2, 3)):
         if way == 0:
             value = graph("Concat", value, axis=chance.randrange(3))
         elif way == 1:
@@ -61,8 +61,10 @@ def idle(graph: Graph, chance: random.Random) -> str:
             value = graph(
                 "Expand", value, chance.choice([graph("Shape", value), graph.integers([1] * chance.randint(1, 3))])
             )
-        else:
+        elif way == 7:
             value = graph("Pow", value, graph.constant(1))
+        else:
+            value = graph("Pad", value, graph.integers([0] * 6), mode=chance.choice(["constant", "reflect", "edge"]))
     return value
 
 
@@ -118,7 +120,69 @@ def reduced_and_widened(graph: Graph, chance: random.Random, *, other: str = "x"
     return graph("Sub", *chance.sample(["x", wide], 2))
 
 
+def concats(graph: Graph, chance: random.Random, *, inner: int = 1, shared: bool = False) -> str:
+    """x, its absolute values, and both again, along axis 1; ``inner`` spoils the axis of the first."""
+    value = graph("Abs", "x")
+    first = graph("Concat", "x", value, axis=chance.choice([inner, inner - 3]))
+    other = graph("Concat", value, value, axis=chance.choice([1, -2])) if inner == 1 else first
+    last = graph("Concat", *chance.sample([first, other], 2), axis=chance.choice([1, -2]))
+    return graph("Concat", last, graph("Tanh", first), axis=1) if shared else last
+
+
+def ones_in_reshape(graph: Graph, chance: random.Random, *, take: bool, at: int, target: Sequence[int]) -> str:
+    """A Reshape, and then a dimension of 1 that is put in or taken out."""
+    value = graph("Reshape", "x", graph.integers(target))
+    rank = len(target) + (0 if take else 1)
+    return graph("Squeeze" if take else "Unsqueeze", value, graph.integers([chance.choice([at, at - rank])]))
+
+
+def unsqueezes(graph: Graph, chance: random.Random) -> str:
+    first = graph("Unsqueeze", graph("Abs", "x"), graph.integers([chance.randrange(4)]))
+    return graph("Unsqueeze", first, graph.integers(chance.sample(range(6), 2)))
+
+
+def broadcast_number(graph: Graph, chance: random.Random, *, other: Sequence[float] = (0.5,)) -> str:
+    """A number in a shape that is computed, and another one."""
+    rows = graph("Unsqueeze", "count", graph.integers([0]))
+    wide = graph("Expand", graph.constant(1.5), graph("Concat", rows, graph.integers([8]), axis=0))
+    number = graph.constant(np.reshape(other, chance.choice([(), (1,), (1, 1)]) if len(other) == 1 else -1))
+    value = graph(chance.choice(["Add", "Sub", "Mul", "Div"]), wide, number)
+    if chance.random() < 0.5 and len(other) == 1:
+        value = graph("Cast", graph("Cast", graph("Greater", value, number), to=6), to=graph._type(graph.dtype))
+    return graph("Concat", "x", value, axis=0)
+
+
+def condition_in_shape(graph: Graph, chance: random.Random, *, other: str = "") -> str:
+    """A condition in the shape of what it chooses from."""
+    value = graph("Abs", "x")
+    wide = graph("Expand", "n", graph("Shape", other or value))
+    return graph("Where", wide, *chance.sample([value, graph.constant(-2.5)], 2))
+
+
 IDIOMS = {
+    "concats in a row": Idiom(build=concats, becomes=["Abs", "Concat"]),
+    "a one behind a reshape": Idiom(
+        build=lambda g, c: ones_in_reshape(g, c, take=False, at=c.choice([1, 2]), target=c.choice([[0, -1], [0, 24]])),
+        becomes=["Reshape"],
+    ),
+    "a one out of a reshape": Idiom(
+        build=lambda g, c: ones_in_reshape(g, c, take=True, at=1, target=c.choice([[0, 1, -1], [-1, 1, 8]])),
+        becomes=["Reshape"],
+    ),
+    "ones in a row": Idiom(build=unsqueezes, becomes=["Abs", "Unsqueeze"]),
+    "a number that is broadcast": Idiom(
+        build=broadcast_number,
+        inputs={"x": (2, 8), "count": ()},
+        dtypes={"count": np.int64},
+        may_be_dynamic=False,
+        becomes=["Unsqueeze", "Concat", "Broadcast", "Concat"],
+    ),
+    "a condition in the shape of an operand": Idiom(
+        build=condition_in_shape,
+        inputs={"x": (2, 3, 8), "n": (3, 1)},
+        dtypes={"n": np.bool_},
+        becomes=["Abs", "Select"],
+    ),
     "an operand in the shape of the other": Idiom(
         build=lambda g, c: expanded(g, c), inputs={"x": (2, 3, 8), "z": (3, 1)}, becomes=["Abs", "Add"]
     ),
@@ -149,6 +213,35 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "concats along two axes": NearMiss(build=lambda g, c: concats(g, c, inner=2), count=3),
+    "a concat that is read elsewhere": NearMiss(build=lambda g, c: concats(g, c, shared=True), count=4),
+    "a one in front of a dimension that is taken over": NearMiss(
+        build=lambda g, c: ones_in_reshape(g, c, take=False, at=0, target=[0, -1]), count=2
+    ),
+    "a one that a reshape computes": NearMiss(
+        build=lambda g, c: ones_in_reshape(g, c, take=True, at=1, target=[6, -1, 8]),
+        count=2,
+        may_be_dynamic=False,
+    ),
+    "a one in front of a dimension that would be taken over": NearMiss(
+        build=lambda g, c: ones_in_reshape(g, c, take=True, at=0, target=[1, 0, -1]),
+        inputs={"x": (2, 3, 8)},
+        count=2,
+    ),
+    "a number that is broadcast beside several": NearMiss(
+        build=lambda g, c: broadcast_number(g, c, other=range(1, 9)),
+        inputs={"x": (2, 8), "count": ()},
+        dtypes={"count": np.int64},
+        may_be_dynamic=False,
+        count=5,
+    ),
+    "a condition in a larger shape": NearMiss(
+        build=lambda g, c: condition_in_shape(g, c, other="w"),
+        inputs={"x": (1, 3, 1), "n": (3, 1), "w": (4, 3, 8)},
+        dtypes={"n": np.bool_},
+        may_be_dynamic=False,
+        count=4,
+    ),
     "an operand in a larger shape": NearMiss(
         build=lambda g, c: expanded(g, c, other="w", ones=False),
         inputs={"x": (1, 3, 1), "z": (3, 1), "w": (4, 3, 8)},

@@ -92,7 +92,26 @@ def from_depth(graph: Graph, chance: random.Random, *, order: Sequence[int] | No
     return moved(graph, chance, [3, 2, 2, "2", "3"], order or [0, 1, 4, 2, 5, 3], [3, "2*2", "3*2"])
 
 
+def rows_and_columns(graph: Graph, chance: random.Random, *, axes: Sequence[int] = (1, 2), shared: bool = False) -> str:
+    """Every other row, and of these every other column; ``axes`` and ``shared`` spoil it."""
+    first, second = (chance.choice([axis, axis - 4]) for axis in axes)
+    rows = sliced(graph, graph("Abs", "x"), chance.choice([0, 1]), chance.choice([END, LAST]), first, 2)
+    part = sliced(graph, rows, chance.choice([0, 1]), chance.choice([END, -1]), second, 2)
+    return graph("Add", part, graph("ReduceMax", rows)) if shared else part
+
+
+def merged_patches(graph: Graph, chance: random.Random) -> str:
+    value = graph("Abs", "x")
+    rows = [sliced(graph, value, start, END, 1, 2) for start in (0, 1)]
+    parts = [sliced(graph, each, start, LAST, chance.choice([2, -2]), 2) for start in (0, 1) for each in rows]
+    return graph("Concat", *chance.sample(parts, 4), axis=3)
+
+
 IDIOMS = {
+    "patches that are put together": Idiom(
+        build=merged_patches, inputs=IMAGE, becomes=["Abs", *["Slice"] * 4, "Concat"]
+    ),
+    "rows and columns": Idiom(build=rows_and_columns, inputs=IMAGE, becomes=["Abs", "Slice"]),
     "slices one after the other": Idiom(build=three_slices, becomes=["MatMul", "VariadicSplit", "Concat"]),
     "a roll": Idiom(build=rolled, becomes=["MatMul", "VariadicSplit", "Concat"]),
     "shuffled channels": Idiom(build=shuffled, inputs=IMAGE, becomes=["Convolution", "ShuffleChannels"]),
@@ -100,6 +119,10 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "rows of rows": NearMiss(build=lambda g, c: rows_and_columns(g, c, axes=(1, 1)), inputs=IMAGE, count=3),
+    "rows that are read elsewhere": NearMiss(
+        build=lambda g, c: rows_and_columns(g, c, shared=True), inputs=IMAGE, count=5
+    ),
     "slices with a gap": NearMiss(build=lambda g, c: joined(g, c, (0, 3), (4, END)), absent="VariadicSplit"),
     "slices that overlap": NearMiss(build=lambda g, c: joined(g, c, (0, 4), (3, END)), absent="VariadicSplit"),
     "slices that end before the end": NearMiss(build=lambda g, c: joined(g, c, (0, 4), (4, 7)), absent="VariadicSplit"),

@@ -59,7 +59,54 @@ def perhaps_to_the_end(graph: Graph, chance: random.Random) -> str:
     return graph("Slice", "x", graph.integers([0]), stop, graph.integers([0]))
 
 
+def of_convolutions(graph: Graph, chance: random.Random) -> str:
+    """The shape of a convolution that keeps the dimension of another one."""
+    turned = graph("Transpose", "x", perm=[2, 1, 0])
+    first = graph("Conv", turned, graph.constant(np.full((4, 3, 3), 0.2)), pads=[1, 1])
+    size, pads = chance.choice([(1, [0, 0]), (3, [1, 1]), (5, [3, 1])])
+    second = graph("Conv", first, graph.constant(np.full((4, 4, size), 0.1)), pads=pads)
+    target = [dimension(graph, first, 0, chance), graph.integers([2, 2]), dimension(graph, first, 2, chance)]
+    return graph("Reshape", second, graph("Concat", *target, axis=0))
+
+
+def of_a_concat(graph: Graph, chance: random.Random) -> str:
+    """Beside its axis a Concat has the dimensions of its inputs."""
+    value = graph("Concat", "x", "z", axis=chance.choice([1, -2]))
+    target = graph("Concat", dimension(graph, "x", 0, chance), graph.integers([2, -1]), axis=0)
+    return graph("Reshape", value, target)
+
+
+def lists_of_one(graph: Graph, chance: random.Random) -> str:
+    """The shapes of two lists, whole or element by element; a range of as many floats as a list is long."""
+    lists = [graph("Reshape", graph("NonZero", name), graph.integers([-1])) for name in ("x", "z")]
+    target = graph("Concat", *(dimension(graph, one, 0, chance) for one in lists), axis=0)
+    return graph("Expand", graph.constant([[1]]), target)
+
+
+def float_range(graph: Graph, chance: random.Random) -> str:
+    """As many floats as there are elements other than 0."""
+    count = graph("Squeeze", dimension(graph, graph("NonZero", "x"), 1, chance), graph.integers([0]))
+    kind = int(graph._type(graph.dtype))
+    return graph("Range", graph.constant(0), graph("Cast", count, to=kind), graph.constant(1))
+
+
 IDIOMS = {
+    "the shape of a convolution": Idiom(
+        build=of_convolutions, inputs={"x": (5, 3, 2)}, becomes=["Transpose", "Convolution", "Convolution", "Reshape"]
+    ),
+    "the shapes of two lists": Idiom(
+        build=lists_of_one,
+        inputs={"x": (2, 3, 8), "z": (2, 3)},
+        becomes=[*["NonZero", "Reshape", "ShapeOf"] * 2, "Concat", "Broadcast"],
+    ),
+    "a range of floats": Idiom(
+        build=float_range,
+        becomes=["NonZero", "ShapeOf", "Gather", "Convert", "Range"],
+        dtypes_of_model=[np.float32],
+    ),
+    "the shape of a concat": Idiom(
+        build=of_a_concat, inputs={"x": (2, 3, 8), "z": (2, 1, 8)}, becomes=["Concat", "Reshape"]
+    ),
     "dimensions taken over": Idiom(build=heads, becomes=["Reshape"]),
     "dimensions joined": Idiom(build=joined, becomes=["MatMul", "Reshape"]),
     "the shape of an elementwise layer": Idiom(build=of_an_elementwise_layer, becomes=["Abs"]),
