@@ -28,7 +28,7 @@ from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.polynomials import Polynomial, product
-from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.type_updates import infer_node
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -61,7 +61,7 @@ class _Walk:
         self._part = part
         self._changed_bodies = changed_bodies
         self._trace = trace
-        self._shapes = SymbolicShapes()
+        self._shapes = symbolic_shapes()
         self._builder = Builder()
         self._unique = UniqueNames(part)
         self._sources: dict[frozenset[Polynomial], tuple[Output, list[Polynomial]]] = {}
