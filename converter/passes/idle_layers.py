@@ -86,7 +86,10 @@ def _pad(node: Node, uses: Uses) -> Output | None:
 
 def _if_same_shape(node: Node, uses: Uses) -> Output | None:
     """The input, where the output has its dimensions for whatever shapes."""
-    x, dims = node.inputs[0], uses.shapes.dims(node.inputs[0])
+    x = node.inputs[0]
+    if x.shape.merge(node.outputs[0].shape) is None:
+        return None  # most Reshapes need no closer look
+    dims = uses.shapes.dims(x)
     return x if dims is not None and dims == uses.shapes.dims(node.outputs[0]) else None
 
 

@@ -28,7 +28,7 @@ from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.polynomials import Polynomial, product
-from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.type_updates import infer_node
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -61,13 +61,14 @@ class _Walk:
         self._part = part
         self._changed_bodies = changed_bodies
         self._trace = trace
-        self._shapes = SymbolicShapes()
+        self._shapes = symbolic_shapes()
         self._builder = Builder()
         self._unique = UniqueNames(part)
         self._sources: dict[frozenset[Polynomial], tuple[Output, list[Polynomial]]] = {}
         """For each set of dynamic dimensions the first value that has them, of those whose shape is read."""
         self._whole: dict[tuple[Polynomial, ...], Output] = {}
         """For each shape the first value that has it, of those whose shape is read."""
+        self._lists: dict[tuple[tuple[Polynomial, ...], int, ElementType], Output | None] = {}
         self._replaced: dict[Output, Output] = {}
         self._named = 0
         """How many of the emitted layers have their names."""
@@ -246,21 +247,25 @@ class _Walk:
         """A list (or with rank 0 a number) of these elements; None where there is no way to one of them."""
         if rank > 1 or not elements:
             return None
+        key = (tuple(elements), rank, kind)
+        if key not in self._lists:
+            self._lists[key] = self._emitted(elements, rank, kind)
+            self._name(node)
+        return self._lists[key]
+
+    def _emitted(self, elements: Sequence[Polynomial], rank: int, kind: ElementType) -> Output | None:
         if all(one.value is not None for one in elements):
-            made: Output | None = self._builder.constant([one.value for one in elements], kind)
-            if rank == 0:
-                made = self._builder.constant(elements[0].value, kind)
-        elif rank == 0:
-            made = self._number(elements[0], kind)
-        elif tuple(elements) in self._whole:
-            made = self._builder.emit(ShapeOf3(output_type=kind), self._whole[tuple(elements)])
-        else:
-            parts = self._parts(elements, kind)
-            made = None if parts is None else parts[0]
-            if parts is not None and len(parts) > 1:
-                made = self._builder.emit(Concat1(axis=0), *parts)
-        self._name(node)
-        return made
+            values = [one.value for one in elements]
+            return self._builder.constant(values if rank else values[0], kind)
+        if rank == 0:
+            return self._number(elements[0], kind)
+        whole = self._whole.get(tuple(elements))
+        if whole is not None:
+            return self._builder.emit(ShapeOf3(output_type=kind), whole)
+        parts = self._parts(elements, kind)
+        if parts is None or len(parts) == 1:
+            return None if parts is None else parts[0]
+        return self._builder.emit(Concat1(axis=0), *parts)
 
     def _parts(self, elements: Sequence[Polynomial], kind: ElementType) -> list[Output] | None:
         """Constants, dimensions of one tensor, and single elements, one after another."""

@@ -27,6 +27,7 @@ from ir_runtime.records import record
 
 from .output_tensors import give_own_tensors, promised_names
 from .replace_layers import Replace, replace_layers
+from .shared_shapes import shared_shapes
 from .trace import PassTrace, Trace
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Pipeline:
         promised = promised_names(model)
         promise = Promise.of(model, thorough=Pipeline.is_thorough)
         trace = Trace() if trace is None else trace
-        with model.walked_once():
+        with model.walked_once(), shared_shapes():
             types = model.types
             for entry in self._needed(release, fuse, exact) if order is None else [one.entry for one in order]:
                 if entry.types is not None and not entry.types & types:

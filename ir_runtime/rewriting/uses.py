@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from ir_runtime.errors import InternalError
 from ir_runtime.graph.model import Model, Node, Output, uses_in
 
+from .shared_shapes import symbolic_shapes
+
 if TYPE_CHECKING:
     from .symbolic_shapes import SymbolicShapes
 
@@ -30,9 +32,7 @@ class Uses:
     @functools.cached_property
     def shapes(self) -> SymbolicShapes:
         """Which dimensions are equal, for whatever shapes of the inputs."""
-        from .symbolic_shapes import SymbolicShapes  # few passes ask
-
-        return SymbolicShapes()
+        return symbolic_shapes()
 
     def __getitem__(self, value: Output) -> list[Node]:
         """The layers that read ``value``; each once."""

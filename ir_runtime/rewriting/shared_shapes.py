@@ -1,0 +1,35 @@
+"""One :class:`~.symbolic_shapes.SymbolicShapes` for all passes over a model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .symbolic_shapes import SymbolicShapes
+
+_shared: ContextVar[list[SymbolicShapes] | None] = ContextVar("shared symbolic shapes", default=None)
+
+
+@contextlib.contextmanager
+def shared_shapes() -> Iterator[None]:
+    """A context in which :func:`symbolic_shapes` returns one object: what it knows stays true while layers change."""
+    token = _shared.set([])
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def symbolic_shapes() -> SymbolicShapes:
+    """What is known of dimensions; within :func:`shared_shapes` with all that was found before."""
+    from .symbolic_shapes import SymbolicShapes  # few passes ask
+
+    shared = _shared.get()
+    if shared is None:
+        return SymbolicShapes()
+    if not shared:
+        shared.append(SymbolicShapes())
+    return shared[0]
