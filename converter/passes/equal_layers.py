@@ -10,9 +10,9 @@ quantised runtimes fuse with it.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
+from ir_runtime.files.digests import blake2b
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model, Node, Part
 from ir_runtime.graph.tensor import Tensor
@@ -72,7 +72,7 @@ def _key_of_table(data: Tensor) -> object:
     """Masks and positions, which layers hold once for each block of a model; weights are never compared."""
     if data.element_type not in _TABLES or data.byte_size > _MAX_TABLE_BYTES:
         return None
-    digest = hashlib.sha256(data.array().tobytes()).digest()
+    digest = blake2b(data.array().tobytes()).digest()
     data.forget()
     return data.element_type, data.shape, digest
 
