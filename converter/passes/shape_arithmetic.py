@@ -25,7 +25,7 @@ from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.reduction import ReduceProd1
-from ir_runtime.operations.slicing import Slice8
+from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.polynomials import Polynomial, product
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
@@ -36,6 +36,8 @@ from ir_runtime.rewriting.unique_names import UniqueNames
 from .registry import passes
 
 _ZERO = Polynomial.constant(0)
+_CALCULATED = (Arithmetic, ReduceProd1, Split1, VariadicSplit1)
+"""What makes lists that are read as they are: other ways to their elements are no shorter."""
 _END = 2**63 - 1
 """The stop of a slice that reaches the end of the dimension."""
 
@@ -126,7 +128,7 @@ class _Walk:
         if isinstance(op, (Broadcast1, Broadcast3)) and self._is_own_shape(node):
             self._leave_out(node)
             return
-        if self._shapes.knows_elements_of(node) and not isinstance(op, (Arithmetic, ReduceProd1)):
+        if self._shapes.knows_elements_of(node) and not isinstance(op, _CALCULATED):
             return  # a step on the way, which nothing needs once its readers have shorter ways
         for index in reads:
             self._shorten(node, index, self._shapes.elements(node.inputs[index]))
@@ -134,7 +136,7 @@ class _Walk:
     def _shorten(self, node: Node, index: int, elements: Any) -> None:
         """Let the layer read these elements by the shortest way."""
         source = node.inputs[index]
-        if elements is None or source.tensor is not None:
+        if elements is None or source.tensor is not None or isinstance(source.node.op, _CALCULATED):
             return
         made = self._list(elements.reshape(-1).tolist(), elements.ndim, source.element_type, node)
         if made is not None and not _is_same(made, source):
