@@ -224,13 +224,14 @@ def test_quantize_takes_as_many_inputs(name: str, dynamic: bool, tmp_path: Path)
     model, shapes, kind = block(name, dynamic)
     samples = [{key: R.standard_normal(shape).astype(np.float32) for key, shape in shapes.items()} for _ in range(3)]
     wanted = run_onnxruntime(model, samples[0])[0]
-    counts, errors = {}, {}
+    counts, totals, errors = {}, {}, {}
     for side, ir in both(model, tmp_path).items():
         made = nncf.quantize(ir, nncf.Dataset(samples), subset_size=len(samples), model_type=kind)
-        counts[side] = products(made)
+        counts[side], totals[side] = products(made), activations(made).total()
         errors[side] = difference(outputs(made, samples[0]), wanted)
     assert counts["ours"] == counts["theirs"]
     assert counts["ours"].total() >= 6
+    assert totals["ours"] <= totals["theirs"], "layers that are not fused are quantised one by one"
     assert errors["theirs"] < 0.2
     assert errors["ours"] < 1.25 * errors["theirs"]
 
