@@ -23,6 +23,7 @@ IN_SHORT = {
     "loading": (["MODEL", "--rounds", "1"], r"1 models: geometric mean \d\.\d\d"),
     "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
     "mutants": (["--help"], r"A sample of mutants"),  # run by hand: it needs hours, and tools that no test has
+    "nncf_parity": (["MODEL", "--samples", "1", "--runs", "1"], r"\| model \| quantize \| (\d+)/\1 \| 2/2 \|"),
     "node_suite": (["--step", "400"], r"node suite, openvino: [1-5] of 5"),
     "other_projects": (["FOLDER", "--jobs", "1"], r"random inputs \| openvino \| 1 \| 1 \|"),
     "openvino_speed": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),

@@ -2,6 +2,7 @@
 
     x -> ReLU -> a;  x -> Minimum(0) -> Multiply(slope) -> b;  a, b -> Add           becomes      x -> PReLU(slope)
     x -> ReLU -> a;  x -> Negative -> ReLU -> Multiply(slope) -> b;  a, b -> Subtract
+    x -> ReLU -> a;  x -> Negative -> ReLU -> Negative -> Multiply(slope) -> b;  a, b -> Add
     x -> Multiply(slope) -> s;  x, s -> Maximum, for slopes above 0 and up to 1
     x -> Multiply(slope) -> s;  x < 0, s, x -> Select
 
@@ -39,7 +40,7 @@ def _pattern() -> Pattern:
     x = anything("x", is_real)
     slope, opposite = anything("slope", is_stored), anything("opposite", is_stored)
     positive, flipped = layer(ReLU1, x), layer(ReLU1, layer(Negative1, x))
-    negative = layer(Minimum1, x, number(0), commutative=True)
+    negative = either(layer(Minimum1, x, number(0), commutative=True), layer(Negative1, flipped))
     scaled = times(x, slope)
     below = either(layer((Less1, LessEqual1), x, number(0)), layer((Greater1, GreaterEqual1), number(0), x))
     above = either(layer((Greater1, GreaterEqual1), x, number(0)), layer((Less1, LessEqual1), number(0), x))

@@ -106,13 +106,16 @@ def relu6(graph: Graph, chance: random.Random, *, high: float = 0.75) -> str:
 def prelu(graph: Graph, chance: random.Random, *, slope: Any = 0.25, positive: str = "x", zero: float = 0) -> str:
     values, x = np.asarray(slope), "x"
     positive = graph("Relu", positive)
-    way = chance.randrange(3)
+    way = chance.randrange(4)
     if way == 0:
         negative = graph.either_way("Min", x, graph.constant(zero), chance)
         return graph.either_way(
             "Add", positive, graph.either_way("Mul", negative, graph.constant(values), chance), chance
         )
     flipped = graph("Relu", graph("Neg", x))
+    if way == 3:
+        scaled = graph.either_way("Mul", graph("Neg", flipped), graph.constant(values), chance)
+        return graph.either_way("Add", positive, scaled, chance)
     if way == 1:
         return graph("Sub", positive, graph.either_way("Mul", flipped, graph.constant(values), chance))
     return graph.either_way("Add", positive, graph.either_way("Mul", flipped, graph.constant(-values), chance), chance)
