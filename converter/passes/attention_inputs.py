@@ -6,11 +6,12 @@ from typing import Union
 
 import numpy as np
 
-from ir_runtime.graph.model import Output
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Divide1, Multiply1
+from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
@@ -31,6 +32,10 @@ def weights_of(products: Pattern) -> Pattern:
 def _along_last_axis(value: Output) -> str | None:
     axis, shape = value.node.op.axis, value.shape  # type: ignore[attr-defined]
     return None if shape.has_rank and axis % shape.rank == shape.rank - 1 else "is not along the last axis"
+
+
+_ORDINARY = 2.0**20
+_MOST_LAYERS_OF_A_SCALE = 32
 
 
 class Scale:
@@ -82,6 +87,27 @@ def has_one_element(value: Output) -> bool:
     return value.shape.has_rank and all(size.low == size.high == 1 for size in value.shape)
 
 
+def may_be_scale(value: Output) -> bool:
+    """Whether a number may scale queries instead of scores: a constant of ordinary size, or computed from shapes.
+
+    Another number may be so large that it makes queries infinite where scores are not, or so small that they become 0.
+    """
+    known = value.type.constant
+    if known is not None:
+        size = abs(float(known.reshape(-1)[0]))
+        return 1 / _ORDINARY <= size <= _ORDINARY
+    pending, seen = [value.node], set[Node]()
+    while pending and len(seen) < _MOST_LAYERS_OF_A_SCALE:
+        node = pending.pop()
+        if isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.op.data is not None or node in seen:
+            continue
+        if not node.inputs:
+            return False
+        seen.add(node)
+        pending.extend(source.node for source in node.inputs)
+    return not pending
+
+
 def without_factors(value: Output, scale: Scale, uses: Uses) -> Output:
     """What single numbers are multiplied with, or divided by them; these go to ``scale``.
 
@@ -91,7 +117,7 @@ def without_factors(value: Output, scale: Scale, uses: Uses) -> Output:
         x, other = value.node.inputs
         if isinstance(value.node.op, Multiply1) and has_one_element(x):
             x, other = other, x
-        if not has_one_element(other) or not _is_of_higher_rank(x, other):
+        if not has_one_element(other) or not _is_of_higher_rank(x, other) or not may_be_scale(other):
             break
         if isinstance(value.node.op, Multiply1):
             scale.multiply(other)
@@ -174,6 +200,8 @@ def attended(
             if isinstance(scaled, NotMatched):
                 return scaled
             queries = scaled
+        elif not may_be_scale(found[name]):
+            return fail("what scales the scores is no constant of ordinary size, and not computed from shapes")
         elif name == "factor":
             scale.multiply(found[name])
         elif not scale.divide(found[name]):

@@ -9,7 +9,7 @@ becomes
 
     q, k, v, mask, a * b * c -> ScaledDotProductAttention
 
-Each factor may be there or not, as a quotient, too, and computed at run time. Two masks become one where the sum is no
+Each factor may be there or not, as a quotient, too, and computed from shapes. Two masks become one where the sum is no
 larger than the larger of them. A factor for each head stays in front of the queries. The scale is an input even where
 it is the default, which depends on the shape of the queries. Where scores themselves are replaced (by Select, for
 hidden keys) or rows that are NaN, the layer has no equal, and all stays.

@@ -341,8 +341,21 @@ def test_options_meet(row: Row, tmp_path: Path, work: Work) -> None:
     check_row(row, tmp_path, work)
 
 
+KNOWN_FAILURES = (
+    "encoder-int8-fp16-cpu-static-fuse-inner-minimise-stress-against",
+    "encoder-int8-any-exact-inner-stress-report-against",
+)
+"""Small numbers make the temperature 1e-4, so that each SoftMax takes one key. Which one it takes depends on how weights
+are rounded, by more than what verify measures as the effect of rounding: its verdict is that no layer is wrong."""
+
+
+def known(row: Row) -> Any:
+    marks = [pytest.mark.xfail(strict=True)] if row_name(row) in KNOWN_FAILURES else []
+    return pytest.param(row, marks=marks, id=row_name(row))
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("row", list(random_rows(60)), ids=row_name)
+@pytest.mark.parametrize("row", [known(row) for row in random_rows(60)])
 def test_options_meet_at_random(row: Row, tmp_path: Path, work: Work) -> None:
     check_row(row, tmp_path, work)
 

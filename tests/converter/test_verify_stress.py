@@ -75,6 +75,19 @@ def test_infinities_are_left_out_where_weights_are_rounded(tmp_path: Path) -> No
     assert "infinities are left out: they become NaN where a weight was rounded to 0" in report.notes
 
 
+def test_what_overflows_is_left_out_where_weights_are_rounded(tmp_path: Path) -> None:
+    """Scores that are divided by a denormal number are infinite; which ones are, depends on the weights."""
+    converter.save_model(converter.convert_model(encoder()), tmp_path / "m.xml", compress="int4")
+    report = converter.verify(encoder(), tmp_path / "m.xml", stress=True)
+    assert report.passed, report
+    assert "denormal numbers are left out: results overflow, and where depends on rounded weights" in report.notes
+    ran = [sample.description for sample in report.samples if sample.description.startswith("stress")]
+    assert ran == ["stress: zeros", "stress: large numbers", "stress: small numbers", "stress: NaN"]
+    exact = converter.verify(encoder(), converter.convert_model(encoder()), stress=True)
+    assert exact.passed
+    assert "stress: denormal numbers" in [sample.description for sample in exact.samples]
+
+
 def test_openvino_computes_in_float32_with_compressed_weights(tmp_path: Path) -> None:
     """By default its products with weights of 8 bits round the data to 8 bits, too: the outputs differ by 0.03."""
     converter.save_model(converter.convert_model(encoder()), tmp_path / "m.xml", compress="int8")

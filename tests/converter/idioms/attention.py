@@ -67,8 +67,18 @@ def of_flattened_keys(graph: Graph, chance: random.Random) -> str:
 
 
 def scaled_by_input(graph: Graph, chance: random.Random) -> str:
-    """The scale is computed at run time: its root for queries and keys."""
+    """A number that the model is given: the root of the scale for queries and keys."""
     root = graph("Sqrt", graph("Abs", "s"))
+    keys = graph("Mul", swapped(graph, "k", 4), root)
+    scores = graph("MatMul", graph.either_way("Mul", "x", root, chance), keys)
+    return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
+
+
+def scaled_by_shape(graph: Graph, chance: random.Random) -> str:
+    """The scale is computed from the shape, as torch exports it: its root for queries and keys."""
+    size = graph("Gather", graph("Shape", "x"), graph.integers(3), axis=0)
+    size = graph("Cast", size, to=int(graph._type(graph.dtype)))
+    root = graph("Sqrt", graph("Div", graph.constant(1), graph("Sqrt", size)))
     keys = graph("Mul", swapped(graph, "k", 4), root)
     scores = graph("MatMul", graph.either_way("Mul", "x", root, chance), keys)
     return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
@@ -169,8 +179,10 @@ IDIOMS = {
         inputs={"x": (2, 5, 3, 8), "k": (2, 6, 3, 8), "v": (2, 6, 3, 7)},
         becomes=["Transpose"] * 3 + ONE + ["Transpose"],
     ),
-    "attention with a scale at run time": Idiom(
-        build=scaled_by_input, inputs={**SHAPES, "s": ()}, becomes=["Abs", "Sqrt", "Multiply", *ONE]
+    "attention with a scale of the shape": Idiom(
+        build=scaled_by_shape,
+        inputs=SHAPES,
+        becomes=["ShapeOf", "Gather", "Convert", "Sqrt", "Divide", "Sqrt", "Multiply", *ONE],
     ),
     "attention with a factor for each head": Idiom(
         build=lambda g, c: with_factor(g, c, [3, 1, 1]), inputs=SHAPES, becomes=["Reshape", "Multiply", *ONE]
@@ -195,6 +207,15 @@ NEAR_MISSES = {
     "equations that sum queries up": NearMiss(
         build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bntd->bnsd"),
         inputs={**SHAPES, "v": (2, 3, 5, 7)},
+        absent="ScaledDotProductAttention",
+    ),
+    # The number may be too large, or too small, for the queries alone.
+    "a scale that is given": NearMiss(
+        build=scaled_by_input, inputs={**SHAPES, "s": ()}, absent="ScaledDotProductAttention"
+    ),
+    "scores that are divided by an input": NearMiss(
+        build=lambda g, c: g("MatMul", g("Softmax", g("Div", g("MatMul", "x", swapped(g, "k", 4)), "s"), axis=-1), "v"),
+        inputs={**SHAPES, "s": ()},
         absent="ScaledDotProductAttention",
     ),
     "SoftMax along queries": miss("axis"),
