@@ -248,7 +248,7 @@ STRIDED = [
     Row(
         "padded_pointwise_convolutions: Pad",
         strided(2, "Relu", "Pad", pads=0),
-        "ReLU Pad Convolution Convolution",
+        "ReLU Convolution Convolution",
     ),
     Row(
         "padded_pointwise_convolutions: strides behind",
