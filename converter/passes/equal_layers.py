@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ir_runtime.files.digests import blake2b
+from ir_runtime.files.weights import digest_of
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model, Node, Part
 from ir_runtime.graph.tensor import Tensor
@@ -72,7 +72,7 @@ def _key_of_table(data: Tensor) -> object:
     """Masks and positions, which layers hold once for each block of a model; weights are never compared."""
     if data.element_type not in _TABLES or data.byte_size > _MAX_TABLE_BYTES:
         return None
-    digest = blake2b(data.array().tobytes()).digest()
+    digest = digest_of(data)
     data.forget()
     return data.element_type, data.shape, digest
 

@@ -40,8 +40,8 @@ class WeightsLayout:
             return peers[0][1], size
         if peers:
             if len(peers) == 1:
-                self._by_digest[_digest(peers[0][0])] = peers[0][1]
-            digest = _digest(tensor)
+                self._by_digest[digest_of(peers[0][0])] = peers[0][1]
+            digest = digest_of(tensor)
             if digest in self._by_digest:
                 return self._by_digest[digest], size
         offset = -(-self._end // ALIGNMENT) * ALIGNMENT
@@ -70,7 +70,8 @@ class WeightsLayout:
             file.write(b"\0")
 
 
-def _digest(tensor: Tensor) -> bytes:
+def digest_of(tensor: Tensor) -> bytes:
+    """What tensors of one size have in common if they hold the same bytes; read a few at a time."""
     digest = blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
     _update(digest, tensor.chunks())
     return digest.digest()

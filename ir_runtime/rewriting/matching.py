@@ -14,6 +14,7 @@ A pattern that is used twice must match the same value twice. Everything is a pl
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Union
 
@@ -88,7 +89,7 @@ class Match:
             self._furthest, self._why = len(self._values), fail(reason)
 
 
-class Pattern:
+class Pattern(abc.ABC):
     """What a value is compared with."""
 
     def __init__(self, name: str = "") -> None:
@@ -113,8 +114,9 @@ class Pattern:
         else:
             found._note(f"{where} is not the same value as {self.name or 'elsewhere in the pattern'}")
 
+    @abc.abstractmethod
     def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
-        raise NotImplementedError
+        """As :meth:`_ways`, for a value that the pattern has not met before."""
 
 
 _FLOAT32_STEP = 2.0**-23
