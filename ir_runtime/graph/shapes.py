@@ -45,10 +45,11 @@ class Dimension:
     def merge(self, other: Dimension) -> Dimension | None:
         """The intersection of both intervals; None where it is empty."""
         low, high = max(self.low, other.low), min(self.high, other.high)
-        if low == self.low and high == self.high:
-            return self
+        # What is known of the other one beside its interval is not lost.
         if low == other.low and high == other.high:
             return other
+        if low == self.low and high == self.high:
+            return self
         return Dimension(low, high) if low <= high else None
 
     def union(self, other: Dimension) -> Dimension:

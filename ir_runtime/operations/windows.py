@@ -50,9 +50,12 @@ class Window:
 
     def count_dimension(self, dimension: Dimension) -> Dimension:
         """:meth:`count` of a dimension that may be unknown."""
+        is_same = self.auto_pad.startswith("same")
         pads = self.pad_begin + self.pad_end if self.auto_pad == "explicit" else 0
         # Where the window does not fit there is no output at all.
-        least = 0 if self.auto_pad.startswith("same") else self.span - pads
+        least = 0 if is_same else self.span - pads
+        if self.stride == 1 and (is_same or pads == self.span - 1) and dimension.low >= least:
+            return dimension
         low = self.count(min(max(dimension.low, least), dimension.high))
         return Dimension(low, INFINITY if dimension.high == INFINITY else self.count(dimension.high))
 

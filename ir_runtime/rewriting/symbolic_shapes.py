@@ -22,7 +22,6 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
 from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
-from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import (
     Add1,
     Arithmetic,
@@ -99,6 +98,12 @@ class SymbolicDimension(Dimension):
         return plain if found is None else self._shapes.dimension(self.polynomial * found, plain)
 
     __rmul__ = __mul__
+
+    def merge(self, other: Dimension) -> Dimension | None:
+        """As for other dimensions; this one where both are known to lie in its interval."""
+        merged = super().merge(other)
+        is_own = merged is not None and (merged.low, merged.high) == (self.low, self.high)
+        return self if is_own else merged
 
 
 def _polynomial_of(dimension: Dimension | int) -> Polynomial | None:
@@ -286,10 +291,6 @@ class SymbolicShapes:
             return [self._range(node)]
         if isinstance(op, Slice8):
             return [self._sliced(node)]
-        if isinstance(op, Concat1):
-            return [self._joined(node)]
-        if isinstance(op, (Convolution1, GroupConvolution1)):
-            return [self._convolved(node)]
         try:
             inferred = op.infer([self._type(source) for source in node.inputs])
         except ModelError:
@@ -390,35 +391,6 @@ class SymbolicShapes:
                 smaller = self._keyed(("minimum", stop, size.value), (within.low, within.high))
                 self._limited[smaller] = stop
                 dims[axis] = self.dimension(smaller, within)
-        return PartialShape(dims)
-
-    def _joined(self, node: Node) -> PartialShape | None:
-        """All inputs of Concat have the dimensions beside its axis: those of the first one whose rank is known."""
-        shapes = [self._dims_of(source) for source in node.inputs]
-        known = [dims for dims in shapes if dims is not None]
-        if not known:
-            return None
-        axis = node.op.axis % len(known[0])  # type: ignore[attr-defined]
-        joined = list(known[0])
-        joined[axis] = Dimension(0, 0)
-        for dims in shapes:
-            joined[axis] = joined[axis] + (Dimension() if dims is None else dims[axis])
-        return PartialShape(joined)
-
-    def _convolved(self, node: Node) -> PartialShape:
-        """A window that moves by 1 over as much padding as it has elements more than one keeps a dimension."""
-        data, kernel = self._dims_of(node.inputs[0]), node.inputs[1].shape
-        declared = node.outputs[0].shape
-        if data is None or not declared.has_rank or not kernel.is_static:
-            return declared
-        dims = [data[0], *declared.dims[1:]]
-        windows = node.op.windows(kernel.static()[-(len(data) - 2) :])  # type: ignore[attr-defined]
-        for axis, window in enumerate(windows, 2):
-            is_same = window.auto_pad.startswith("same")
-            pads = window.pad_begin + window.pad_end if window.auto_pad == "explicit" else 0
-            keeps = window.stride == 1 and (is_same or pads == window.span - 1)
-            if keeps and data[axis].low >= declared[axis].low:
-                dims[axis] = data[axis]
         return PartialShape(dims)
 
     def _widened(self, shape: PartialShape, node: Node) -> PartialShape:
