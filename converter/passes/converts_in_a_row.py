@@ -4,7 +4,8 @@
     x [bool] -> Convert(f32) -> Convert(bool)       becomes      x
     x [f32] -> Convert(f32)                         becomes      x
 
-Whole numbers of 8 bits or fewer keep their conversions to floats: runtimes look for dequantisation.
+Whole numbers of 8 bits or fewer keep their conversions to floats: runtimes look for dequantisation. A conversion to
+floats or integers of fewer bits keeps the float it starts from: OpenVINO has those from floats alone.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def convert_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     first, between = x.element_type, value.element_type
     if x.tensor is not None or not _holds(between, first):
         return fail(f"{between} does not hold every {first}, or the value is constant")
+    if not (last in _FLOATS or _is_whole(last) or last is element_types.boolean):
+        return fail(f"{last} is converted to from floats alone")
     if _is_whole(first) and first.bits <= 8 and last.is_real:
         return fail("it may be the dequantisation of small whole numbers")
     if between.is_real and not last.is_real and last is not element_types.boolean and not _holds(last, first):

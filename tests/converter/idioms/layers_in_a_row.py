@@ -103,7 +103,7 @@ def factors(graph: Graph, chance: random.Random, op_type: str, *values: float, s
     return result
 
 
-INT32, INT64, FLOAT, INT8, INT16 = 6, 7, 1, 3, 5
+INT32, INT64, FLOAT, INT8, INT16, FLOAT8 = 6, 7, 1, 3, 5, 17
 
 
 def put_back(graph: Graph, chance: random.Random, *, at: Sequence[int] = (1,), to: Sequence[int] = (-1, 1)) -> str:
@@ -256,6 +256,14 @@ NEAR_MISSES = {
         inputs={"x": (2, 3), "n": (2, 3)},
         dtypes={"n": np.int32},
         count=3,
+    ),
+    "a conversion to few bits": NearMiss(
+        build=lambda g, c: g("Cast", g("Cast", "n", to=FLOAT8, saturate=0), to=FLOAT),
+        inputs={"n": (2, 3)},
+        dtypes={"n": np.int16},
+        opset=23,
+        count=3,
+        engines=["numpy"],
     ),
     "factors that are too large": NearMiss(build=lambda g, c: factors(g, c, "Mul", 1e30, 1e-30), count=2),
     "summands that cancel out": NearMiss(
