@@ -16,11 +16,13 @@ from converter.from_onnx.translation.extensions import load_extension
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
+from converter.states.stateful import make_stateful
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
 from ir_runtime.errors import ModelError
 from ir_runtime.graph.model import Model
+from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.records import record
 from ir_runtime.rewriting.trace import Trace
 
@@ -48,6 +50,7 @@ def convert_model(
     static: bool = False,
     fuse: bool = True,
     exact: bool = False,
+    stateful: bool = False,
     target: str = DEFAULT,
     input_model: ModelSource | None = None,
 ) -> Model:
@@ -71,6 +74,10 @@ def convert_model(
     What an exporter spelled out (layer normalisation, GELU, Swish ...) becomes the one layer that the IR has for it.
     Without ``fuse`` each ONNX node keeps the layers of its own. Scales behind convolutions and products become part of
     their weights; with ``exact`` every weight stays as the file has it, bit by bit.
+
+    With ``stateful`` the caches of a language model become variables, which the model keeps from call to call: what
+    OpenVINO's runtimes of language models expect. Keys then count as ``attention_mask`` tells, and positions are those
+    of ``position_ids``, which becomes an input where the file has none.
 
     ``target`` is the runtime that the IR is for. ``"cpu"`` is OpenVINO's CPU plug-in: layers that it gets wrong or
     runs slowly are replaced by others. ``"cpu@2024.6"`` is that of a release, whose IR has no later operations.
@@ -98,6 +105,7 @@ def convert_model(
         exact=exact,
         target=target,
         share_weights=share_weights,
+        stateful=stateful,
     )
     if verbose:
         layers = len(converted.model.nodes())
@@ -131,12 +139,13 @@ def convert(
     exact: bool = False,
     target: str,
     share_weights: bool = True,
+    stateful: bool = False,
 ) -> Conversion:
     """As :func:`convert_model`, with the counts of the target's rules."""
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
-    options = make_options(input, freeze, output, batch)
+    options = make_options(input, freeze, output, batch, stateful=bool(stateful))
     try:
         converted = _converted(
             open_model(model, share_weights), options, bool(static), runtime, fuse=bool(fuse), exact=bool(exact)
@@ -162,9 +171,13 @@ def _converted(
 ) -> Conversion:
     warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
-    def finish(translated: Model) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
+    def finish(
+        translated: Model, shapes: Mapping[str, PartialShape]
+    ) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
         trace = Trace()
         counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
+        if options.stateful:
+            make_stateful(translated, shapes)
         return counts, runtime.apply(translated, trace), trace
 
     def translate(is_dynamic: IsDynamic) -> Translation:

@@ -36,6 +36,8 @@ class Options:
     named: tuple[str, ...] = ()
     """Inputs that are listed by name only."""
     unnamed: tuple[InputSpec, ...] = ()
+    stateful: bool = False
+    """Whether caches become variables."""
 
     def bound(self, known: Sequence[str]) -> Options:
         """The options for a model with these inputs; entries without a name are for the inputs that are not named.
@@ -116,6 +118,8 @@ def make_options(
     freeze: Mapping[str, Any] | None = None,
     output: str | Sequence[str] | None = None,
     batch: int | None = None,
+    *,
+    stateful: bool = False,
 ) -> Options:
     """Check the arguments of ``convert_model``; raises :class:`OptionError`."""
     shapes: dict[str, PartialShape] = {}
@@ -140,7 +144,7 @@ def make_options(
             frozen[spec.name] = spec.value
     if batch is not None and (not _is_whole(batch) or batch < 1):
         raise OptionError(f"the batch must be a positive number, but is {shown(batch)}")
-    return Options(shapes, frozen, output_names(output), batch, kinds, tuple(named), tuple(unnamed))
+    return Options(shapes, frozen, output_names(output), batch, kinds, tuple(named), tuple(unnamed), stateful)
 
 
 def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -5,12 +5,12 @@ Letters in shapes: b batches, s queries, t keys (those of the past included), n 
 
 from __future__ import annotations
 
-import numpy as np
-
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph.model import Output
+from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import reshape
+from ir_runtime.rewriting.layers import reshape, unsqueeze
+from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
 
 
 def swap(ctx: Context, x: Output) -> Output:
@@ -35,7 +35,15 @@ def merge_heads(ctx: Context, x: Output) -> Output:
 
 
 def repeat_heads(ctx: Context, x: Output, heads: int, group: int) -> Output:
-    """Each head of ``[b, n, t, h]`` as often as there are queries for it."""
+    """Each head of ``[b, n, t, h]`` as often as there are queries for it.
+
+    Runtimes know these layers as grouped heads, and repeat nothing.
+    """
     if group == 1:
         return x
-    return layers.gather(ctx, x, ctx.constant(np.repeat(np.arange(heads), group)), ctx.constant(1))
+    wide = ctx.emit(movement.Broadcast3(mode="bidirectional"), unsqueeze(ctx, x, 2), ctx.constant([1, 1, group, 1, 1]))
+    size = x.shape[3]
+    if size.is_static and size.value:
+        return reshape(ctx, wide, [0, heads * group, -1, size.value])
+    sizes = [ctx.constant([0, heads * group]), dim_of(ctx, x, 2), dim_of(ctx, x, 3)]
+    return ctx.emit(movement.Reshape1(special_zero=True), wide, concat_lists(ctx, sizes))

@@ -75,6 +75,15 @@ class SubgraphTranslator(Protocol):
         """Mark the translation as right for the declared dimensions only: they become static."""
         ...
 
+    @property
+    def is_stateful(self) -> bool:
+        """Whether caches become variables: positions and the keys that count then follow from inputs alone."""
+        ...
+
+    def model_input(self, name: str, kind: TensorType) -> Output:
+        """The model's input of that name; where the file has none, the model gets it. Unsupported inside a body."""
+        ...
+
 
 class Context(Builder):
     """Emits IR for one ONNX node.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -96,15 +96,16 @@ def shape_while_translating(name: str, declared: PartialShape, is_dynamic: IsDyn
 
 Translate = Callable[[IsDynamic], Translation]
 T = TypeVar("T")
-Finish = Callable[[Model], T]
+Finish = Callable[[Model, Mapping[str, PartialShape]], T]
 
 
 def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool = False) -> tuple[Model, T]:
     """The model with as many dynamic dimensions as can be, then given the declared shapes.
 
-    ``finish`` changes the translated graph (passes, rules of a target) before it is given the shapes; what it returns
-    for that graph is returned as well. It may be called for graphs that are not used in the end. With ``static`` all
-    dimensions are static from the start, and constants may be computed from them.
+    ``finish`` changes the translated graph (passes, rules of a target) before it is given the shapes, which it gets by
+    the names of the inputs; what it returns for that graph is returned as well. It may be called for graphs that are
+    not used in the end. With ``static`` all dimensions are static from the start, and constants may be computed from
+    them.
 
     Raises :class:`converter.errors.ConversionError` that lists every root cause.
     """
@@ -173,7 +174,7 @@ def _completed_or_none(
     if translation.problems or translation.keeps_dimensions:
         return None
     model = _guarded(translation, kept)
-    finished = finish(model)
+    finished = finish(model, translation.input_shapes)
     try:
         _give_shapes(model, translation)
     except ModelError as error:
@@ -188,7 +189,7 @@ def _completed(translation: Translation, finish: Finish[T], kept: Sequence[Input
     if translation.problems:
         raise error_of(translation.problems)
     model = _guarded(translation, kept)
-    finished = finish(model)
+    finished = finish(model, translation.input_shapes)
     _give_shapes(model, translation)
     _compare_declarations(translation)
     return model, finished

@@ -28,7 +28,7 @@ from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.operations.inputs_outputs import Result1
+from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 
 from .context import (
     Body,
@@ -75,12 +75,18 @@ class SeveralProblems(ConversionError):
 class Shared:
     """What all graphs of one model share while they are translated."""
 
-    def __init__(self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], given: set[str]) -> None:
+    def __init__(
+        self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], given: set[str], *, stateful: bool
+    ) -> None:
         self.file = file
         self.functions = functions
+        self.is_stateful = stateful
+        self.inputs: dict[str, Node] = {}
+        """The parameters of the model by name, those that no input of the file stands for included."""
         self._given = given
         self.problems: list[Problem] = []
         self.depth = 0
+        self.body_depth = 0
         self.declared_types = DeclaredTypes()
         self.declared_shapes: list[tuple[str, PartialShape, Output]] = []
         self.keeps_dimensions = False
@@ -126,7 +132,7 @@ class GraphTranslator:
         """Translate ``graph`` as a body; values that it reads from outside become further parameters."""
         inner = self._inner(is_body=True)
         scope = inner.scope
-        with inner._deeper():
+        with inner._deeper(), inner._in_body():
             inner.open(graph, graph.node)
             model = Model(graph.name)
             for index, (value, kind) in enumerate(zip(inner._inputs_of(graph, len(inputs)), inputs)):
@@ -169,6 +175,22 @@ class GraphTranslator:
         """Mark the translation as right for the declared dimensions only."""
         self.shared.keeps_dimensions = True
 
+    @property
+    def is_stateful(self) -> bool:
+        """Whether caches become variables."""
+        return self.shared.is_stateful
+
+    def model_input(self, name: str, kind: TensorType) -> Output:
+        """The model's input of that name; where the file has none, the model gets it."""
+        if self.shared.body_depth:
+            raise UnsupportedModelError(f"a body cannot read '{name}', which would become an input of the model")
+        node = self.shared.inputs.get(name)
+        if node is None:
+            op = Parameter1(shape=kind.shape, element_type=kind.element_type)
+            node = self.shared.inputs[name] = make_node(op, (), self.scope.unique(name))
+            node.outputs[0].add_name(name)
+        return node.outputs[0]
+
     def _inner(self, *, is_body: bool, prefix: str = "") -> GraphTranslator:
         if self.shared.depth > _MAX_NESTING:
             raise UnsupportedModelError(f"graphs or functions are nested more than {_MAX_NESTING} deep")
@@ -190,6 +212,14 @@ class GraphTranslator:
         made = boundary(context, index, value)
         name_layers(context, self.scope.unique, f"{value.node.name}/through", [])
         return made
+
+    @contextlib.contextmanager
+    def _in_body(self) -> Iterator[None]:
+        self.shared.body_depth += 1
+        try:
+            yield
+        finally:
+            self.shared.body_depth -= 1
 
     @contextlib.contextmanager
     def _deeper(self) -> Iterator[None]:

@@ -34,7 +34,7 @@ def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, giv
     opsets = model_opsets(file)
     if not proto.has("graph"):
         raise InvalidModelError("the model has no graph")
-    shared = Shared(file, model_functions(proto), given)
+    shared = Shared(file, model_functions(proto), given, stateful=options.stateful)
     declared: dict[str, PartialShape] = {}
     model = _ModelGraph(GraphTranslator(shared, opsets), options, is_dynamic, declared).translate()
     model.name = proto.graph.name or "model"
@@ -77,8 +77,9 @@ class _ModelGraph:
         inputs = [value for value in graph.input if value.name not in known]
         self._options = self._options.bound([value.name for value in inputs])
         made = [self._parameter(value) for value in inputs]
-        model = Model(parameters=[node for node in made if node is not None])
+        self._shared.inputs = {node.outputs[0].names[0]: node for node in made if node is not None}
         self._translator.translate_nodes(nodes)
+        model = Model(parameters=self._shared.inputs.values())
         if self._shared.problems:
             return Model()
         model.results = [self._result(name) for name in names]

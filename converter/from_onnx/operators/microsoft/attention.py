@@ -18,6 +18,8 @@ from converter.from_onnx.lowering.attention_heads import (
     split_heads,
     swap,
 )
+from converter.from_onnx.lowering.attention_masks import mask_of
+from converter.from_onnx.operators.microsoft import stateful_attention as stateful
 from converter.from_onnx.operators.microsoft.fused import simplified_layer_normalization
 from converter.from_onnx.operators.microsoft.key_value_cache import Cache, Window
 from converter.from_onnx.operators.onnx.attention import Scores, attended
@@ -54,14 +56,9 @@ from ir_runtime.rewriting.shape_layers import (
 
 FILTER = -10000.0
 """The number that is added to masked scores, unless ``mask_filter_value`` is given."""
-_LOWEST = {element_types.f16: -65504.0}
 
 
 # --- masks ---
-
-
-def _mask_of(ctx: Context, allowed: Output, like: Output, value: float) -> Output:
-    return layers.select(ctx, allowed, ctx.like(0, like), ctx.like(value, like))
 
 
 def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Output | None:
@@ -76,7 +73,7 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
     rank = ctx.rank(mask, "the mask")
     if rank in (2, 3):
         allowed = layers.greater(ctx, mask, ctx.like(0, mask))
-        return _mask_of(ctx, unsqueeze(ctx, allowed, *([1, 2] if rank == 2 else [1])), keys, value)
+        return mask_of(ctx, unsqueeze(ctx, allowed, *([1, 2] if rank == 2 else [1])), keys, value)
     if rank != 1:
         raise ctx.unsupported(f"masks of the shape {mask.shape} are not supported")
     numbers = in_type(ctx, arange(ctx, dim_of(ctx, keys, 2)), mask.element_type)
@@ -85,7 +82,7 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
     if starts is not None:
         after_start = layers.greater_equal(ctx, numbers, unsqueeze(ctx, starts, 1))
         allowed = layers.logical_and(ctx, allowed, after_start)
-    return _mask_of(ctx, unsqueeze(ctx, allowed, 1, 2), keys, value)
+    return mask_of(ctx, unsqueeze(ctx, allowed, 1, 2), keys, value)
 
 
 def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output | None]:
@@ -115,11 +112,7 @@ def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
     count, total = dim_of(ctx, queries, 2), dim_of(ctx, keys, 2)
     positions = add(ctx, arange(ctx, count), subtract(ctx, total, count))
     allowed = layers.less_equal(ctx, arange(ctx, total), unsqueeze(ctx, positions, 1))
-    return _mask_of(ctx, allowed, keys, _lowest(keys))
-
-
-def _lowest(like: Output) -> float:
-    return _LOWEST.get(like.element_type, -3.3e38)
+    return mask_of(ctx, allowed, keys)
 
 
 # --- attention itself ---
@@ -348,37 +341,31 @@ def group_query_attention(
     if query_seqlens is not None and (not causal or past_key is None or past_value is None):
         raise ctx.invalid("query_seqlens goes with causal attention and the past of keys and values")
     lengths, total = ctx.required(seqlens_k, "seqlens_k"), ctx.required(total_sequence_length, "total")
-    steps = _Steps.of(ctx, q, lengths, total, query_seqlens)
+    pasts = None if past_key is None or past_value is None else (past_key, past_value)
+    steps = None
+    if pasts is None or not ctx.graphs.is_stateful:
+        steps = _Steps.of(ctx, q, lengths, total, query_seqlens)
     if do_rotary:
         waves = ctx.required(cos_cache, "cos_cache"), ctx.required(sin_cache, "sin_cache")
-        positions = steps.positions if position_ids is None else position_ids
-        cos, sin = (angles(ctx, cache, positions, 1) for cache in waves)
+        if position_ids is None:
+            position_ids = stateful.positions(ctx) if steps is None else steps.positions
+        cos, sin = (angles(ctx, cache, position_ids, 1) for cache in waves)
         q, k = (rotated(ctx, part, cos, sin, half_of(ctx, waves[0]), bool(rotary_interleaved)) for part in (q, k))
     caches = [
         Cache.of(ctx, past, by, mode, kv_cache_bit_width, kv_num_heads, name)
         for past, by, mode, name in ((past_key, k_scale, k_quant_type, "k"), (past_value, v_scale, v_quant_type, "v"))
     ]
-    present = [cache.stored(ctx, new) for cache, new in zip(caches, (k, v))]
-    window: Window | None = None
-    held = present
-    if past_key is not None and past_value is not None:
-        if sliding_window_cache:
-            window = Window.of(ctx, past_key, steps.past, steps.length, local_window_size)
-            held = [concat(ctx, 2, past, new) for past, new in zip((past_key, past_value), present)]
-            index = window.kept(ctx, held[0])
-            present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in held]
-        elif ctx.declared(k).shape[2].high == 0:
-            # Another layer has written this step's keys already; none are added, whatever the inputs' shapes.
-            ctx.graphs.keep_dimensions()
-            present = [concat(ctx, 2, past, new) for past, new in zip((past_key, past_value), present)]
-        else:
-            index = steps.sources(ctx, past_key)
-            present = [
-                ctx.emit(indexing.Gather8(batch_dims=1), concat(ctx, 2, past, new), index, ctx.constant(2))
-                for past, new in zip((past_key, past_value), present)
-            ]
-    k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, present if window is None else held))
-    added = [steps.mask(ctx, k, bool(causal), local_window_size, window)]
+    new = [cache.stored(ctx, part) for cache, part in zip(caches, (k, v))]
+    if steps is not None:
+        present, held, mask = _cached(ctx, steps, pasts, new, bool(causal), local_window_size, sliding_window_cache)
+    else:
+        assert pasts is not None
+        if any(cache.scale is not None for cache in caches):
+            raise ctx.unsupported("a cache of quantised keys and values cannot become a variable of the model")
+        present = held = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
+        mask = stateful.mask(ctx, q, lengths, bool(causal), local_window_size)
+    k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, held))
+    added = [mask]
     if attention_bias is not None:
         added.append(_as_wide(ctx, attention_bias, k))
     sink = head_sink
@@ -388,6 +375,33 @@ def group_query_attention(
     keys, values = (repeat_heads(ctx, part, kv_num_heads, group) for part in (k, v))
     output = _attended(ctx, q, keys, values, scale, added, softcap or 0.0, sink)
     return output, *present
+
+
+def _cached(
+    ctx: Context,
+    steps: _Steps,
+    pasts: tuple[Output, Output] | None,
+    new: Sequence[Output],
+    causal: bool,
+    window_size: int,
+    is_window_cache: int,
+) -> tuple[Sequence[Output], Sequence[Output], Output]:
+    """The present caches, the keys and values that the queries look at, and the mask of the scores."""
+    if pasts is None:
+        return new, new, steps.mask(ctx, new[0], causal, window_size)
+    both = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
+    if is_window_cache:
+        window = Window.of(ctx, pasts[0], steps.past, steps.length, window_size)
+        index = window.kept(ctx, both[0])
+        present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in both]
+        return present, both, steps.mask(ctx, both[0], causal, window_size, window)
+    if ctx.declared(new[0]).shape[2].high == 0:
+        # Another layer has written this step's keys already; none are added, whatever the inputs' shapes.
+        ctx.graphs.keep_dimensions()
+        return both, both, steps.mask(ctx, both[0], causal, window_size)
+    index = steps.sources(ctx, pasts[0])
+    present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in both]
+    return present, present, steps.mask(ctx, present[0], causal, window_size)
 
 
 def _as_wide(ctx: Context, bias: Output, keys: Output) -> Output:
@@ -468,4 +482,4 @@ class _Steps:
             allowed = layers.logical_and(ctx, allowed, layers.greater(ctx, numbers, start))
         if held is not None:
             allowed = layers.logical_and(ctx, allowed, held)
-        return _mask_of(ctx, unsqueeze(ctx, allowed, 1), keys, _lowest(keys))
+        return mask_of(ctx, unsqueeze(ctx, allowed, 1), keys)

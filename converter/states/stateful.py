@@ -1,0 +1,173 @@
+"""Caches as variables: what a model returns for its next call stays inside it.
+
+    past -> Concat(past, new) -> present
+
+becomes
+
+    shape of the tokens -> Broadcast(0) -> ReadValue -> Gather(beam_idx) -> Concat(past, new) -> Assign
+
+A variable starts with no keys, or as zeros where its shape is fixed. ``beam_idx`` ``[batch]`` is a new input: for each
+row of the batch the row whose past it goes on with. Models without growing caches (recurrent ones) get none. This is
+what optimum-intel writes, and what the runtimes of language models expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from converter.errors import ConversionError, UnsupportedModelError
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.node import RuntimeInfo
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6
+from ir_runtime.operations.movement import Broadcast3
+from ir_runtime.records import record
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.shape_layers import concat_lists
+from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses
+
+from .pairs import Pair, pairs_of
+
+_BEAMS = "beam_idx"
+_OPTIONS = "runtime_options"
+
+
+@record
+class _Variable:
+    """A variable to make: its pair, its shape, and which dimensions are the batch and, in a cache, the keys."""
+
+    pair: Pair
+    shape: PartialShape
+    batch_axis: int
+    growing_axis: int | None
+
+    @property
+    def identifier(self) -> str:
+        """Both names, one after the other: by this OpenVINO finds the way back."""
+        return self.pair.name + self.pair.present.end_names[0]
+
+
+def make_stateful(
+    model: Model, declared: Mapping[str, PartialShape] | None = None, names: Mapping[str, str] | None = None
+) -> int:
+    """Turn caches into variables, in place; how many.
+
+    ``declared`` has the shapes that the inputs are to have, by name, where those of ``model`` are wider. ``names`` maps
+    inputs to the outputs that are kept for them; without it, names and layers tell. Raises :class:`ConversionError`
+    where the model has no caches, or the size of one is not known.
+    """
+    pairs = pairs_of(model, names)
+    if not pairs:
+        inputs = ", ".join(f"'{node.end_names[0]}'" for node in model.parameters)
+        raise ConversionError(
+            f"the model has no caches: none of its inputs ({inputs or 'none'}) is returned with parts added, and no "
+            "names go together as past and present do"
+        )
+    tokens = _tokens(model, pairs)
+    variables = [_variable(pair, tokens, declared or {}) for pair in pairs]
+    builder, unique = Builder(), UniqueNames(model)
+    beams = None
+    if any(variable.growing_axis is not None for variable in variables):
+        beams = _beams(model, unique)
+    replaced: dict[Output, Output] = {}
+    for variable in variables:
+        known = len(builder.emitted)
+        read = _read(builder, variable, tokens, beams)
+        for node in builder.emitted[known:]:
+            node.name = unique(f"{variable.pair.name}/{node.op.type}")
+            node.origin = variable.pair.past.origin
+        replaced[variable.pair.past.outputs[0]] = read
+    replace_all_uses(model, replaced)
+    _store(model, variables, unique)
+    update_types(model, replaced.values())
+    model.runtime_info += _options(model)
+    return len(variables)
+
+
+def _tokens(model: Model, pairs: Sequence[Pair]) -> Output | None:
+    """An input that tells the batch; None where no other has dimensions."""
+    pasts = {pair.past for pair in pairs}
+    others = [node.outputs[0] for node in model.parameters if node not in pasts]
+    return next((value for value in others if value.shape.has_rank and value.shape.rank), None)
+
+
+def _variable(pair: Pair, tokens: Output | None, declared: Mapping[str, PartialShape]) -> _Variable:
+    past, present = pair.past.outputs[0].shape, pair.present.inputs[0].shape
+    own = declared.get(pair.name, past)
+    own = own if own.has_rank else past
+    if not own.has_rank or not present.has_rank:
+        raise UnsupportedModelError(f"the rank of the cache '{pair.name}' must be known, but is not")
+    batch = _batch_axis(own, tokens, declared)
+    dims = [
+        old if old.is_static or axis == batch or not new.is_static else new
+        for axis, (old, new) in enumerate(zip(own, present))
+    ]
+    growing = [axis for axis, dim in enumerate(dims) if axis != batch and not dim.is_static]
+    if len(growing) > 1:
+        axes = ", ".join(map(str, growing))
+        raise ConversionError(
+            f"of the cache '{pair.name}' {own} the dimensions {axes} are dynamic, but only the number of keys may be: "
+            f'give its shape, as in --input "{pair.name}[?,8,?,64]"'
+        )
+    shape = PartialShape([None if axis in (batch, *growing) else dim for axis, dim in enumerate(dims)])
+    return _Variable(pair, shape, batch, growing[0] if growing else None)
+
+
+def _batch_axis(own: PartialShape, tokens: Output | None, declared: Mapping[str, PartialShape]) -> int:
+    """The first dimension that is declared as that of the tokens: keys and values may be one tensor of two parts."""
+    if tokens is None:
+        return 0
+    batch = declared.get(tokens.names[0] if tokens.names else "", tokens.shape)[0]
+    return next((axis for axis, dim in enumerate(own) if dim == batch), 0)
+
+
+def _beams(model: Model, unique: UniqueNames) -> Output:
+    node = make_node(Parameter1(shape=PartialShape([None]), element_type=element_types.i32), (), unique(_BEAMS))
+    node.outputs[0].add_name(_BEAMS)
+    model.parameters.append(node)
+    return node.outputs[0]
+
+
+def _read(builder: Builder, variable: _Variable, tokens: Output | None, beams: Output | None) -> Output:
+    """The past of the rows that the batch goes on with."""
+    kind = variable.pair.past.outputs[0].element_type
+    lengths = [builder.constant(dim.value if dim.is_static else 0) for dim in variable.shape]
+    if tokens is not None:
+        batch = layers.gather(builder, builder.emit(ShapeOf3(), tokens), builder.constant(0), builder.constant(0))
+        lengths[variable.batch_axis] = batch
+    else:
+        lengths[variable.batch_axis] = builder.constant(1)
+    none = builder.emit(Broadcast3(mode="numpy"), builder.constant(0, kind), concat_lists(builder, lengths))
+    read = builder.emit(
+        ReadValue6(variable_id=variable.identifier, variable_type=kind, variable_shape=variable.shape), none
+    )
+    if beams is None:
+        return read
+    return builder.emit(Gather8(batch_dims=0), read, beams, builder.constant(variable.batch_axis))
+
+
+def _store(model: Model, variables: Sequence[_Variable], unique: UniqueNames) -> None:
+    gone: set[Node] = set()
+    for variable in variables:
+        pair = variable.pair
+        gone.update((pair.past, pair.present))
+        assign = make_node(
+            Assign6(variable_id=variable.identifier), pair.present.inputs, unique(f"{pair.present.end_names[0]}/Assign")
+        )
+        model.sinks.append(assign)
+    model.parameters = [node for node in model.parameters if node not in gone]
+    model.results = [node for node in model.results if node not in gone]
+    model.changed()
+
+
+def _options(model: Model) -> tuple[RuntimeInfo, ...]:
+    """What optimum-intel writes for models in floats: the plug-in's default of 8 bits for caches changes the tokens."""
+    precision = RuntimeInfo("KV_CACHE_PRECISION", (("value", "f16"),))
+    return (RuntimeInfo(_OPTIONS, (), (precision,)),)
