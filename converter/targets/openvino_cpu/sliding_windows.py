@@ -1,0 +1,94 @@
+"""Masks of attention with a sliding window, beside a cache: in the form that paged attention knows.
+
+OpenVINO's paged attention (the backend ``PA`` of openvino-genai) drops the mask and computes which keys are seen
+itself. It finds the window in one form of the mask alone; in any other form the window silently becomes 0, and every
+key is seen (issue 36737 of openvino).
+
+    keys > queries - window -> LogicalAnd(others) -> Select(0, lowest) -> attention
+
+becomes
+
+    keys > queries + (-window) -> BitwiseAnd four times -> Broadcast -> Select(0, lowest) -> Slice -> attention
+
+What the form has beyond the mask (the other operands of BitwiseAnd, Broadcast, Slice) changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import Add1, BitwiseAnd13, Greater1, LogicalAnd1, Select1, Subtract1
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
+from ir_runtime.operations.movement import Broadcast3, Concat1, Reshape1, Transpose1, Unsqueeze1
+from ir_runtime.operations.slicing import Slice8
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import Match, anything, constant, either, fail, layer
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+_WINDOW = layer(
+    Greater1,
+    anything("keys"),
+    either(layer(Subtract1, anything("queries"), constant("window")), layer(Add1, anything("queries"), constant("-"))),
+)
+
+
+@openvino_cpu.replaces("sliding_windows", Select1, seen_in=("2026.4",))
+def sliding_window(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Write the condition as four BitwiseAnd, of which the first takes the window."""
+    readers = uses[node.outputs[0]]
+    if not any(isinstance(reader.op, ScaledDotProductAttention13) and _has_cache(reader) for reader in readers):
+        return fail("no attention with a cache reads it")
+    parts = list(_operands(node.inputs[0]))
+    windows = [(part, found) for part in parts if isinstance(found := _WINDOW.match(part), Match)]
+    if not windows:
+        return fail("its condition has no keys > queries - window")
+    if any(source.tensor is None for source in node.inputs[1:]):
+        return fail("it does not choose between two numbers")
+    greater, match = windows[0]
+    offset = match.array("-") if "-" in match else -match.array("window")
+    if offset.size != 1 or offset.reshape(-1)[0] > 0:
+        return fail("the window is not one positive number")
+    first = match["queries"]
+    limit = builder.emit(Add1(), first, builder.constant(int(offset.reshape(-1)[0]), first.element_type))
+    near = builder.emit(Greater1(), match["keys"], limit)
+    others = [part for part in parts if part is not greater]
+    while len(others) > 2:
+        others[-2:] = [builder.emit(BitwiseAnd13(), *others[-2:])]
+    true = builder.constant(True, "boolean")
+    a, b = [*others, true, true][:2]
+    # Paged attention looks for these operands on these sides.
+    seen = builder.emit(BitwiseAnd13(), a, near)
+    seen = builder.emit(BitwiseAnd13(), seen, b)
+    seen = builder.emit(BitwiseAnd13(), true, seen)
+    seen = builder.emit(BitwiseAnd13(), seen, true)
+    rank = node.outputs[0].shape.rank
+    wide = builder.emit(Broadcast3(mode="bidirectional"), seen, builder.constant([1] * rank))
+    mask = builder.emit(Select1(), wide, *node.inputs[1:])
+    bounds = (builder.constant([number]) for number in (0, np.iinfo(np.int64).max, 1, rank - 1))
+    return builder.emit(Slice8(), mask, *bounds)
+
+
+def _operands(condition: Output) -> Iterator[Output]:
+    """What LogicalAnd joins."""
+    pending = [condition]
+    while pending:
+        value = pending.pop()
+        if isinstance(value.node.op, (LogicalAnd1, BitwiseAnd13)):
+            pending.extend(value.node.inputs[::-1])
+        else:
+            yield value
+
+
+def _has_cache(attention: Node) -> bool:
+    """Whether the keys are a variable with new ones behind it."""
+    value = attention.inputs[1]
+    while isinstance(value.node.op, (Broadcast3, Concat1, Gather8, Reshape1, Transpose1, Unsqueeze1)):
+        value = value.node.inputs[0]
+    return isinstance(value.node.op, (ReadValue3, ReadValue6))
