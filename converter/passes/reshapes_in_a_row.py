@@ -6,13 +6,17 @@
     x -> Reshape [0, -1, 1] -> Squeeze(2)        becomes      x -> Reshape [0, -1]
     x -> Unsqueeze(1) -> Unsqueeze(2)            becomes      x -> Unsqueeze(1, 2)
 
-A Reshape that takes dimensions of its input over (a 0 in the shape) reads the shape in between, and stays; so does
-one whose 0 would stand for another dimension. Shapes and axes are constant.
+    x [b, s, 4, 32] -> Reshape [0, 0, 128] -> Reshape [0, 0, 4, 32]      becomes      x
+
+A Reshape that takes dimensions of its input over (a 0 in the shape) stays where ``x`` has others there, or may have.
+Shapes and axes are constant.
 """
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node
+from collections.abc import Sequence
+
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.movement import Reshape1, Squeeze1, Squeeze15, Unsqueeze1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -32,14 +36,27 @@ def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     shape = target.type.constant
     if shape is None:
         return fail("its shape is not constant")
-    if node.op.special_zero and not shape.all():
-        return fail("it takes a dimension over from the shape before it")
-    first = value
-    while isinstance(first.node.op, _RESHAPING) and len(uses[first]) == 1:
-        first = first.node.inputs[0]
+    taken_over = [axis for axis, size in enumerate(shape.reshape(-1)) if not size] if node.op.special_zero else []
+    first = before = value
+    while isinstance(before.node.op, _RESHAPING) and len(uses[before]) == 1:
+        before = before.node.inputs[0]
+        if _agree(uses, before, value, taken_over):
+            first = before
     if first is value:
-        return fail("no change of the shape before it that nothing else reads")
+        return fail("no change of the shape before it that nothing else reads, or it takes a dimension over from that")
+    if uses.shapes.dims(first) == uses.shapes.dims(node.outputs[0]) is not None:
+        return first
     return builder.emit(node.op, first, target)
+
+
+def _agree(uses: Uses, one: Output, other: Output, axes: Sequence[int]) -> bool:
+    """Whether two values have the same dimensions at these axes."""
+    if not axes:
+        return True
+    dims, others = uses.shapes.dims(one), uses.shapes.dims(other)
+    if dims is None or others is None or max(axes) >= len(dims):
+        return False
+    return all(dims[axis] == others[axis] for axis in axes)
 
 
 @passes.replaces("ones_in_reshapes", Unsqueeze1, Squeeze1, after=["kept_dimensions", "reshapes_in_a_row"], fuses=True)

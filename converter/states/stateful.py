@@ -15,12 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from converter.compression.float16_constants import DECOMPRESSION
 from converter.errors import ConversionError, UnsupportedModelError
+from ir_runtime.execution.wide_floats import in_float32
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.node import RuntimeInfo
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6
@@ -63,6 +66,7 @@ def make_stateful(
     inputs to the outputs that are kept for them; without it, names and layers tell. Raises :class:`ConversionError`
     where the model has no caches, or the size of one is not known.
     """
+    _compute_in_float32(model)
     pairs = pairs_of(model, names)
     if not pairs:
         inputs = ", ".join(f"'{node.end_names[0]}'" for node in model.parameters)
@@ -89,6 +93,14 @@ def make_stateful(
     update_types(model, replaced.values())
     model.runtime_info += _options(model)
     return len(variables)
+
+
+def _compute_in_float32(model: Model) -> None:
+    """Let what is float16 or bfloat16 be float32, but for weights: runtimes read logits as float32."""
+    in_float32(model, ends=True)
+    for node in model.nodes():
+        if isinstance(node.op, Convert1) and node.inputs[0].node.op.data is not None:
+            node.runtime_info += (DECOMPRESSION,)
 
 
 def _tokens(model: Model, pairs: Sequence[Pair]) -> Output | None:

@@ -11,6 +11,7 @@ from ..errors import ModelError
 from ..graph import element_types
 from ..graph.element_types import ElementType
 from ..graph.model import Model, Node, Output
+from ..graph.operation import TensorType
 from ..graph.shape_inference import infer_types, make_node
 from ..graph.tensor import Tensor
 from ..operations.elementwise import Convert1, convert
@@ -22,16 +23,20 @@ _MAX_CONVERTED_CONSTANT = 64
 _NARROW_TYPES = (element_types.f16, element_types.bf16)
 
 
-def in_float32(model: Model) -> Model:
-    """``model`` with its layers changed to float32 where they compute; those of bodies, too."""
+def in_float32(model: Model, *, ends: bool = False) -> Model:
+    """``model`` with its layers changed to float32 where they compute; those of bodies, too.
+
+    With ``ends`` its inputs and outputs become float32 as well.
+    """
     if not model.sinks:  # states have the types of their variables
-        _Widening(model).run()
+        _Widening(model, ends).run()
     return model
 
 
 class _Widening:
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, ends: bool) -> None:
         self._model = model
+        self._ends = ends
         self._names: UniqueNames | None = None
         self._were: dict[Output, ElementType] = {}
         """The outputs that are float32 now, with their types before."""
@@ -40,8 +45,17 @@ class _Widening:
     def run(self) -> None:
         for node in list(self._model.nodes()):
             node.op = node.op.with_changed_bodies(in_float32)
-            if not self._widened(node):
+            if self._ends and node.op.role == "parameter":
+                self._widen_input(node)
+            elif not self._widened(node) and not (self._ends and node.op.role == "result"):
                 node.inputs = [self._as(source, self._were.get(source, source.element_type)) for source in node.inputs]
+
+    def _widen_input(self, node: Node) -> None:
+        (output,) = node.outputs
+        if output.element_type in _NARROW_TYPES:
+            self._were[output] = output.element_type
+            output.type = TensorType(element_types.f32, output.shape)
+            node.op = node.op.of_type(output.type)
 
     def _widened(self, node: Node) -> bool:
         op = node.op

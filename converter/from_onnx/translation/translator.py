@@ -14,7 +14,7 @@ from converter.onnx_file.types import element_type_of
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.shapes import Dimension, PartialShape
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.output_tensors import copied
 
@@ -103,9 +103,10 @@ class _ModelGraph:
             self._scope.constant(value.name, self._options.frozen_tensor(value.name, kind, shape))
             return None
         declared = self._declared[value.name] = self._options.shape_of(value.name, shape)
-        node = self._scope.parameter(
-            value.name, TensorType(kind, shape_while_translating(value.name, declared, self._is_dynamic))
-        )
+        assumed = shape_while_translating(value.name, declared, self._is_dynamic)
+        if self._options.stateful and kind.is_integral:
+            assumed = _not_empty(assumed)
+        node = self._scope.parameter(value.name, TensorType(kind, assumed))
         self._shared.declared_types.declare(node, TensorType(kind, declared))
         return node
 
@@ -126,6 +127,13 @@ class _ModelGraph:
         node = make_node(Result1(), [output], self._scope.unique(f"{name}/result"))
         node.output_names = [name]
         return node
+
+
+def _not_empty(shape: PartialShape) -> PartialShape:
+    """The shape with dimensions of at least 1: a language model gets a token, or a batch of them, at each step."""
+    if not shape.has_rank:
+        return shape
+    return PartialShape([Dimension(max(dim.low, 1), dim.high) if dim.high else dim for dim in shape])
 
 
 def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:

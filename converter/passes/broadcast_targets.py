@@ -1,0 +1,35 @@
+"""Broadcasts that widen dimensions of 1 by numbers that are known, and compute the others.
+
+    x [b, 2, 1, t, 32], [b, 2, 4, t, 32] -> Broadcast         becomes      x, [1, 1, 4, 1, 1] -> Broadcast
+
+A dimension of 1 in the target keeps that of ``x``. Exporters write the first form to repeat the heads of attention;
+runtimes recognise the second one. Dimensions are those of ``x`` for whatever shapes.
+"""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.movement import Broadcast1, Broadcast3
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+
+@passes.replaces("broadcast_targets", Broadcast1, Broadcast3, after=["equal_layers", "idle_layers"], fuses=True)
+def broadcast_target(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Write 1 for the dimensions of the target that the input has anyway."""
+    x, target = node.inputs[:2]
+    if target.tensor is not None or node.op.mode == "explicit":  # type: ignore[attr-defined]
+        return fail("its target is constant, or axes tell where the dimensions go")
+    dims, wanted = uses.shapes.dims(x), uses.shapes.elements(target)
+    if dims is None or wanted is None or wanted.size > len(dims):
+        return fail("rank or target are not known, or it adds dimensions")
+    own = dims[len(dims) - wanted.size :]
+    numbers = [1 if one == dim else one.value for one, dim in zip(wanted.reshape(-1).tolist(), own)]
+    if None in numbers:
+        return fail("a dimension of the target is computed, and is not that of the input")
+    constant = builder.constant(numbers, target.element_type)
+    return builder.emit(Broadcast3(mode="bidirectional"), x, constant)
