@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
+    from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.verification import verify
 
 __all__ = [
@@ -34,9 +35,11 @@ __all__ = [
     "ConversionError",
     "InternalError",
     "InvalidModelError",
+    "LanguageModel",
     "UnsupportedModelError",
     "VerificationError",
     "WeightCompression",
+    "convert_language_model",
     "convert_model",
     "onnx_op",
     "save_model",
@@ -55,6 +58,7 @@ _MODULES = {
     "converter.from_onnx.translation.context": ("Context",),
     "converter.from_onnx.translation.registry": ("onnx_op",),
     "converter.compression.weight_compression": ("WeightCompression",),
+    "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
     "converter.verification": ("verify",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -16,7 +16,7 @@ from converter.from_onnx.translation.extensions import load_extension
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
-from converter.states.stateful import make_stateful
+from converter.states.stateful import make_stateful, without_float_options
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
@@ -50,7 +50,7 @@ def convert_model(
     static: bool = False,
     fuse: bool = True,
     exact: bool = False,
-    stateful: bool = False,
+    stateful: bool | Mapping[str, str] = False,
     target: str = DEFAULT,
     input_model: ModelSource | None = None,
 ) -> Model:
@@ -77,7 +77,8 @@ def convert_model(
 
     With ``stateful`` the caches of a language model become variables, which the model keeps from call to call: what
     OpenVINO's runtimes of language models expect. Keys then count as ``attention_mask`` tells, and positions are those
-    of ``position_ids``, which becomes an input where the file has none.
+    of ``position_ids``, which becomes an input where the file has none. A mapping names the outputs that are kept for
+    inputs, where names and layers do not tell.
 
     ``target`` is the runtime that the IR is for. ``"cpu"`` is OpenVINO's CPU plug-in: layers that it gets wrong or
     runs slowly are replaced by others. ``"cpu@2024.6"`` is that of a release, whose IR has no later operations.
@@ -139,16 +140,17 @@ def convert(
     exact: bool = False,
     target: str,
     share_weights: bool = True,
-    stateful: bool = False,
+    stateful: bool | Mapping[str, str] = False,
 ) -> Conversion:
     """As :func:`convert_model`, with the counts of the target's rules."""
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch, stateful=bool(stateful))
+    pairs = stateful if isinstance(stateful, Mapping) else None
     try:
         converted = _converted(
-            open_model(model, share_weights), options, bool(static), runtime, fuse=bool(fuse), exact=bool(exact)
+            open_model(model, share_weights), options, bool(static), runtime, pairs, fuse=bool(fuse), exact=bool(exact)
         )
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
@@ -167,7 +169,14 @@ def convert(
 
 
 def _converted(
-    file: OnnxFile, options: Options, static: bool, runtime: Target, *, fuse: bool, exact: bool
+    file: OnnxFile,
+    options: Options,
+    static: bool,
+    runtime: Target,
+    pairs: Mapping[str, str] | None,
+    *,
+    fuse: bool,
+    exact: bool,
 ) -> Conversion:
     warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
@@ -177,7 +186,7 @@ def _converted(
         trace = Trace()
         counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
         if options.stateful:
-            make_stateful(translated, shapes)
+            make_stateful(translated, shapes, pairs)
         return counts, runtime.apply(translated, trace), trace
 
     def translate(is_dynamic: IsDynamic) -> Translation:
@@ -246,5 +255,7 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
 
     copy = model.clone()
     stored = None if weights is None else compress_weights(copy, weights)
+    if stored is not None:
+        without_float_options(copy)
     half = halve(copy, exact=stored.constants if stored else frozenset()) if to_fp16 else None
     return Compression(copy, stored, half)

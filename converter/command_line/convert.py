@@ -77,6 +77,11 @@ if TYPE_CHECKING:
     help="Keep every weight as the file has it: no scales or factors become part of others.",
 )
 @click.option(
+    "--stateful",
+    is_flag=True,
+    help="Let the model keep the caches of a language model itself; MODEL may be a folder with such a model.",
+)
+@click.option(
     "--target",
     "runtime",
     default="cpu",
@@ -113,6 +118,7 @@ def convert(
     static: bool,
     fuse: bool,
     exact: bool,
+    stateful: bool,
     runtime: str,
     extensions: tuple[str, ...],
     check: bool,
@@ -121,7 +127,7 @@ def convert(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin).
+    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin), or a folder with a language model to another folder.
 
     \b
     Examples:
@@ -130,6 +136,7 @@ def convert(
       onnx2ir convert model.onnx --compress-to-fp16 --report model.html
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
+      onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
     """
     # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
     # takes a fifth of the time.
@@ -147,7 +154,26 @@ def convert(
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs needs --verify")
+    if check and stateful:
+        raise click.UsageError("--verify compares single calls: use onnx2ir verify --steps for a stateful model")
     packing = _packing(compress, group_size, symmetric)
+    if model.is_dir():
+        given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
+        _convert_folder(
+            state,
+            model,
+            output_model,
+            given,
+            as_json,
+            stateful,
+            input=parse_inputs(",".join(text for text in input_texts if text.strip())) or None,
+            compress=packing,
+            compress_to_fp16=compress_to_fp16,
+            fuse=fuse,
+            exact=exact,
+            target=runtime,
+        )
+        return
     target = _target(output_model, model)
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
@@ -176,6 +202,7 @@ def convert(
             static=static,
             fuse=fuse,
             exact=exact,
+            stateful=stateful,
             target=runtime,
         )
     with state.working(f"Writing {target.name}"):
@@ -221,6 +248,49 @@ def convert(
 
         write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target)
     exit_of(report)
+
+
+def _convert_folder(
+    state: State,
+    folder: Path,
+    output: str | None,
+    unusable: Mapping[str, object],
+    as_json: bool,
+    stateful: bool,
+    **options: Any,
+) -> None:
+    """Convert the language model in ``folder``; ``unusable`` has options of single models, as they were given."""
+    from converter.language_models.convert import convert_language_model
+
+    if not stateful:
+        raise click.UsageError(f"{folder} is a folder: add --stateful to convert the language model in it")
+    if output is None:
+        raise click.UsageError("the folder to write is required: -o FOLDER")
+    wrong = [name for name, value in unusable.items() if value]
+    if wrong:
+        raise click.UsageError(f"{', '.join(wrong)} cannot be used with a folder")
+    state.inform(f"Converting {folder}")
+    with state.working(f"Converting {folder.name}"):
+        made = convert_language_model(folder, output, **options)
+    weights = made.model.with_suffix(".bin")
+    if as_json:
+        result = {
+            "xml": str(made.model),
+            "bin": str(weights),
+            "files": [str(file) for file in made.files],
+            "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
+            "without_paged_attention": list(made.without_paged_attention),
+            "target": options["target"],
+        }
+        click.echo(json_text(result))
+        return
+    state.inform(f"Wrote {made.model} and {weights} ({size_text(weights.stat().st_size)})")
+    for reason in made.without_paged_attention:
+        state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
+    if not made.tokenizers.written:
+        state.inform(f"The tokenizer was not written: {made.tokenizers.why_not}")
+        if made.tokenizers.command:
+            state.inform(f"This command writes it: {made.tokenizers.command}")
 
 
 def _target(given: str | None, model: Path) -> Path:

@@ -39,7 +39,16 @@ from ir_runtime.rewriting.uses import replace_all_uses
 from .pairs import Pair, pairs_of
 
 _BEAMS = "beam_idx"
-_OPTIONS = "runtime_options"
+_FLOAT_OPTIONS = RuntimeInfo(
+    "runtime_options",
+    (),
+    (
+        RuntimeInfo("KV_CACHE_PRECISION", (("value", "f16"),)),
+        RuntimeInfo("ACTIVATIONS_SCALE_FACTOR", (("value", "8.0"),)),
+    ),
+)
+_MIN_WEIGHTS = 1024
+"""Fewer numbers of 8 bits or less are no weights."""
 
 
 @record
@@ -180,6 +189,20 @@ def _store(model: Model, variables: Sequence[_Variable], unique: UniqueNames) ->
 
 
 def _options(model: Model) -> tuple[RuntimeInfo, ...]:
-    """What optimum-intel writes for models in floats: the plug-in's default of 8 bits for caches changes the tokens."""
-    precision = RuntimeInfo("KV_CACHE_PRECISION", (("value", "f16"),))
-    return (RuntimeInfo(_OPTIONS, (), (precision,)),)
+    """What optimum-intel writes for models with weights in floats.
+
+    The plug-in stores caches in 8 bits otherwise, which changes the tokens.
+    """
+    if any(_is_quantised(node) for node in model.nodes()):
+        return ()
+    return (_FLOAT_OPTIONS,)
+
+
+def _is_quantised(node: Node) -> bool:
+    data = node.op.data
+    return data is not None and data.element_type.bits <= 8 and data.size >= _MIN_WEIGHTS
+
+
+def without_float_options(model: Model) -> None:
+    """Drop the options for weights in floats: the model's are compressed."""
+    model.runtime_info = tuple(info for info in model.runtime_info if info != _FLOAT_OPTIONS)

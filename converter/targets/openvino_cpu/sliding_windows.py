@@ -19,13 +19,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from converter.states.caches import variable_behind
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, BitwiseAnd13, Greater1, LogicalAnd1, Select1, Subtract1
-from ir_runtime.operations.indexing import Gather8
-from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
-from ir_runtime.operations.movement import Broadcast3, Concat1, Reshape1, Transpose1, Unsqueeze1
+from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, anything, constant, either, fail, layer
@@ -43,7 +42,9 @@ _WINDOW = layer(
 def sliding_window(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Write the condition as four BitwiseAnd, of which the first takes the window."""
     readers = uses[node.outputs[0]]
-    if not any(isinstance(reader.op, ScaledDotProductAttention13) and _has_cache(reader) for reader in readers):
+    if not any(
+        isinstance(reader.op, ScaledDotProductAttention13) and variable_behind(reader.inputs[1]) for reader in readers
+    ):
         return fail("no attention with a cache reads it")
     parts = list(_operands(node.inputs[0]))
     windows = [(part, found) for part in parts if isinstance(found := _WINDOW.match(part), Match)]
@@ -84,11 +85,3 @@ def _operands(condition: Output) -> Iterator[Output]:
             pending.extend(value.node.inputs[::-1])
         else:
             yield value
-
-
-def _has_cache(attention: Node) -> bool:
-    """Whether the keys are a variable with new ones behind it."""
-    value = attention.inputs[1]
-    while isinstance(value.node.op, (Broadcast3, Concat1, Gather8, Reshape1, Transpose1, Unsqueeze1)):
-        value = value.node.inputs[0]
-    return isinstance(value.node.op, (ReadValue3, ReadValue6))

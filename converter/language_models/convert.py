@@ -1,0 +1,93 @@
+"""From a folder with a language model as ONNX to one that OpenVINO's runtimes of language models read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.conversion import convert_model, save_model
+from converter.errors import ConversionError
+from converter.from_onnx.input_forms import InputShapes
+from converter.states.paged_attention import obstacles
+from converter.targets.registry import DEFAULT
+from ir_runtime.records import record
+
+from .settings import configuration_of, generation_of
+from .source import CONFIGURATION, GENERATION, SourceFolder
+from .tokenizers import Tokenizers, write_tokenizers
+
+if TYPE_CHECKING:
+    from converter.compression.weight_compression import WeightCompression
+
+MODEL = "openvino_model.xml"
+"""The name that the runtimes look for."""
+_logger = logging.getLogger("converter")
+
+
+@record
+class LanguageModel:
+    """What was written, and what is to know about it."""
+
+    model: Path
+    """The IR; its weights lie beside it."""
+    tokenizers: Tokenizers
+    files: tuple[Path, ...]
+    """Settings and files of the tokenizer that were written beside the model."""
+    without_paged_attention: tuple[str, ...]
+    """Why OpenVINO's paged attention cannot run the model; empty where it can."""
+
+
+def convert_language_model(
+    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    input: InputShapes = None,
+    compress: str | WeightCompression | None = None,
+    compress_to_fp16: bool = False,
+    fuse: bool = True,
+    exact: bool = False,
+    target: str = DEFAULT,
+    stateful: bool | Mapping[str, str] = True,
+) -> LanguageModel:
+    """Convert the language model in ``folder`` to a folder that openvino-genai and optimum-intel read.
+
+    ``folder`` is that of onnxruntime-genai's model builder (``genai_config.json``) or of Optimum (``config.json``).
+    ``output``, which is made where there is none, gets ``openvino_model.xml`` and ``.bin``, the tokenizer as IR (where
+    openvino-tokenizers is installed), the files of the tokenizer, ``config.json`` and ``generation_config.json``. The
+    other arguments are those of :func:`convert_model` and :func:`save_model`.
+
+    Raises :class:`ConversionError` where the folder has no model, or the model no caches.
+    """
+    source, target_folder = SourceFolder.open(folder), Path(output)
+    if target_folder.exists() and target_folder.resolve() == source.path.resolve():
+        raise ConversionError(f"the output must be another folder than {source.path}")
+    model = convert_model(source.model, input=input, fuse=fuse, exact=exact, target=target, stateful=stateful)
+    target_folder.mkdir(parents=True, exist_ok=True)
+    save_model(model, target_folder / MODEL, compress=compress, compress_to_fp16=compress_to_fp16)
+    files = _write_settings(source, target_folder)
+    return LanguageModel(
+        target_folder / MODEL, write_tokenizers(source.path, target_folder), tuple(files), tuple(obstacles(model))
+    )
+
+
+def _write_settings(source: SourceFolder, target: Path) -> list[Path]:
+    """Copy what stays as it is, and write the settings that are missing."""
+    written = []
+    for file in source.kept_files():
+        shutil.copyfile(file, target / file.name)
+        written.append(target / file.name)
+    made = {CONFIGURATION: configuration_of(source.settings), GENERATION: generation_of(source.settings)}
+    for name, settings in made.items():
+        if settings and not (source.path / name).is_file():
+            _write_json(target / name, settings)
+            written.append(target / name)
+    return written
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

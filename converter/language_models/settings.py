@@ -1,0 +1,40 @@
+"""``config.json`` and ``generation_config.json`` from the settings of onnxruntime-genai.
+
+https://onnxruntime.ai/docs/genai/reference/config.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SEARCH = (
+    *("do_sample", "num_beams", "num_return_sequences", "max_length", "min_length", "temperature", "top_k", "top_p"),
+    *("repetition_penalty", "length_penalty", "diversity_penalty", "no_repeat_ngram_size", "early_stopping"),
+)
+"""What has one name and one meaning in both."""
+_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+_DECODER = {
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_hidden_layers",
+    "num_attention_heads": "num_attention_heads",
+    "num_key_value_heads": "num_key_value_heads",
+    "head_size": "head_dim",
+}
+_MODEL = {"type": "model_type", "vocab_size": "vocab_size", "context_length": "max_position_embeddings"}
+
+
+def configuration_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``config.json`` says of a model that only ``genai_config.json`` describes."""
+    model = settings.get("model", {})
+    decoder = model.get("decoder", {})
+    found = {name: model[key] for key, name in _MODEL.items() if key in model}
+    found |= {name: decoder[key] for key, name in _DECODER.items() if key in decoder}
+    return found | {name: model[name] for name in _TOKENS if name in model}
+
+
+def generation_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``generation_config.json`` says of it."""
+    model, search = settings.get("model", {}), settings.get("search", {})
+    found = {name: model[name] for name in _TOKENS if name in model}
+    return found | {name: search[name] for name in _SEARCH if name in search}

@@ -1,0 +1,46 @@
+"""The tokenizer as IR, which openvino-tokenizers makes: in a process of its own, where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from ir_runtime.records import record
+
+TOKENIZER, DETOKENIZER = "openvino_tokenizer", "openvino_detokenizer"
+_NEEDED = ("openvino_tokenizers", "transformers")
+_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "spiece.model")
+_CODE = "from openvino_tokenizers.cli_tools.convert_tokenizer import convert_hf_tokenizer as main; main()"
+
+
+@record
+class Tokenizers:
+    """Whether tokenizer and detokenizer were written, and where not, why, and the command that does it."""
+
+    written: bool
+    why_not: str = ""
+    command: str = ""
+
+
+def write_tokenizers(source: Path, target: Path) -> Tokenizers:
+    """Write the tokenizer of the folder ``source``, which pads on the left, and its detokenizer to ``target``."""
+    if not any((source / name).is_file() for name in _FILES):
+        return Tokenizers(False, f"{source} has no tokenizer")
+    # Prompts of a batch end together, where the next tokens come.
+    options = [str(source), "--with-detokenizer", "--left-padding", "-o", str(target)]
+    command = shlex.join(["convert_tokenizer", *options])
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        return Tokenizers(False, f"{' and '.join(missing)} cannot be imported: pip install 'onnx2ir[genai]'", command)
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE, *options], capture_output=True, text=True, check=False, env=offline
+    )
+    if done.returncode == 0 and all((target / f"{name}.xml").is_file() for name in (TOKENIZER, DETOKENIZER)):
+        return Tokenizers(True)
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    return Tokenizers(False, f"openvino-tokenizers failed: {lines[-1] if lines else 'no reason given'}", command)

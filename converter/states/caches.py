@@ -1,0 +1,19 @@
+"""Where attention reads a variable: the layers between a cache and the attention that looks at it."""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
+from ir_runtime.operations.movement import Broadcast3, Concat1, Reshape1, Transpose1, Unsqueeze1
+
+_BETWEEN = (Broadcast3, Concat1, Convert1, Gather8, Reshape1, Transpose1, Unsqueeze1)
+
+
+def variable_behind(value: Output) -> Node | None:
+    """The ReadValue whose keys or values ``value`` holds, with new ones behind them; None where there is none."""
+    node = value.node
+    while isinstance(node.op, _BETWEEN) and node.inputs:
+        node = node.inputs[0].node
+    return node if isinstance(node.op, (ReadValue3, ReadValue6)) else None
