@@ -35,11 +35,12 @@ CONVERTER = {
     "converter.errors": {"ir_runtime"},
     "converter.passes": MODEL_TO_MODEL,
     "converter.compression": MODEL_TO_MODEL,
+    "converter.states": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.targets": MODEL_TO_MODEL,
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }
-for _room in ("conversion", "equivalence", "report", "verification", "command_line"):
+for _room in ("conversion", "language_models", "equivalence", "report", "verification", "command_line"):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.command_line"].add("converter")
 CONVERTER["converter.__main__"] = {"converter.command_line"}

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ir_runtime.graph.model import Model, Node, Output, uses_in
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.inputs_outputs import ReadValue6
-
-from .caches import variable_behind
+from ir_runtime.rewriting.caches import variable_behind
 
 _MASK = "attention_mask"
 

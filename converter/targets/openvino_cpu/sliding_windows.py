@@ -19,7 +19,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from converter.states.caches import variable_behind
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
@@ -27,6 +26,7 @@ from ir_runtime.operations.elementwise import Add1, BitwiseAnd13, Greater1, Logi
 from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.matching import Match, anything, constant, either, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses

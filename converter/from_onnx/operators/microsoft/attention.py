@@ -357,15 +357,15 @@ def group_query_attention(
     ]
     new = [cache.stored(ctx, part) for cache, part in zip(caches, (k, v))]
     if steps is not None:
-        present, held, mask = _cached(ctx, steps, pasts, new, bool(causal), local_window_size, sliding_window_cache)
+        present, held, window = _cached(ctx, steps, pasts, new, local_window_size if sliding_window_cache else None)
+        k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, held))
+        added = [steps.mask(ctx, k, bool(causal), local_window_size, window)]
     else:
         assert pasts is not None
         if any(cache.scale is not None for cache in caches):
             raise ctx.unsupported("a cache of quantised keys and values cannot become a variable of the model")
-        present = held = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
-        mask = stateful.mask(ctx, q, lengths, bool(causal), local_window_size)
-    k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, held))
-    added = [mask]
+        present = k, v = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
+        added = [stateful.mask(ctx, q, lengths, bool(causal), local_window_size)]
     if attention_bias is not None:
         added.append(_as_wide(ctx, attention_bias, k))
     sink = head_sink
@@ -382,26 +382,26 @@ def _cached(
     steps: _Steps,
     pasts: tuple[Output, Output] | None,
     new: Sequence[Output],
-    causal: bool,
-    window_size: int,
-    is_window_cache: int,
-) -> tuple[Sequence[Output], Sequence[Output], Output]:
-    """The present caches, the keys and values that the queries look at, and the mask of the scores."""
+    window_size: int | None,
+) -> tuple[Sequence[Output], Sequence[Output], Window | None]:
+    """The present caches, the keys and values that the queries look at, and how a cache of a window is laid out.
+
+    ``window_size`` is that of a cache which holds a window alone.
+    """
     if pasts is None:
-        return new, new, steps.mask(ctx, new[0], causal, window_size)
+        return new, new, None
     both = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
-    if is_window_cache:
+    if window_size is not None:
         window = Window.of(ctx, pasts[0], steps.past, steps.length, window_size)
         index = window.kept(ctx, both[0])
-        present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in both]
-        return present, both, steps.mask(ctx, both[0], causal, window_size, window)
+        return [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in both], both, window
     if ctx.declared(new[0]).shape[2].high == 0:
         # Another layer has written this step's keys already; none are added, whatever the inputs' shapes.
         ctx.graphs.keep_dimensions()
-        return both, both, steps.mask(ctx, both[0], causal, window_size)
+        return both, both, None
     index = steps.sources(ctx, pasts[0])
     present = [ctx.emit(indexing.Gather8(batch_dims=1), part, index, ctx.constant(2)) for part in both]
-    return present, present, steps.mask(ctx, present[0], causal, window_size)
+    return present, present, None
 
 
 def _as_wide(ctx: Context, bias: Output, keys: Output) -> Output:

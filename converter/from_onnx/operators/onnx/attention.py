@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads
+from converter.from_onnx.lowering.attention_masks import is_above_minus_infinity, lowest, mask_of
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
@@ -144,6 +145,13 @@ class _Visibility:
         finite = layers.not_equal(ctx, self.bias, ctx.like(-np.inf, self.bias))
         return finite if self.allowed is None else layers.logical_and(ctx, self.allowed, finite)
 
+    def finite_mask(self, ctx: Context, like: Output) -> Output | None:
+        """One mask of numbers, in which the lowest finite one stands for minus infinity."""
+        bias = None if self.bias is None else layers.maximum(ctx, self.bias, ctx.like(lowest(like), self.bias))
+        if self.allowed is None or bias is None:
+            return bias if self.allowed is None else mask_of(ctx, self.allowed, like)
+        return layers.select(ctx, self.allowed, bias, ctx.like(lowest(like), bias))
+
     def mask(self, ctx: Context) -> Output | None:
         """One mask of both: booleans where there is no bias, else numbers."""
         if self.bias is None or self.allowed is None:
@@ -169,7 +177,9 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
     is_wide = width.is_static and width == total and (width.value > 1 or always)
     if ctx.version >= 24 and not is_wide:
         mask = _widened(ctx, mask, keys)
-    return _Visibility(mask, None, True) if is_boolean else _Visibility(None, mask, True)
+    if is_boolean:
+        return _Visibility(mask, None, True)
+    return _Visibility(None, mask, not is_above_minus_infinity(mask))
 
 
 def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
@@ -347,6 +357,9 @@ def _with_causality(ctx: Context, visible: _Visibility, q: Output, keys: Output)
 
 def _in_one_layer(ctx: Context, parts: Sequence[Output], scores: Scores, visible: _Visibility) -> Output:
     q, k, v = parts
+    if visible.may_be_empty and ctx.graphs.is_stateful:
+        # Rows without keys are padding, which nobody reads, but whose NaN would spread.
+        return attended(ctx, q, k, v, replace(scores, mask=_of_rank_two(ctx, visible.finite_mask(ctx, q))))
     if not visible.may_be_empty:
         return attended(ctx, q, k, v, replace(scores, mask=_of_rank_two(ctx, visible.mask(ctx))))
     mask, sees = _never_empty(ctx, visible)

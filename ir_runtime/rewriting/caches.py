@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.operations.indexing import Gather8
-from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
-from ir_runtime.operations.movement import Broadcast3, Concat1, Reshape1, Transpose1, Unsqueeze1
+from ..graph.model import Node, Output
+from ..operations.elementwise import Convert1
+from ..operations.indexing import Gather8
+from ..operations.inputs_outputs import ReadValue3, ReadValue6
+from ..operations.movement import Broadcast3, Concat1, Reshape1, Transpose1, Unsqueeze1
 
 _BETWEEN = (Broadcast3, Concat1, Convert1, Gather8, Reshape1, Transpose1, Unsqueeze1)
 
