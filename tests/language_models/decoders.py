@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-LAYERS, VOCABULARY, HEADS, SHARED, SIZE = 2, 97, 4, 2, 16
+LAYERS, VOCABULARY, HEADS, SHARED, SIZE = 2, 260, 4, 2, 16
 """Layers, tokens, heads of queries, heads of keys and values, numbers a head."""
 HIDDEN = HEADS * SIZE
 POSITIONS = 256
@@ -29,8 +29,6 @@ class Decoder:
     softcap: float = 0.0
     packed: bool = True
     """Whether queries, keys and values are one product."""
-    normalized: bool = False
-    """Whether queries and keys are normalised."""
     kind: Any = np.float32
 
     def build(self, seed: int = 0) -> onnx.ModelProto:
@@ -147,8 +145,6 @@ class _Writer:
         else:
             inputs = self.parts(x)
         sinks = [self.constant(self.random.normal(size=HEADS))] if self.decoder.sink else []
-        norms = [self.constant(self.random.normal(1, 0.1, SIZE)) for _ in range(2 * self.decoder.normalized)]
-        optional = ["", "", *(sinks or [""])] + (["", "", *norms] if norms else [])
         attributes: dict[str, Any] = {"local_window_size": self.decoder.window, "do_rotary": 1}
         if self.decoder.softcap:
             attributes["softcap"] = self.decoder.softcap
@@ -156,7 +152,7 @@ class _Writer:
         self.nodes.append(
             helper.make_node(
                 "GroupQueryAttention",
-                [*inputs, past_k, past_v, *lengths, *self.waves(), *optional],
+                [*inputs, past_k, past_v, *lengths, *self.waves(), "", "", *sinks],
                 [output, k, v],
                 f"attention {layer}",
                 domain=MICROSOFT,
@@ -242,7 +238,6 @@ DECODERS = {
     "grouped, window and sink": Decoder(window=8, sink=True),
     "grouped, softcap": Decoder(softcap=20.0),
     "grouped, float16": Decoder(kind=np.float16),
-    "grouped, normalised": Decoder(normalized=True, packed=False),
     "onnx": Decoder("onnx"),
     "onnx, window": Decoder("onnx", window=8),
     "spelled": Decoder("spelled"),
