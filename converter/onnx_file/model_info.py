@@ -71,3 +71,12 @@ def declared_shape(type: TypeProto) -> PartialShape:
         static = dim.has("dim_value") and dim.dim_value >= 0
         dims.append(Dimension(dim.dim_value, dim.dim_value) if static else Dimension(0, INFINITY))
     return PartialShape(dims)
+
+
+def dimension_names(type: TypeProto) -> list[str]:
+    """The name that a tensor type gives each of its dimensions (``dim_param``), empty where it gives none.
+
+    A name that stands twice in one shape, or is none, is what exporters write for any dimension.
+    """
+    names = [dim.dim_param for dim in type.tensor_type.shape.dim]
+    return [name if name.isidentifier() and names.count(name) == 1 else "" for name in names]

@@ -47,6 +47,7 @@ _FLOAT_OPTIONS = RuntimeInfo(
         RuntimeInfo("ACTIVATIONS_SCALE_FACTOR", (("value", "8.0"),)),
     ),
 )
+_HALVES = (element_types.f16, element_types.bf16)
 _MIN_WEIGHTS = 1024
 """Fewer numbers of 8 bits or less are no weights."""
 
@@ -108,7 +109,8 @@ def _compute_in_float32(model: Model) -> None:
     """Let what is float16 or bfloat16 be float32, but for weights: runtimes read logits as float32."""
     in_float32(model, ends=True)
     for node in model.nodes():
-        if isinstance(node.op, Convert1) and node.inputs[0].node.op.data is not None:
+        data = node.inputs[0].node.op.data if isinstance(node.op, Convert1) else None
+        if data is not None and data.element_type in _HALVES and DECOMPRESSION not in node.runtime_info:
             node.runtime_info += (DECOMPRESSION,)
 
 

@@ -78,6 +78,16 @@ class Dimension:
         return f"Dimension({self})"
 
 
+class NamedDimension(Dimension):
+    """A dynamic dimension with a name: all that have one name are equal, whatever their length."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, low: int = 0, high: int = INFINITY) -> None:
+        super().__init__(low, high)
+        self.name = name
+
+
 def _clip(dimension: int) -> int:
     return min(dimension, INFINITY)
 

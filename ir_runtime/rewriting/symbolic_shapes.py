@@ -21,7 +21,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph.shapes import INFINITY, Dimension, NamedDimension, PartialShape
 from ir_runtime.operations.elementwise import (
     Add1,
     Arithmetic,
@@ -216,6 +216,8 @@ class SymbolicShapes:
         return known
 
     def _fresh(self, within: Dimension) -> Dimension:
+        if isinstance(within, NamedDimension):
+            return self.dimension(self._keyed(("name", within.name), (within.low, within.high)), within)
         return self.dimension(self._symbol(within.low, within.high), within)
 
     def _symbol(self, low: int, high: int) -> Polynomial:

@@ -189,6 +189,8 @@ class GraphTranslator:
             op = Parameter1(shape=kind.shape, element_type=kind.element_type)
             node = self.shared.inputs[name] = make_node(op, (), self.scope.unique(name))
             node.outputs[0].add_name(name)
+            dynamic = PartialShape.of_rank(kind.shape.rank)
+            self.shared.declared_types.declare(node, TensorType(kind.element_type, dynamic))
         return node.outputs[0]
 
     def _inner(self, *, is_body: bool, prefix: str = "") -> GraphTranslator:

@@ -8,13 +8,14 @@ from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.from_onnx.options import Options
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import NodeProto, ValueInfoProto
-from converter.onnx_file.model_info import declared_shape, model_info, model_opsets
+from converter.onnx_file.model_info import declared_shape, dimension_names, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
+from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import Dimension, PartialShape
+from ir_runtime.graph.shapes import Dimension, NamedDimension, PartialShape
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.output_tensors import copied
 
@@ -79,6 +80,9 @@ class _ModelGraph:
         made = [self._parameter(value) for value in inputs]
         self._shared.inputs = {node.outputs[0].names[0]: node for node in made if node is not None}
         self._translator.translate_nodes(nodes)
+        for name, node in self._shared.inputs.items():
+            if name not in self._declared:  # an input that a translator has added
+                self._declared[name] = PartialShape.of_rank(node.outputs[0].shape.rank)
         model = Model(parameters=self._shared.inputs.values())
         if self._shared.problems:
             return Model()
@@ -104,8 +108,8 @@ class _ModelGraph:
             return None
         declared = self._declared[value.name] = self._options.shape_of(value.name, shape)
         assumed = shape_while_translating(value.name, declared, self._is_dynamic)
-        if self._options.stateful and kind.is_integral:
-            assumed = _not_empty(assumed)
+        if self._options.stateful:
+            assumed = _of_language_model(assumed, dimension_names(value.type), kind)
         node = self._scope.parameter(value.name, TensorType(kind, assumed))
         self._shared.declared_types.declare(node, TensorType(kind, declared))
         return node
@@ -129,11 +133,18 @@ class _ModelGraph:
         return node
 
 
-def _not_empty(shape: PartialShape) -> PartialShape:
-    """The shape with dimensions of at least 1: a language model gets a token, or a batch of them, at each step."""
-    if not shape.has_rank:
+def _of_language_model(shape: PartialShape, names: Sequence[str], kind: ElementType) -> PartialShape:
+    """What the inputs of a language model have in common: batch and lengths of one name are equal.
+
+    There is a token, or a batch of them, at each step; caches may be empty.
+    """
+    if not shape.has_rank or len(names) != shape.rank:
         return shape
-    return PartialShape([Dimension(max(dim.low, 1), dim.high) if dim.high else dim for dim in shape])
+    dims = []
+    for dim, name in zip(shape, names):
+        low = max(dim.low, 1) if kind.is_integral and dim.high else dim.low
+        dims.append(NamedDimension(name, low, dim.high) if name else Dimension(low, dim.high))
+    return PartialShape(dims)
 
 
 def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:

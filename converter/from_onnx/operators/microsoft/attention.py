@@ -348,7 +348,7 @@ def group_query_attention(
     if do_rotary:
         waves = ctx.required(cos_cache, "cos_cache"), ctx.required(sin_cache, "sin_cache")
         if position_ids is None:
-            position_ids = stateful.positions(ctx) if steps is None else steps.positions
+            position_ids = stateful.positions(ctx, q) if steps is None else steps.positions
         cos, sin = (angles(ctx, cache, position_ids, 1) for cache in waves)
         q, k = (rotated(ctx, part, cos, sin, half_of(ctx, waves[0]), bool(rotary_interleaved)) for part in (q, k))
     caches = [

@@ -23,9 +23,10 @@ from ir_runtime.rewriting.shape_layers import arange, dim_of
 _POSITIONS = "position_ids"
 
 
-def positions(ctx: Context) -> Output:
-    """The positions of the queries, ``[b, s]``: an input of the model."""
-    return ctx.graphs.model_input(_POSITIONS, TensorType(element_types.i64, PartialShape.of_rank(2)))
+def positions(ctx: Context, queries: Output) -> Output:
+    """The positions of the queries ``[b, n, s, h]``: an input of the model, ``[b, s]``."""
+    dims = PartialShape([queries.shape[0], queries.shape[2]])
+    return ctx.graphs.model_input(_POSITIONS, TensorType(element_types.i64, dims))
 
 
 def mask(ctx: Context, queries: Output, lengths: Output, causal: bool, window: int) -> Output:
