@@ -16,6 +16,7 @@ from converter.from_onnx.translation.extensions import load_extension
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
+from converter.states.rows_without_keys import replace_guards
 from converter.states.stateful import make_stateful, without_float_options
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
@@ -184,6 +185,8 @@ def _converted(
         translated: Model, shapes: Mapping[str, PartialShape]
     ) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
         trace = Trace()
+        if options.stateful:
+            replace_guards(translated)
         counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
         if options.stateful:
             make_stateful(translated, shapes, pairs)
