@@ -73,10 +73,14 @@ def declared_shape(type: TypeProto) -> PartialShape:
     return PartialShape(dims)
 
 
-def dimension_names(type: TypeProto) -> list[str]:
-    """The name that a tensor type gives each of its dimensions (``dim_param``), empty where it gives none.
+def dimension_names(type: TypeProto) -> list[list[str]]:
+    """The names that a tensor type gives each of its dimensions (``dim_param``): several where it is their sum.
 
-    A name that stands twice in one shape, or is none, is what exporters write for any dimension.
+    None for a name that stands twice in one shape, or is no identifier: exporters write such for any dimension.
     """
-    names = [dim.dim_param for dim in type.tensor_type.shape.dim]
-    return [name if name.isidentifier() and names.count(name) == 1 else "" for name in names]
+    params = [dim.dim_param for dim in type.tensor_type.shape.dim]
+    names = [[part.strip() for part in param.split("+")] for param in params]
+    return [
+        parts if params.count(param) == 1 and all(part.isidentifier() for part in parts) else []
+        for param, parts in zip(params, names)
+    ]

@@ -79,13 +79,16 @@ class Dimension:
 
 
 class NamedDimension(Dimension):
-    """A dynamic dimension with a name: all that have one name are equal, whatever their length."""
+    """A dynamic dimension with a name: all that have one name are equal, whatever their length.
 
-    __slots__ = ("name",)
+    Several names stand for the sum of the dimensions that have them.
+    """
 
-    def __init__(self, name: str, low: int = 0, high: int = INFINITY) -> None:
+    __slots__ = ("names",)
+
+    def __init__(self, names: Sequence[str], low: int = 0, high: int = INFINITY) -> None:
         super().__init__(low, high)
-        self.name = name
+        self.names = tuple(names)
 
 
 def _clip(dimension: int) -> int:

@@ -217,8 +217,16 @@ class SymbolicShapes:
 
     def _fresh(self, within: Dimension) -> Dimension:
         if isinstance(within, NamedDimension):
-            return self.dimension(self._keyed(("name", within.name), (within.low, within.high)), within)
+            return self.dimension(self._of_names(within), within)
         return self.dimension(self._symbol(within.low, within.high), within)
+
+    def _of_names(self, dimension: NamedDimension) -> Polynomial:
+        names = dimension.names
+        ends = (dimension.low, dimension.high) if len(names) == 1 else (0, INFINITY)
+        total = Polynomial.constant(0)
+        for name in names:
+            total = total + self._keyed(("name", name), ends)
+        return total
 
     def _symbol(self, low: int, high: int) -> Polynomial:
         self._ranges.append((low, math.inf if high == INFINITY else high))
@@ -412,11 +420,11 @@ class SymbolicShapes:
         return PartialShape(dims)
 
     def _range(self, node: Node) -> PartialShape | None:
-        """0, 1, ... limit - 1 are as many as the limit says."""
+        """start, start + 1, ... limit - 1 are as many as lie between both."""
         start, limit, step = (self.elements(source) for source in node.inputs)
-        if start is None or limit is None or step is None or _only(start).value != 0 or _only(step).value != 1:
+        if start is None or limit is None or step is None or _only(step).value != 1:
             return None
-        count = _only(limit)
+        count = _only(limit) - _only(start)
         return PartialShape([self._as_dimension(count, node.outputs[0].shape[0])])
 
     # --- elements ---

@@ -133,7 +133,7 @@ class _ModelGraph:
         return node
 
 
-def _of_language_model(shape: PartialShape, names: Sequence[str], kind: ElementType) -> PartialShape:
+def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], kind: ElementType) -> PartialShape:
     """What the inputs of a language model have in common: batch and lengths of one name are equal.
 
     There is a token, or a batch of them, at each step; caches may be empty.
@@ -141,9 +141,9 @@ def _of_language_model(shape: PartialShape, names: Sequence[str], kind: ElementT
     if not shape.has_rank or len(names) != shape.rank:
         return shape
     dims = []
-    for dim, name in zip(shape, names):
+    for dim, own in zip(shape, names):
         low = max(dim.low, 1) if kind.is_integral and dim.high else dim.low
-        dims.append(NamedDimension(name, low, dim.high) if name else Dimension(low, dim.high))
+        dims.append(NamedDimension(own, low, dim.high) if own else Dimension(low, dim.high))
     return PartialShape(dims)
 
 
