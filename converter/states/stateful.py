@@ -36,7 +36,9 @@ from ir_runtime.rewriting.type_updates import update_types
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
+from .lengths import take_lengths_from_mask
 from .pairs import Pair, pairs_of
+from .position_inputs import add_position_ids
 
 _BEAMS = "beam_idx"
 _FLOAT_OPTIONS = RuntimeInfo(
@@ -86,6 +88,7 @@ def make_stateful(
         )
     tokens = _tokens(model, pairs)
     variables = [_variable(pair, tokens, declared or {}) for pair in pairs]
+    add_position_ids(model, {one.pair.past: (one.shape, one.growing_axis) for one in variables})
     builder, unique = Builder(), UniqueNames(model)
     beams = None
     if any(variable.growing_axis is not None for variable in variables):
@@ -99,6 +102,11 @@ def make_stateful(
             node.origin = variable.pair.past.origin
         replaced[variable.pair.past.outputs[0]] = read
     replace_all_uses(model, replaced)
+    if tokens is not None:
+        growing = [(one, axis) for one in variables for axis in (one.growing_axis,) if axis is not None]
+        pasts = {replaced[one.pair.past.outputs[0]]: axis for one, axis in growing}
+        presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
+        take_lengths_from_mask(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
     update_types(model, replaced.values())
     model.runtime_info += _options(model)
