@@ -29,7 +29,16 @@ class Decoder:
     softcap: float = 0.0
     packed: bool = True
     """Whether queries, keys and values are one product."""
+    positions: bool = True
+    """Whether positions are an input; otherwise the length of the past tells them. Grouped attention has its own."""
+    guarded: bool = False
+    """Whether hidden keys have -inf, and rows without keys become zeros, as torch's operator is exported."""
     kind: Any = np.float32
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the file has the input ``position_ids``."""
+        return self.positions and self.attention != "grouped"
 
     def build(self, seed: int = 0) -> onnx.ModelProto:
         """The model, with ``input_ids``, ``attention_mask``, caches, and ``position_ids`` where it is not grouped."""
@@ -99,7 +108,7 @@ class _Writer:
         tokens, keys = ["batch_size", "sequence_length"], ["batch_size", "total_sequence_length"]
         inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, tokens)]
         inputs.append(helper.make_tensor_value_info("attention_mask", TensorProto.INT64, keys))
-        if self.decoder.attention != "grouped":
+        if self.decoder.has_positions:
             inputs.append(helper.make_tensor_value_info("position_ids", TensorProto.INT64, tokens))
         inputs += [helper.make_tensor_value_info(name, kind, past) for name in self.decoder.caches]
         logits = helper.make_tensor_value_info("logits", kind, [*tokens, VOCABULARY])
@@ -167,8 +176,11 @@ class _Writer:
 
     def mask(self) -> Sequence[str]:
         """``[b, 1, s, t]``: 0, or the lowest number where a key is not seen; as torch's exporters write it."""
-        total = self("Gather", self("Shape", "attention_mask"), self.constant(1, np.int64))
         count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
+        if self.decoder.positions:
+            total = self("Gather", self("Shape", "attention_mask"), self.constant(1, np.int64))
+        else:
+            total = self("Add", self.past_length(), count)
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
         keys = self("Unsqueeze", self("Range", zero, total, one), self.integers(0, 1, 2))
         queries = self("Range", self("Sub", total, count), total, one)
@@ -178,8 +190,20 @@ class _Writer:
             near = self("Greater", keys, self("Sub", queries, self.constant(self.decoder.window, np.int64)))
             seen = self("And", near, seen)
         valid = self("Unsqueeze", self("Cast", "attention_mask", to=TensorProto.BOOL), self.integers(1, 2))
-        lowest = np.finfo(self.decoder.kind).min
+        lowest = -np.inf if self.decoder.guarded else np.finfo(self.decoder.kind).min
         return [self("Where", self("And", seen, valid), self.constant(0), self.constant(lowest))]
+
+    def past_length(self) -> str:
+        return self("Gather", self("Shape", "past_key_values.0.key"), self.constant(2, np.int64))
+
+    def places(self) -> str:
+        """The positions of the tokens, ``[b, s]`` or ``[1, s]``."""
+        if self.decoder.positions:
+            return "position_ids"
+        count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
+        start = self.past_length()
+        row = self("Range", start, self("Add", start, count), self.constant(1, np.int64))
+        return self("Unsqueeze", row, self.integers(0))
 
     def heads(self, x: str, count: int) -> str:
         split = self("Reshape", x, self.integers(0, 0, count, SIZE))
@@ -197,7 +221,7 @@ class _Writer:
     def cached(self, x: str, layer: int) -> Sequence[str]:
         """Queries ``[b, n, s, h]``, and keys and values ``[b, g, t, h]`` behind those of the past."""
         q, k, v = (self.heads(part, count) for part, count in zip(self.parts(x), (HEADS, SHARED, SHARED)))
-        found = [self("Gather", wave, "position_ids") for wave in self.waves()]
+        found = [self("Gather", wave, self.places()) for wave in self.waves()]
         waves = [self("Unsqueeze", self("Concat", wave, wave, axis=-1), self.integers(1)) for wave in found]
         q, k = self.turned(q, waves), self.turned(k, waves)
         present = []
@@ -216,7 +240,10 @@ class _Writer:
         k, v = self.repeated(k), self.repeated(v)
         scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
         scores = self("Mul", scores, self.constant(SIZE**-0.5))
-        return self.merged(self("MatMul", self("Softmax", self("Add", scores, *mask), axis=-1), v))
+        shares = self("Softmax", self("Add", scores, *mask), axis=-1)
+        if self.decoder.guarded:
+            shares = self("Where", self("IsNaN", shares), self.constant(0), shares)
+        return self.merged(self("MatMul", shares, v))
 
     def repeated(self, x: str) -> str:
         """Each head twice, as transformers' ``repeat_kv`` is exported."""
@@ -242,4 +269,8 @@ DECODERS = {
     "onnx, window": Decoder("onnx", window=8),
     "spelled": Decoder("spelled"),
     "spelled, window": Decoder("spelled", window=8, packed=False),
+    "spelled, guarded": Decoder("spelled", guarded=True),
+    "spelled, own positions": Decoder("spelled", positions=False),
+    "spelled, window, guarded, own positions": Decoder("spelled", window=8, guarded=True, positions=False),
+    "onnx, guarded, own positions": Decoder("onnx", guarded=True, positions=False),
 }

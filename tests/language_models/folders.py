@@ -24,7 +24,7 @@ def write_folder(folder: Path, decoder: Decoder) -> None:
         "past_key_names": "past_key_values.%d.key",
         "past_value_names": "past_key_values.%d.value",
     }
-    if decoder.attention != "grouped":
+    if decoder.has_positions:
         inputs["position_ids"] = "position_ids"
     outputs = {
         "logits": "logits",
