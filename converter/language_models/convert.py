@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from converter.conversion import convert_model, save_model
 from converter.errors import ConversionError
 from converter.from_onnx.input_forms import InputShapes
-from converter.states.paged_attention import obstacles
+from converter.targets.paged_attention import obstacles
 from converter.targets.registry import DEFAULT
 from ir_runtime.records import record
 
