@@ -19,6 +19,8 @@ import ir_runtime
 from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.converter.test_command_options import onnx2ir
+from tests.language_models.decoders import Decoder
+from tests.language_models.folders import write_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -67,6 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("x", "photo"):
         np.savez(tmp_path / f"{name}.npz", **feeds)
     (tmp_path / "my_ops.py").write_text("import converter\n")
+    write_folder(tmp_path / "llama-onnx", Decoder())
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
