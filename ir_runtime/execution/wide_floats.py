@@ -24,8 +24,7 @@ _NARROW_TYPES = (element_types.f16, element_types.bf16)
 
 def in_float32(model: Model) -> Model:
     """``model`` with its layers changed to float32 where they compute; those of bodies, too."""
-    if not model.sinks:  # states have the types of their variables
-        _Widening(model).run()
+    _Widening(model).run()
     return model
 
 
