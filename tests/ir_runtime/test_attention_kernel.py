@@ -92,8 +92,10 @@ def test_any_cut(block: int, groups: int, mask: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_a_row_that_sees_nothing_is_nan(groups: int) -> None:
-    check(groups, "nothing seen")
+@pytest.mark.parametrize("sink", [False, True])
+def test_a_row_that_sees_nothing(groups: int, sink: bool) -> None:
+    """It is NaN, or zero where there is a sink."""
+    check(groups, "nothing seen", sink=sink)
 
 
 @pytest.mark.parametrize(

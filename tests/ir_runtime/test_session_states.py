@@ -21,8 +21,12 @@ from ir_runtime import (
     UnsupportedError,
     compile_model,
 )
+from ir_runtime.execution.kernels import caches
+from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.operations.inputs_outputs import Assign6
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.control_flow import If8
+from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, Result1
 from ir_runtime.rewriting.builder import Builder
 from tests.ir_runtime.stateful import Made, cache, empty_cache, read, stateful
 from tests.ir_runtime.test_kernels import model_of, op
@@ -174,7 +178,15 @@ def test_a_cache_stays_where_it_is_while_there_is_room(beams: bool) -> None:
     assert moves == 2  # the first, and at 200
 
 
-def test_beams_that_are_permuted_are_copied_once() -> None:
+def test_beams_that_are_permuted_are_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[caches.Room] = []
+    make = caches.Room.__init__
+
+    def counted(room: caches.Room, *arguments: Any) -> None:
+        made.append(room)
+        make(room, *arguments)
+
+    monkeypatch.setattr(caches.Room, "__init__", counted)
     session = session_of(attention())
     steps = [step for step in attention_steps() if isinstance(step, dict)]
     session(steps[0])
@@ -182,6 +194,7 @@ def test_beams_that_are_permuted_are_copied_once() -> None:
     address = memory(session, "keys")[0]
     session({**steps[1], "beam_idx": np.array([1, 0], np.int32)})
     assert memory(session, "keys")[0] != address
+    assert len(made) == 4  # at each of the two steps, one for keys and one for values
     np.testing.assert_array_equal(session.states["keys"][:, :, :-1], before[::-1])
     address = memory(session, "keys")[0]
     session({**steps[1], "beam_idx": np.array([0, 1], np.int32)})
@@ -234,21 +247,24 @@ def test_one_concat_for_two_variables() -> None:
     assert session.states["a"].tolist() == session.states["b"].tolist() == [1, 2] * 4
 
 
-def test_a_cache_that_is_assigned_as_it_was() -> None:
-    """One variable gets the longer cache and another one the cache of before, in either order."""
-    for names in ("ab", "ba"):
+@pytest.mark.parametrize("longer_first", [True, False])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_cache_that_is_assigned_as_it_was(names: str, longer_first: bool) -> None:
+    """One variable gets the longer cache and another one the cache of before, which is a part of the same memory."""
 
-        def make(b: Builder, x: Output, names: str = names) -> Made:
-            past = {name: read(b, name, "f32[?]") for name in names}
-            longer = emitted(b, "Concat", past["a"], x, axis=0)
-            other = emitted(b, "Concat", past["b"], emitted(b, "Negative", x), axis=0)
-            return [longer, other], {name: {"a": longer, "b": past["a"]}[name] for name in names}
+    def make(b: Builder, x: Output) -> Made:
+        past = {name: read(b, name, "f32[?]") for name in names}
+        longer = emitted(b, "Concat", past["a"], x, axis=0)
+        other = emitted(b, "Concat", past["b"], emitted(b, "Negative", x), axis=0)
+        after = {"a": longer, "b": past["a"]}
+        return [longer, other] if longer_first else [other, longer], {name: after[name] for name in names}
 
-        session = session_of(stateful({"x": "f32[?]"}, make))
-        for step in range(1, 6):
-            found = session([X]).to_list()
-            assert found[0].tolist() == [1, 2] * step
-            assert found[1].tolist() == [1, 2] * max(step - 2, 0) + [-1, -2]
+    session = session_of(stateful({"x": "f32[?]"}, make))
+    for step in range(1, 6):
+        found = session([X]).to_list()
+        longer, other = found if longer_first else found[::-1]
+        assert longer.tolist() == [1, 2] * step
+        assert other.tolist() == [1, 2] * max(step - 2, 0) + [-1, -2]
 
 
 def test_a_plan_for_static_shapes_is_never_made_of_a_cache() -> None:
@@ -424,9 +440,36 @@ def two_types() -> Model:
     return stateful({"x": "f32[2]"}, make)
 
 
+def in_a_body() -> Model:
+    """An If whose first body adds up in a variable, and whose second body returns its input."""
+
+    def body(counts: bool) -> SubGraph:
+        b = Builder()
+        x = make_node(Parameter1(shape=PartialShape([2]), element_type="f32"), (), "inner")
+        value, sinks = x.outputs[0], []
+        if counts:
+            value = emitted(b, "Add", read(b, "v", "f32[2]", value), value)
+            sinks = [make_node(Assign6(variable_id="v"), [value], "inner_assign")]
+        return SubGraph(
+            Model("body", [x], [make_node(Result1(), [value])], sinks), (InputMap(1, 0),), (OutputMap(0, 0),)
+        )
+
+    def make(b: Builder, condition: Output, x: Output) -> Made:
+        return [b.emit(If8(bodies=(body(True), body(False))), condition, x)], {}
+
+    return stateful({"condition": "boolean[]", "x": "f32[2]"}, make)
+
+
+def test_a_variable_in_a_body_has_its_initial_value() -> None:
+    compiled = compile_model(in_a_body())
+    for _ in range(2):
+        assert compiled([True, X])[0].tolist() == [2, 4]
+
+
 @pytest.mark.parametrize(
     ("model", "wanted"),
     [
+        (in_a_body, r"layer 'If.*' \(If.* has the variable 'v' in its body \(layer .*ReadValue"),
         (assigned_twice, "variable 'total' is assigned twice: by layer 'assign_total'.* and by layer 'again'"),
         (two_types, r"variable 'v' has two types: f32\[2\] in layer 'ReadValue.*i32\[2\] in layer 'assign_v'"),
     ],
