@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,15 +53,13 @@ class Session:
             return self._step(inputs, None)
 
     @expected_errors(ExecutionError)
-    def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
-        """Execute ``repeat`` steps with the same ``inputs``, and return the mean time of each layer, and of each type
+    def profile(self, steps: Iterable[Any]) -> Profile:
+        """Execute a step with each of the inputs in ``steps``, and return the mean time of each layer, and of each type
         of layer.
         """
-        if repeat < 1:
-            raise ExecutionError(f"repeat must be 1 or more, but is {repeat}")
         clock = Clock()
         with self._used():
-            for _ in range(repeat):
+            for inputs in steps:
                 with clock:
                     self._step(inputs, clock)
         return clock.profile()

@@ -384,7 +384,7 @@ def put(name: str, value: Any) -> Callable[[Session], Any]:
         (lambda session: session.states.__delitem__("a"), "'a' has no value yet"),
         (lambda session: session.reset("x"), "no variable 'x'"),
         (lambda session: session([X, X]), "no input 1"),
-        (lambda session: session.profile([X], repeat=0), "repeat must be 1 or more"),
+        (lambda session: session.profile([[X], [X, X]]), "no input 1"),
         (pickle.dumps, "a session cannot be pickled or copied"),
         (copy.deepcopy, "a session cannot be pickled or copied"),
     ],
@@ -534,7 +534,7 @@ def test_one_session_in_two_threads_is_an_error() -> None:
 def test_profile_of_steps() -> None:
     session = session_of(attention())
     step = next(step for step in attention_steps() if isinstance(step, dict))
-    profile = session.profile(step, repeat=3)
+    profile = session.profile([step] * 3)
     assert profile.calls == 3
     assert {row.type for row in profile.layers if row.kernel} >= {"Concat", "Gather", "ScaledDotProductAttention"}
     assert session.states["keys"].shape == (2, 2, 15, 4)
