@@ -56,12 +56,14 @@ class Calls:
         """Whether inputs came for which there was no static plan, after one was made."""
         with own_work("making a plan"):
             # Static plans are made later, of the model as it is now.
-            self._model = in_float32(model.clone()) if optimize else model.clone()
+            self._model = model.clone()
             self._variables = self._model.inputs[len(self._model.inputs) - variables :]
             self._owned = len(self._model.results) - assigned
             if optimize:
-                grows = bool(grown_caches(self._model.nodes(), self._variables, self._model.outputs))
-                self.static_plans = StaticPlans(self._model, self._new_static_plan, grows=grows)
+                grown = grown_caches(self._model.nodes(), self._variables, self._model.outputs)
+                # A cache of 16 bits would otherwise be converted at each step, twice, instead of growing.
+                in_float32(self._model, kept=grown)
+                self.static_plans = StaticPlans(self._model, self._new_static_plan, grows=bool(grown))
             if self.static_plans is None or not self.static_plans.is_certain:
                 self._plan = self._new_plan()
         self._files = _files_of(model)

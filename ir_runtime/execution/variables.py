@@ -56,7 +56,7 @@ class Steps:
         """Why the model's variables cannot be kept from call to call; empty where they can."""
         step, reads, assigns = _without_variables(model)
         self._reads = [_read(node, parameter, step) for node, parameter in reads]
-        self._assigned = [variable_of(node) for node in assigns]
+        self._assigns = assigns
         self.variables = _variables([(node, parameter.outputs[0].type) for node, parameter in reads], assigns)
         self.calls = Calls(step, optimize=optimize, threads=threads, variables=len(reads), assigned=len(assigns))
         self._lock = threading.Lock()
@@ -67,13 +67,13 @@ class Steps:
         for read in self._reads:
             values.append(self._initial_value(read, values, clock))
         results = self.calls.run(values, clock)
-        return results[: len(results) - len(self._assigned)]
+        return results[: len(results) - len(self._assigns)]
 
     def next(
         self, arguments: Sequence[Array], values: Mapping[str, Value], clock: Clock | None = None
     ) -> tuple[list[Array], dict[str, Value]]:
         """The outputs of a call in which variables have these values, and the values that it assigns."""
-        inputs, initial = [*arguments], list(arguments)
+        inputs, initial = [*arguments], list[Array]()
         for read in self._reads:
             if read.variable in values:
                 inputs.append(values[read.variable].array)
@@ -82,21 +82,22 @@ class Steps:
                 initial.append(inputs[-1])
         with Caches([(one.array, one.room) for one in values.values()] + [(one, None) for one in initial]) as caches:
             results = self.calls.run(inputs, clock)
-        count = len(results) - len(self._assigned)
+        count = len(results) - len(self._assigns)
         outputs = results[:count]
         own = {id(one.array) for one in values.values()}
         assigned: dict[str, Value] = {}
-        for variable, array in zip(self._assigned, results[count:]):
+        for node, array in zip(self._assigns, results[count:]):
             array = np.asarray(array)
+            variable = variable_of(node)
             port = self.variables[variable]
             if not port.partial_shape.accepts(array.shape):
                 raise ExecutionError(
-                    f"the variable '{variable}' must have the shape {port.partial_shape}, but is assigned a value of "
-                    f"the shape {list(array.shape)}"
+                    f"{node.where}: the variable '{variable}' must have the shape {port.partial_shape}, but is "
+                    f"assigned a value of the shape {list(array.shape)}"
                 )
             room = caches.room_of(array)
             if room is None and id(array) not in own:
-                (array,) = owned_by_caller([array], [*initial, *outputs])
+                (array,) = owned_by_caller([array], [*arguments, *initial, *outputs])
             assigned[variable] = Value(array, room)
         for one in assigned.values():
             if one.room is not None:
@@ -114,7 +115,8 @@ class Steps:
                     read.plan = read.plan or self.calls.plan_of(read.initial)
             (found,) = self.calls.run_plan(read.plan, [values[place] for place in read.arguments], clock)
         port = self.variables[read.variable]
-        if found.dtype != port.dtype or not port.partial_shape.accepts(found.shape):
+        wrong_type = found.dtype != port.dtype and not port.element_type.is_dynamic
+        if wrong_type or not port.partial_shape.accepts(found.shape):
             raise ExecutionError(
                 f"{read.node.where}: the initial value of the variable '{read.variable}' must be {port.element_type}"
                 f"{port.partial_shape}, but is an array of {found.dtype} of the shape {list(found.shape)}"

@@ -22,6 +22,7 @@ from ir_runtime import (
     compile_model,
 )
 from ir_runtime.execution.kernels import caches
+from ir_runtime.graph.element_types import element_type
 from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
@@ -158,12 +159,13 @@ def memory(session: Session, name: str) -> tuple[int, int]:
     return room.memory.__array_interface__["data"][0], room.memory.size
 
 
-@pytest.mark.parametrize("beams", [True, False])
-def test_a_cache_stays_where_it_is_while_there_is_room(beams: bool) -> None:
-    session = session_of(attention(groups=3, beams=beams))
+@pytest.mark.parametrize(("beams", "kind"), [(True, "f32"), (False, "f32"), (True, "f16")])
+def test_a_cache_stays_where_it_is_while_there_is_room(beams: bool, kind: str) -> None:
+    session = session_of(attention(groups=3, beams=beams, kind=kind))
     moves, before, kept = 0, None, None
     for length in (100, *[1] * 120):
         step = {"query": normal(2, 6, length, 4), "key": normal(2, 2, length, 4), "value": normal(2, 2, length, 4)}
+        step = {name: value.astype(element_type(kind).dtype) for name, value in step.items()}
         session({**step, "beam_idx": np.array([0, 1], np.int32)} if beams else step)
         array = session._values["keys"].array
         assert array.__array_interface__["data"][0] == memory(session, "keys")[0]
@@ -409,7 +411,9 @@ def test_a_value_that_the_variable_cannot_hold(optimize: bool) -> None:
 
     session = session_of(stateful({"x": "f32[?]"}, widened), optimize)
     session([X])
-    with pytest.raises(ExecutionError, match=r"'v' must have the shape \[..3\], but is assigned .* \[4\]"):
+    with pytest.raises(
+        ExecutionError, match=r"layer 'assign_v' .*'v' must have the shape \[..3\], but is assigned .* \[4\]"
+    ):
         session([X])
     assert session.states["v"].tolist() == [1, 2]
 

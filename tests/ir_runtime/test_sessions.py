@@ -93,7 +93,9 @@ def growing(axis: int, *, returned: bool = False, unseen: bool = False) -> Model
     return stateful({"x": f"f32[{','.join(shape)}]"}, make)
 
 
-def attention(*, groups: int = 1, mode: str = "bidirectional", beams: bool = True, mask: str = "none") -> Model:
+def attention(
+    *, groups: int = 1, mode: str = "bidirectional", beams: bool = True, mask: str = "none", kind: str = "f32"
+) -> Model:
     """Queries of ``2 * groups`` heads, keys and values of two, in caches."""
 
     def make(b: Builder, query: Output, key: Output, value: Output, *more: Output) -> Made:
@@ -104,7 +106,7 @@ def attention(*, groups: int = 1, mode: str = "bidirectional", beams: bool = Tru
         made = b.emit(op("ScaledDotProductAttention", causal=False), query, *wide, *given)
         return [b.emit(op("Transpose"), made, b.constant([0, 2, 1, 3]))], {"keys": keys, "values": values}
 
-    kinds = {"query": f"f32[?,{2 * groups},?,4]", "key": "f32[?,2,?,4]", "value": "f32[?,2,?,4]"}
+    kinds = {"query": f"{kind}[?,{2 * groups},?,4]", "key": f"{kind}[?,2,?,4]", "value": f"{kind}[?,2,?,4]"}
     if beams:
         kinds["beam_idx"] = "i32[?]"
     if mask != "none":
@@ -112,7 +114,7 @@ def attention(*, groups: int = 1, mode: str = "bidirectional", beams: bool = Tru
     return stateful(kinds, make)
 
 
-def attention_steps(groups: int = 1, beams: bool = True, mask: str = "none") -> list[Any]:
+def attention_steps(groups: int = 1, beams: bool = True, mask: str = "none", kind: str = "f32") -> list[Any]:
     """A prompt of five tokens for a batch of two, single tokens with permuted beams, another sequence."""
     steps: list[Any] = []
     seen = 0
@@ -136,7 +138,8 @@ def attention_steps(groups: int = 1, beams: bool = True, mask: str = "none") -> 
             step["mask"] = np.where(
                 RNG.random((2, 1, length, seen)) < 0.2, np.float32(-1e4), normal(2, 1, length, seen)
             )
-        steps.append(step)
+        wanted = np.dtype(np.float16 if kind == "f16" else np.float32)
+        steps.append({name: value.astype(wanted) if value.dtype.kind == "f" else value for name, value in step.items()})
     return steps
 
 
@@ -214,6 +217,9 @@ ROWS: dict[str, Row] = {
     "window": Row(window, lambda: [*same(4, 2, 2, 3), reset(), *same(3, 2, 3, 3)]),
     "numbers": Row(numbers, lambda: [*[integers(3)] * 3, put(lengths=integers(2)["x"]), integers(4)]),
     "half": Row(half, lambda: [{"x": normal(2, 1).astype(np.float16)} for _ in range(5)], 2e-3),
+    "attention of float16": Row(
+        lambda: attention(groups=3, kind="f16"), lambda: attention_steps(3, kind="f16"), 4e-3
+    ),
     **{
         f"attention, {groups} groups, {mode}, {mask}": Row(
             lambda groups=groups, mode=mode, mask=mask: attention(groups=groups, mode=mode, mask=mask),
