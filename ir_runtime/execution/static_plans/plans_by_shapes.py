@@ -21,9 +21,12 @@ _Key = tuple[tuple[int, ...], ...]
 
 
 class StaticPlans:
-    """The static plans of one model; ``make`` makes the plan of a model whose inputs have static shapes."""
+    """The static plans of one model; ``make`` makes the plan of a model whose inputs have static shapes.
 
-    def __init__(self, model: Model, make: Callable[[Model], StaticPlan]) -> None:
+    A model that ``grows`` has other shapes at each step, and no plans.
+    """
+
+    def __init__(self, model: Model, make: Callable[[Model], StaticPlan], *, grows: bool = False) -> None:
         self._model = model
         self._make = make
         self._plans: dict[_Key, StaticPlan | None] = {}
@@ -31,7 +34,8 @@ class StaticPlans:
         self._lock = threading.Lock()
         # Strings have no fixed size, so that no array can be made for them before a call.
         self.is_possible = (
-            not model.sinks
+            not grows
+            and not model.sinks
             and all(node.op.deterministic or not node.inputs for node in model.nodes())
             and all(output.element_type.bits and not output.element_type.dtype.hasobject for output in model.inputs)
         )
