@@ -15,10 +15,15 @@ from converter.command_line.drawing import json_text, size_text
 from converter.command_line.inspect import summary_of
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.command_line.verify import exit_of, print_report
+from converter.command_line.verify import exit_of, print_report, print_steps
 
 if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
+    from converter.equivalence.report import Report
+    from converter.equivalence.steps import StepsReport
+
+_STEPS = 8
+"""How many tokens a language model is verified with."""
 
 
 @main.command()
@@ -154,8 +159,6 @@ def convert(
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs needs --verify")
-    if check and stateful:
-        raise click.UsageError("--verify compares single calls: use onnx2ir verify --steps for a stateful model")
     packing = _packing(compress, group_size, symmetric)
     if model.is_dir():
         given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
@@ -169,6 +172,7 @@ def convert(
             input=parse_inputs(",".join(text for text in input_texts if text.strip())) or None,
             compress=packing,
             compress_to_fp16=compress_to_fp16,
+            check_seed=seed if check else None,
             fuse=fuse,
             exact=exact,
             target=runtime,
@@ -210,8 +214,13 @@ def convert(
         stored = conversion.compressed(converted.model, packing, compress_to_fp16)
         target.parent.mkdir(parents=True, exist_ok=True)
         conversion.save_model(stored.model, target)
-    report = None
-    if check:
+    report: Report | StepsReport | None = None
+    if check and stateful:
+        from converter.equivalence.steps import verify_steps
+
+        with state.working(f"Verifying {target.name}"):
+            report = verify_steps(model, target, steps=_STEPS, seed=seed)
+    elif check:
         from converter.verification import verify
 
         with state.working(f"Verifying {target.name}"):
@@ -241,13 +250,21 @@ def convert(
         ):
             if counts:
                 state.inform(f"{what}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))
-        if report is not None:
-            print_report(report)
-    if page is not None and report is None:
+        _print(report)
+    if page is not None and not check:
         from converter.report import write_conversion
 
         write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target)
     exit_of(report)
+
+
+def _print(report: Report | StepsReport | None) -> None:
+    from converter.equivalence.report import Report
+
+    if isinstance(report, Report):
+        print_report(report)
+    elif report is not None:
+        print_steps(report)
 
 
 def _convert_folder(
@@ -257,6 +274,7 @@ def _convert_folder(
     unusable: Mapping[str, object],
     as_json: bool,
     stateful: bool,
+    check_seed: int | None,
     **options: Any,
 ) -> None:
     """Convert the language model in ``folder``; ``unusable`` has options of single models, as they were given."""
@@ -272,9 +290,16 @@ def _convert_folder(
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
         made = convert_language_model(folder, output, **options)
+    report = None
+    if check_seed is not None:
+        from converter.equivalence.steps import verify_steps
+        from converter.language_models.source import SourceFolder
+
+        with state.working(f"Verifying {made.model.name}"):
+            report = verify_steps(SourceFolder.open(folder).model, made.model, steps=_STEPS, seed=check_seed)
     weights = made.model.with_suffix(".bin")
     if as_json:
-        result = {
+        result: dict[str, Any] = {
             "xml": str(made.model),
             "bin": str(weights),
             "files": [str(file) for file in made.files],
@@ -282,7 +307,10 @@ def _convert_folder(
             "without_paged_attention": list(made.without_paged_attention),
             "target": options["target"],
         }
+        if report is not None:
+            result["verification"] = report.to_dict()
         click.echo(json_text(result))
+        exit_of(report)
         return
     state.inform(f"Wrote {made.model} and {weights} ({size_text(weights.stat().st_size)})")
     for reason in made.without_paged_attention:
@@ -291,6 +319,8 @@ def _convert_folder(
         state.inform(f"The tokenizer was not written: {made.tokenizers.why_not}")
         if made.tokenizers.command:
             state.inform(f"This command writes it: {made.tokenizers.command}")
+    _print(report)
+    exit_of(report)
 
 
 def _target(given: str | None, model: Path) -> Path:

@@ -40,7 +40,7 @@ from .lengths import take_lengths_from_mask
 from .pairs import Pair, pairs_of
 from .position_inputs import add_position_ids
 
-_BEAMS = "beam_idx"
+BEAMS = "beam_idx"
 _FLOAT_OPTIONS = RuntimeInfo(
     "runtime_options",
     (),
@@ -160,8 +160,8 @@ def _batch_axis(own: PartialShape, tokens: Output | None, declared: Mapping[str,
 
 
 def _beams(model: Model, unique: UniqueNames) -> Output:
-    node = make_node(Parameter1(shape=PartialShape([None]), element_type=element_types.i32), (), unique(_BEAMS))
-    node.outputs[0].add_name(_BEAMS)
+    node = make_node(Parameter1(shape=PartialShape([None]), element_type=element_types.i32), (), unique(BEAMS))
+    node.outputs[0].add_name(BEAMS)
     model.parameters.append(node)
     return node.outputs[0]
 

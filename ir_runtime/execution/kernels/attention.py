@@ -53,7 +53,9 @@ def _repeated_heads(node: Node, site: Site) -> Step | None:
     shaping = [source.node for source in node.inputs[1:3]]
     if run is None or not all(isinstance(one.op, Reshape1) for one in shaping) or shaping[0] is shaping[1]:
         return None
-    if any(site.only_user(one.outputs[0]) is not node or one not in site.users[one.inputs[0]] for one in shaping):
+    if any(
+        site.only_user(one.outputs[0]) is not node or one not in site.users.get(one.inputs[0], ()) for one in shaping
+    ):
         return None
     reads: list[Output] = [node.inputs[0], *shaping[0].inputs, *shaping[1].inputs, *node.inputs[3:]]
     reshape_keys, reshape_values = (_reshaping(one) for one in shaping)
