@@ -64,6 +64,16 @@ class Session:
                     self._step(inputs, clock)
         return clock.profile()
 
+    @property
+    def input_names(self) -> list[str]:
+        """The name of each input, in order."""
+        return [port.name for port in self._inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        """The name of each output, in order."""
+        return [port.name for port in self._outputs]
+
     def reset(self, name: str | None = None) -> None:
         """Let a variable, or all of them, start anew with the initial value.
 
