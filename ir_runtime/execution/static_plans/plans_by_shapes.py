@@ -74,8 +74,10 @@ class StaticPlans:
 
     def stop(self) -> None:
         """Make no more plans: the model's variables have other shapes at each step."""
-        self.is_possible = False
-        self._plans.clear()
+        if self.is_possible:
+            self.is_possible = False
+            with self._lock:
+                self._plans.clear()
 
     def _add(self, key: _Key, model: Model) -> StaticPlan | None:
         try:
