@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import converter
 import ir_runtime
 from tests.converter.test_command_options import two_inputs
+from tests.ir_runtime.test_sessions import counter
 
 
 class Hostile:
@@ -152,6 +153,9 @@ def calls(files: Path) -> Calls:
     def profiled(inputs: Any, repeat: Any) -> None:
         ir_runtime.compile_model(model).profile(inputs, repeat=repeat)
 
+    session = ir_runtime.compile_model(counter(6)).session()
+    step = {"x": np.ones((2, 3), np.float32)}
+
     return {
         "convert_model": (
             converter.convert_model,
@@ -178,6 +182,13 @@ def calls(files: Path) -> Calls:
         "reshape": (reshaped, {"shapes": {"x": [1, 3]}}),
         "call": (called, {"inputs": feeds}),
         "profile": (profiled, {"inputs": feeds, "repeat": 1}),
+        "step": (session, {"inputs": step}),
+        "profile of steps": (session.profile, {"steps": [step]}),
+        "state": (lambda name: session.states[name], {"name": "total"}),
+        "set state": (session.states.__setitem__, {"name": "total", "value": step["x"]}),
+        "del state": (session.states.__delitem__, {"name": "total"}),
+        "has state": (lambda name: name in session.states, {"name": "total"}),
+        "reset": (session.reset, {"name": "total"}),
     }  # fmt: skip
 
 

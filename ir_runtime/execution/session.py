@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..boundary import expected_errors
+from ..boundary import expected_errors, shortened
 from ..errors import ExecutionError, ModelError
 from ..graph.element_types import Array
 from .ports import InferenceResult, Port, arguments_in_order, as_array
@@ -112,21 +111,26 @@ class Session:
 
     def _port(self, name: str) -> Port:
         known = self._steps.variables
+        if not isinstance(name, str):
+            raise StateError(f"the name of a variable must be a text, but is of type {type(name).__name__}")
         if name in known:
             return known[name]
         if not known:
             raise StateError(f"the model has no variable {name!r}, and no others")
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
-        listed = near or [*list(known)[:_MAX_SHOWN], *(["..."] if len(known) > _MAX_SHOWN else [])]
-        hint = "did you mean" if near else "its variables are"
-        raise StateError(f"the model has no variable {name!r}; {hint} {', '.join(map(repr, listed))}{'?' * bool(near)}")
+        import difflib  # of use in an error's sentence alone
+
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        listed = ", ".join(map(repr, near or list(known)[:_MAX_SHOWN]))
+        more = ", ..." if len(known) > _MAX_SHOWN else ""
+        hint = f"did you mean {listed}?" if near else f"its variables are {listed}{more}"
+        raise StateError(f"the model has no variable {shortened(name)!r}; {hint}")
 
 
 class States(MutableMapping[str, Array]):
     """The values of a session's variables, by name: of those that were assigned or set since the last reset.
 
-    Reading gives a copy, setting takes one. ``del`` lets a variable start anew. ``saved = dict(states)`` and
-    ``states.update(saved)`` take a session back to where it was.
+    Reading gives a copy, setting takes one. ``del`` lets a variable start anew. After ``saved = dict(states)`` and
+    some calls, ``states.update(saved)`` gives all these variables the values of before.
     """
 
     def __init__(self, session: Session) -> None:
@@ -140,7 +144,7 @@ class States(MutableMapping[str, Array]):
                 raise StateError(f"the variable {name!r} has no value yet: the next call starts with its initial value")
             return np.array(value.array, order="C")
 
-    @expected_errors(ExecutionError, (KeyError,))
+    @expected_errors(ExecutionError)
     def __setitem__(self, name: str, value: Any) -> None:
         with self._session._used():
             port = self._session._port(name)
@@ -160,7 +164,7 @@ class States(MutableMapping[str, Array]):
         return len(self._session._values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._session._values
+        return isinstance(name, str) and name in self._session._values
 
     def clear(self) -> None:
         self._session.reset()

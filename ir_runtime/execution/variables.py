@@ -99,9 +99,12 @@ class Steps:
             if room is None and id(array) not in own:
                 (array,) = owned_by_caller([array], [*arguments, *initial, *outputs])
             assigned[variable] = Value(array, room)
-        for one in assigned.values():
+        for name, one in assigned.items():
             if one.room is not None:
                 one.room.keep(one.array)
+            if name in values and values[name].array.shape != one.array.shape and self.calls.static_plans is not None:
+                # Sessions that are equally long come with the same shapes in a row, but not again.
+                self.calls.static_plans.stop()
         return outputs, assigned
 
     def _initial_value(self, read: _Read, values: Sequence[Array], clock: Clock | None) -> Array:

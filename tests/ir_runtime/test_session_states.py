@@ -282,6 +282,23 @@ def test_a_plan_for_static_shapes_is_never_made_of_a_cache() -> None:
     assert len(set(own)) == 4
 
 
+def test_no_static_plans_once_a_variable_has_grown() -> None:
+    """What is new stands in front of the rest, so that no kernel knows the variable as a cache."""
+
+    def make(b: Builder, x: Output) -> Made:
+        all_ = emitted(b, "Concat", x, read(b, "v", "f32[?]"), axis=0)
+        return [emitted(b, "Abs", all_)], {"v": all_}
+
+    compiled = compile_model(stateful({"x": "f32[?]"}, make))
+    sessions = [compiled.session() for _ in range(3)]
+    plans = compiled._calls.static_plans
+    assert plans is not None
+    for step in range(1, 5):
+        for session in sessions:
+            assert session([-X])[0].tolist() == [1, 2] * step
+        assert len(plans._plans) == (step == 1)
+
+
 def test_states_of_static_shapes_have_a_static_plan() -> None:
     compiled = compile_model(counter(6))
     assert compiled._calls.static_plans is not None

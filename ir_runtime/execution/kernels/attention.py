@@ -31,8 +31,14 @@ from .registry import (
 from .softmax import exponentials
 from .threads import Workers
 
-_BLOCK_ELEMENTS = 1 << 17
-"""Scores that are computed at a time: they stay in the cache."""
+_BLOCK_ELEMENTS = 1 << 20
+"""Scores that are computed at a time; products of fewer rows are slower."""
+_ALL_HEADS_ELEMENTS = 1 << 17
+"""Up to this number of scores all heads are computed at once."""
+
+_MAX_ROWS_FOR_TRANSPOSED_PRODUCT = 16
+_MIN_KEYS_FOR_TRANSPOSED_PRODUCT = 512
+"""For few queries and many keys the library computes the product of keys and queries in half the time."""
 
 
 @kernel(ScaledDotProductAttention13)
@@ -161,7 +167,7 @@ class _Attention:
         factor = np.float32(1 / math.sqrt(depth)) if scale is None else np.float32(scale.reshape(-1)[0])
         scaled = np.multiply(query, factor, out=np.empty(query.shape, np.float32))
         scaled = np.broadcast_to(scaled.reshape(*own, groups, rows, depth), (*lead, groups, rows, depth))
-        keys = np.broadcast_to(key, (*lead, seen, depth)).swapaxes(-1, -2)
+        keys = np.broadcast_to(key, (*lead, seen, depth))
         values = np.broadcast_to(value, (*lead, seen, width))
         heads = (*lead[:-1], lead[-1] * groups) if groups > 1 else lead
         out = np.empty((*heads, rows, width), np.float32)
@@ -170,7 +176,7 @@ class _Attention:
         def compute(place: tuple[int | slice, ...], head: tuple[int, ...]) -> None:
             part = scaled[place]
             flat = (*part.shape[:-3], part.shape[-3] * part.shape[-2])
-            scores = np.matmul(part.reshape(*flat, depth), keys[head])
+            scores = _products(part.reshape(*flat, depth), keys[head])
             weights = scores.reshape(*part.shape[:-1], seen)
             if hidden is not None:
                 np.copyto(weights, np.float32(-np.inf), where=hidden[place])
@@ -192,7 +198,7 @@ class _Attention:
                 made[...] = np.matmul(scores, values[head]).reshape(made.shape)
             np.divide(made, total, out=made)
 
-        if math.prod(shape) <= _BLOCK_ELEMENTS:
+        if math.prod(shape) <= _ALL_HEADS_ELEMENTS:
             compute((), ())
             return out
 
@@ -202,6 +208,14 @@ class _Attention:
 
         self._workers.each(work, _parts(lead, groups, rows, seen), out.size * seen // 4)
         return out
+
+
+def _products(queries: Array, keys: Array) -> Array:
+    """The product of each query with each key, [..., queries, keys]."""
+    rows, seen = queries.shape[-2], keys.shape[-2]
+    if 1 < rows <= _MAX_ROWS_FOR_TRANSPOSED_PRODUCT and seen >= _MIN_KEYS_FOR_TRANSPOSED_PRODUCT:
+        return np.ascontiguousarray(np.matmul(keys, queries.swapaxes(-1, -2)).swapaxes(-1, -2))
+    return np.matmul(queries, keys.swapaxes(-1, -2))
 
 
 def _grouped(array: Array, groups: int) -> Array:

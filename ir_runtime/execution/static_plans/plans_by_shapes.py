@@ -6,6 +6,7 @@ twice in a row. A model that is called with other shapes each time only uses the
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
@@ -49,7 +50,8 @@ class StaticPlans:
         if not self.is_possible:
             return None
         key = tuple([array.shape for array in arguments])
-        if key in self._plans:
+        # Another thread may drop the plan at any time.
+        with contextlib.suppress(KeyError):
             return self._plans[key]
         if key != self._seen:
             self._seen = key
@@ -69,6 +71,13 @@ class StaticPlans:
     def drop(self, arguments: Sequence[Array]) -> None:
         """Never use the plan for the shapes of ``arguments`` again: it needs more memory than there is."""
         self._plans[tuple([array.shape for array in arguments])] = None
+
+    def stop(self) -> None:
+        """Make no more plans: the model's variables have other shapes at each step."""
+        if self.is_possible:
+            self.is_possible = False
+            with self._lock:
+                self._plans.clear()
 
     def _add(self, key: _Key, model: Model) -> StaticPlan | None:
         try:
