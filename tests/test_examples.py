@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_text_is_that_of_onnxruntime(tmp_path: Path) -> None:
     write_folder(tmp_path, Decoder())
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / TEXT), str(tmp_path), "Once upon a time", "12"],
-        capture_output=True, text=True, cwd=ROOT, check=True,
+        capture_output=True, cwd=ROOT, check=True, env={**os.environ, "PYTHONUTF8": "1"},
     )  # fmt: skip
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     session, found = OnnxDecoder(Decoder(), Decoder().build()), list[int]()
@@ -51,7 +52,7 @@ def test_text_is_that_of_onnxruntime(tmp_path: Path) -> None:
     while len(found) < 12:
         step = session(step)[:, -1:].argmax(-1)
         found.append(int(step[0, 0]))
-    assert done.stdout == tokenizer.decode(found) + "\n"
+    assert done.stdout.decode("utf-8") == tokenizer.decode(found) + os.linesep
 
 
 def test_without_a_folder_the_example_tells_what_it_needs() -> None:
