@@ -22,8 +22,9 @@ class Decoder:
     """What a decoder has beside plain attention."""
 
     attention: str = "grouped"
-    """``grouped`` (com.microsoft GroupQueryAttention), ``onnx`` (Attention of opset 23) or ``spelled`` (MatMul,
-    Softmax, MatMul)."""
+    """``grouped`` (com.microsoft GroupQueryAttention), ``multihead`` (com.microsoft MultiHeadAttention), ``onnx``
+    (Attention of opset 23), ``cached`` (the same with its own inputs and outputs of caches, causal) or ``spelled``
+    (MatMul, Softmax, MatMul)."""
     window: int = -1
     sink: bool = False
     softcap: float = 0.0
@@ -49,8 +50,13 @@ class Decoder:
         """The names of the inputs that are caches."""
         return [f"past_key_values.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")]
 
+    @property
+    def shared(self) -> int:
+        """Heads of keys and values in the caches."""
+        return HEADS if self.attention == "multihead" else SHARED
+
     def empty_caches(self, batch: int) -> Mapping[str, np.ndarray]:
-        return {name: np.zeros((batch, SHARED, 0, SIZE), self.kind) for name in self.caches}
+        return {name: np.zeros((batch, self.shared, 0, SIZE), self.kind) for name in self.caches}
 
 
 class _Writer:
@@ -89,8 +95,15 @@ class _Writer:
 
     def model(self) -> onnx.ModelProto:
         x = self("Gather", self.constant(self.random.normal(size=(VOCABULARY, HIDDEN))), "input_ids")
-        attend = {"grouped": self.grouped, "onnx": self.onnx_attention, "spelled": self.spelled}
-        before = self.lengths() if self.decoder.attention == "grouped" else self.mask()
+        attend = {
+            "grouped": self.grouped,
+            "multihead": self.multihead,
+            "onnx": self.onnx_attention,
+            "cached": self.cached_attention,
+            "spelled": self.spelled,
+        }
+        masks = {"grouped": self.lengths, "multihead": list, "cached": self.padding}
+        before = masks.get(self.decoder.attention, self.mask)()
         for layer in range(LAYERS):
             x = self("Add", x, attend[self.decoder.attention](self.normalized(x), layer, before))
             inner = self("MatMul", self.normalized(x), self.weight(HIDDEN, 2 * HIDDEN, scale=2))
@@ -103,8 +116,9 @@ class _Writer:
 
     def finished(self) -> onnx.ModelProto:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.decoder.kind))
-        past = ["batch_size", SHARED, "past_sequence_length", "head_size"]
-        present = ["batch_size", SHARED, "total_sequence_length", "head_size"]
+        shared = self.decoder.shared
+        past = ["batch_size", shared, "past_sequence_length", "head_size"]
+        present = ["batch_size", shared, "total_sequence_length", "head_size"]
         tokens, keys = ["batch_size", "sequence_length"], ["batch_size", "total_sequence_length"]
         inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, tokens)]
         inputs.append(helper.make_tensor_value_info("attention_mask", TensorProto.INT64, keys))
@@ -218,12 +232,54 @@ class _Writer:
         other = self("Concat", self("Neg", second), first, axis=-1)
         return self("Add", self("Mul", x, waves[0]), self("Mul", other, waves[1]))
 
-    def cached(self, x: str, layer: int) -> Sequence[str]:
-        """Queries ``[b, n, s, h]``, and keys and values ``[b, g, t, h]`` behind those of the past."""
+    def padding(self) -> Sequence[str]:
+        """``[b, 1, 1, t]``: which keys count."""
+        valid = self("Unsqueeze", self("Cast", "attention_mask", to=TensorProto.BOOL), self.integers(1, 2))
+        count = self(
+            "Unsqueeze", self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64)), self.integers(0)
+        )
+        one = self.integers(1)
+        return [self("Expand", valid, self("Concat", one, one, count, one, axis=0))]
+
+    def multihead(self, x: str, layer: int, _: Sequence[str]) -> str:
+        """Each head of keys and values for each of the queries; keys that count are an input of the operator."""
+        q, k, v = self.turned_parts(x)
+        wide = []
+        for part in (k, v):
+            repeated = self.repeated(part)
+            wide.append(self("Reshape", self("Transpose", repeated, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN)))
+        flat = self("Reshape", self("Transpose", q, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN))
+        past, present = (
+            [f"{name}.{layer}.{part}" for part in ("key", "value")] for name in ("past_key_values", "present")
+        )
+        padding = self("Cast", "attention_mask", to=TensorProto.INT32)
+        inputs = [flat, *wide, "", padding, "", *past]
+        output = f"attention.{layer}"
+        attributes = {"num_heads": HEADS, "unidirectional": 1}
+        self.nodes.append(
+            helper.make_node("MultiHeadAttention", inputs, [output, *present], output, domain=MICROSOFT, **attributes)
+        )
+        return self("MatMul", output, self.weight(HIDDEN, HIDDEN))
+
+    def cached_attention(self, x: str, layer: int, padding: Sequence[str]) -> str:
+        past, present = (
+            [f"{name}.{layer}.{part}" for part in ("key", "value")] for name in ("past_key_values", "present")
+        )
+        output = f"attention.{layer}"
+        inputs = [*self.turned_parts(x), *padding, *past]
+        self.nodes.append(helper.make_node("Attention", inputs, [output, *present], f"node {output}", is_causal=1))
+        return self.merged(output)
+
+    def turned_parts(self, x: str) -> Sequence[str]:
+        """New queries, keys and values, ``[b, n, s, h]``."""
         q, k, v = (self.heads(part, count) for part, count in zip(self.parts(x), (HEADS, SHARED, SHARED)))
         found = [self("Gather", wave, self.places()) for wave in self.waves()]
         waves = [self("Unsqueeze", self("Concat", wave, wave, axis=-1), self.integers(1)) for wave in found]
-        q, k = self.turned(q, waves), self.turned(k, waves)
+        return [self.turned(q, waves), self.turned(k, waves), v]
+
+    def cached(self, x: str, layer: int) -> Sequence[str]:
+        """Queries ``[b, n, s, h]``, and keys and values ``[b, g, t, h]`` behind those of the past."""
+        q, k, v = self.turned_parts(x)
         present = []
         for part, new in (("key", k), ("value", v)):
             whole = self("Concat", f"past_key_values.{layer}.{part}", new, axis=2)
@@ -267,6 +323,8 @@ DECODERS = {
     "grouped, float16": Decoder(kind=np.float16),
     "onnx": Decoder("onnx"),
     "onnx, window": Decoder("onnx", window=8),
+    "cached": Decoder("cached"),
+    "multihead": Decoder("multihead"),
     "spelled": Decoder("spelled"),
     "spelled, window": Decoder("spelled", window=8, packed=False),
     "spelled, guarded": Decoder("spelled", guarded=True),

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from .decoders import HEADS, HIDDEN, LAYERS, POSITIONS, SHARED, SIZE, VOCABULARY, Decoder
+from .decoders import HEADS, HIDDEN, LAYERS, POSITIONS, SIZE, VOCABULARY, Decoder
 
 SPECIAL = ("<pad>", "<s>", "</s>")
 TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}assistant: "
@@ -38,7 +38,7 @@ def write_folder(folder: Path, decoder: Decoder) -> None:
         "hidden_size": HIDDEN,
         "num_attention_heads": HEADS,
         "num_hidden_layers": LAYERS,
-        "num_key_value_heads": SHARED,
+        "num_key_value_heads": decoder.shared,
         "inputs": inputs,
         "outputs": outputs,
     }
