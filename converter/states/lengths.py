@@ -17,7 +17,9 @@ from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
+from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
@@ -34,19 +36,29 @@ def take_lengths_from_mask(
     mask = next((node.outputs[0] for node in model.parameters if _MASK in node.end_names), None)
     if mask is None or mask.shape.rank != 2 or tokens.shape.rank < 2:
         return
-    readers, builder, replaced = uses_in(model.nodes()), Builder(), dict[Output, Output]()
-    for values, is_past in ((pasts, True), (presents, False)):
-        for value, axis in values.items():
-            for shape in readers.get(value, ()):
-                if not isinstance(shape.op, (ShapeOf1, ShapeOf3)):
-                    continue
-                known = len(builder.emitted)
-                keys = dim_of(builder, mask, 1)
-                length = layers.subtract(builder, keys, dim_of(builder, tokens, 1)) if is_past else keys
-                replaced |= _replacements(builder, shape, value, axis, length, readers)
-                for node in builder.emitted[known:]:
-                    node.name, node.origin = unique(f"{shape.name}/{node.op.type}"), shape.origin
+    shapes, nodes = SymbolicShapes(), model.nodes()
+    lengths = {_dimension(shapes, value, axis): True for value, axis in pasts.items()}
+    lengths |= {_dimension(shapes, value, axis): False for value, axis in presents.items()}
+    readers, builder, replaced = uses_in(nodes), Builder(), dict[Output, Output]()
+    for node in nodes:
+        if not isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.inputs[0].node.op.role == "parameter":
+            continue
+        dims = shapes.dims(node.inputs[0]) or []
+        axis = next((axis for axis, dim in enumerate(dims) if dim in lengths), None)
+        if axis is None:
+            continue
+        known = len(builder.emitted)
+        keys = dim_of(builder, mask, 1)
+        length = layers.subtract(builder, keys, dim_of(builder, tokens, 1)) if lengths[dims[axis]] else keys
+        replaced |= _replacements(builder, node, node.inputs[0], axis, length, readers)
+        for made in builder.emitted[known:]:
+            made.name, made.origin = unique(f"{node.name}/{made.op.type}"), node.origin
     replace_all_uses(model, replaced)
+
+
+def _dimension(shapes: SymbolicShapes, value: Output, axis: int) -> Polynomial | None:
+    dims = shapes.dims(value)
+    return None if dims is None else dims[axis]
 
 
 def _replacements(
