@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import openvino
 import pytest
+from click.testing import CliRunner
 from openvino import opset13 as ops
 
 import converter
 import ir_runtime
+from converter.command_line import main
 
 from .decoders import DECODERS, Decoder
 from .running import OnnxDecoder, prompt_of
@@ -67,3 +69,23 @@ def test_a_model_without_variables() -> None:
     model = converter.convert_model(DECODERS["spelled"].build())
     with pytest.raises(converter.ConversionError, match="has no variables: it is stateless already"):
         converter.make_stateless(model)
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
+
+
+def test_the_command(tmp_path: Path) -> None:
+    converter.save_model(converter.convert_model(Decoder().build(), stateful=True), tmp_path / "decoder.xml")
+    code, text = run("convert", tmp_path / "decoder.xml", "--stateless", "-o", tmp_path / "plain.xml")
+    assert code == 0, text
+    assert "4 variables are inputs and outputs" in text
+    assert "past_key_values.1.value" in names_of(ir_runtime.read_model(tmp_path / "plain.xml").parameters)
+    code, text = run("convert", tmp_path / "plain.xml", "--stateless", "-o", tmp_path / "again.xml")
+    assert code == 1
+    assert "has no variables" in text
+    code, text = run("convert", tmp_path / "decoder.xml", "--stateless", "--batch", 2, "-o", tmp_path / "again.xml")
+    assert code == 2
+    assert "--batch cannot be used with --stateless" in text
+    assert not (tmp_path / "again.xml").exists()
