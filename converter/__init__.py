@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
-    from converter.equivalence.steps import StepsReport, verify_steps
+    from converter.equivalence.steps import StepsReport
     from converter.errors import (
         ConversionError,
         InternalError,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.states.stateless import make_stateless
-    from converter.verification import verify
+    from converter.verification import verify, verify_steps
 
 __all__ = [
     "__version__",
@@ -63,10 +63,10 @@ _MODULES = {
     "converter.from_onnx.translation.context": ("Context",),
     "converter.from_onnx.translation.registry": ("onnx_op",),
     "converter.compression.weight_compression": ("WeightCompression",),
-    "converter.equivalence.steps": ("StepsReport", "verify_steps"),
+    "converter.equivalence.steps": ("StepsReport",),
     "converter.states.stateless": ("make_stateless",),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
-    "converter.verification": ("verify",),
+    "converter.verification": ("verify", "verify_steps"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -19,6 +19,7 @@ import converter
 import ir_runtime
 from tests.converter.test_command_options import two_inputs
 from tests.ir_runtime.test_sessions import counter
+from tests.language_models.decoders import Decoder
 
 
 class Hostile:
@@ -133,6 +134,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     onnx.save(two_inputs(), folder / "m.onnx")
     converter.save_model(converter.convert_model(folder / "m.onnx"), folder / "m.xml")
+    (folder / "decoder").mkdir()
+    onnx.save(Decoder().build(), folder / "decoder/model.onnx")
+    converter.save_model(converter.convert_model(folder / "decoder/model.onnx", stateful=True), folder / "decoder.xml")
     return folder
 
 
@@ -162,7 +166,22 @@ def calls(files: Path) -> Calls:
             {
                 "model": files / "m.onnx", "input": None, "output": None, "example_input": None, "extension": None,
                 "verbose": False, "share_weights": True, "dynamo": False, "freeze": None, "batch": None,
-                "extensions": (), "static": False, "target": "cpu",
+                "extensions": (), "static": False, "stateful": False, "target": "cpu",
+            },
+        ),
+        "convert_language_model": (
+            converter.convert_language_model,
+            {
+                "folder": files / "decoder", "output": files / "ir", "input": None, "compress": None,
+                "compress_to_fp16": False, "fuse": True, "exact": False, "target": "cpu", "stateful": True,
+            },
+        ),
+        "make_stateless": (converter.make_stateless, {"model": ir_runtime.read_model(files / "decoder.xml")}),
+        "verify_steps": (
+            converter.verify_steps,
+            {
+                "onnx_model": files / "decoder/model.onnx", "ir": files / "decoder.xml", "steps": 1, "seed": 0,
+                "rtol": None, "atol": None, "engine": "numpy",
             },
         ),
         "save_model": (

@@ -19,7 +19,8 @@ from converter.equivalence.references import OnnxReference
 from converter.equivalence.report import LayerDifference
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
 from converter.equivalence.tolerances import chosen_by
-from converter.errors import ConversionError
+from converter.errors import ConversionError, VerificationError
+from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
 from converter.states.stateless import make_stateless
 from ir_runtime import Model, ModelError, read_model
@@ -110,6 +111,9 @@ def verify_steps(
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
     """
+    for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
+            raise VerificationError(f"{name} must be a whole number of {least} or more, but is {shown(number)}")
     stored = None if isinstance(ir, Model) else ir
     model = ir if isinstance(ir, Model) else read_model(ir)
     reference = OnnxReference(onnx_model)

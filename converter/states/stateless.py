@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 
 from converter.errors import ConversionError
+from ir_runtime.boundary import expected_errors
 from ir_runtime.graph.model import Model, Node, Output, uses_in
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.indexing import Gather8
@@ -31,11 +32,16 @@ from .stateful import BEAMS, without_float_options
 _JOINED = re.compile(r"(?P<past>past.*?)(?P<present>present.*)")
 
 
+@expected_errors(ConversionError, (ConversionError,))
 def make_stateless(model: Model) -> int:
     """Turn variables into inputs and outputs, in place; how many.
 
     Raises :class:`ConversionError` where the model has none, or reads one in several places.
     """
+    if not isinstance(model, Model):
+        raise ConversionError(
+            f"make_stateless needs a model, such as read_model returns, but got {type(model).__name__}"
+        )
     nodes = model.nodes()
     reads = [node for node in nodes if isinstance(node.op, (ReadValue3, ReadValue6))]
     assigns = {node.op.variable_id: node for node in model.sinks if isinstance(node.op, (Assign3, Assign6))}
