@@ -184,7 +184,7 @@ def convert(
         target = None if output_model is None else _target(output_model, model)
         convert_to_stateless(state, model, target, given, as_json, compress=packing, compress_to_fp16=compress_to_fp16)
         return
-    if model.is_dir():
+    if model.is_dir() and stateful:
         given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
         convert_folder(
             state,
@@ -192,7 +192,6 @@ def convert(
             output_model,
             given,
             as_json,
-            stateful,
             input=parse_inputs(",".join(text for text in input_texts if text.strip())) or None,
             compress=packing,
             compress_to_fp16=compress_to_fp16,

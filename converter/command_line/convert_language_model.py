@@ -67,15 +67,12 @@ def convert_folder(
     output: str | None,
     unusable: Mapping[str, object],
     as_json: bool,
-    stateful: bool,
     check_seed: int | None,
     **options: Any,
 ) -> None:
     """Convert the language model in ``folder``; ``unusable`` has options of single models, as they were given."""
     from converter.language_models.convert import convert_language_model
 
-    if not stateful:
-        raise click.UsageError(f"{folder} is a folder: add --stateful to convert the language model in it")
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
     wrong = [name for name, value in unusable.items() if value]

@@ -154,7 +154,6 @@ def test_errors_of_folders(spoil: object, message: str, tmp_path: Path) -> None:
 
 
 WRONG = {
-    "without --stateful": ([], "is a folder: add --stateful"),
     "without -o": (["--stateful"], "the folder to write is required: -o FOLDER"),
     "with other options": (["--stateful", "-o", "x", "--batch", 2], "--batch cannot be used with a folder"),
 }
@@ -166,6 +165,13 @@ def test_wrong_usage(arguments: list[object], message: str, tmp_path: Path) -> N
     code, text = run("convert", tmp_path / "onnx", *arguments)
     assert code == 2
     assert message in text
+
+
+def test_without_stateful_a_folder_is_no_model(tmp_path: Path) -> None:
+    write_folder(tmp_path / "onnx", PLAIN)
+    code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir")
+    assert code == 1
+    assert "is not an ONNX model, but a folder" in text
 
 
 def test_the_output_is_another_folder(tmp_path: Path) -> None:
