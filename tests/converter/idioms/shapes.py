@@ -133,9 +133,15 @@ def every_other(graph: Graph, chance: random.Random) -> str:
 
 
 IDIOMS = {
-    "padded to a multiple and cut": Idiom(build=padded_and_cut, becomes=["Pad", "Slice", "Reshape"]),
-    "a rolled dimension": Idiom(build=rolled, becomes=["Slice", "Slice", "Concat", "Reshape"]),
-    "every other row": Idiom(build=every_other, becomes=["Pad", "Slice", "Slice", "Add", "Reshape"]),
+    "padded to a multiple and cut": Idiom(
+        build=padded_and_cut,
+        becomes=["ShapeOf", "Gather", "FloorMod", "Subtract", "FloorMod", "Concat", "Pad", "Slice", "Reshape"],
+    ),
+    "a rolled dimension": Idiom(build=rolled, becomes=["VariadicSplit", "Concat", "Reshape"]),
+    "every other row": Idiom(
+        build=every_other,
+        becomes=["ShapeOf", "Gather", "FloorMod", "Concat", "Pad", "Slice", "Slice", "Add", "Reshape"],
+    ),
     "the shape of a convolution": Idiom(
         build=of_convolutions, inputs={"x": (5, 3, 2)}, becomes=["Transpose", "Convolution", "Convolution", "Reshape"]
     ),
