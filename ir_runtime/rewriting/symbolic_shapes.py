@@ -465,7 +465,7 @@ class SymbolicShapes:
         return PartialShape(dims)
 
     def _position(self, bound: Polynomial, size: Polynomial) -> Polynomial | None:
-        """Where a slice with a positive step starts or stops, counted from the beginning; None where that is unknown."""
+        """Where a slice with a positive step starts or stops, counted from the beginning; None where not known."""
         if bound.value is not None and bound.value < 0:
             bound = size + bound
         elif bound.value is not None and bound.value >= _END:
@@ -476,10 +476,10 @@ class SymbolicShapes:
 
     def _padded(self, node: Node) -> PartialShape | None:
         """Each dimension and what comes before and behind it."""
-        before, widths = self.dims(node.inputs[0]), [self.elements(source) for source in node.inputs[1:3]]
-        if before is None or widths[0] is None or widths[1] is None:
+        before, (first, last) = self.dims(node.inputs[0]), (self.elements(source) for source in node.inputs[1:3])
+        if before is None or first is None or last is None:
             return None
-        sums = [one + first + last for one, first, last in zip(before, *(width.tolist() for width in widths))]
+        sums = [one + front + back for one, front, back in zip(before, first.tolist(), last.tolist())]
         return PartialShape([self._as_dimension(one, own) for one, own in zip(sums, node.outputs[0].shape)])
 
     def _widened(self, shape: PartialShape, node: Node) -> PartialShape:
