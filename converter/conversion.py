@@ -16,8 +16,6 @@ from converter.from_onnx.translation.extensions import load_extension
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
-from converter.states.rows_without_keys import replace_guards
-from converter.states.stateful import make_stateful, without_float_options
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
@@ -185,7 +183,10 @@ def _converted(
         translated: Model, shapes: Mapping[str, PartialShape]
     ) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
         trace = Trace()
-        if options.stateful:
+        if options.stateful:  # imported here: only language models need them
+            from converter.states.rows_without_keys import replace_guards
+            from converter.states.stateful import make_stateful
+
             replace_guards(translated)
         counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
         if options.stateful:
@@ -259,6 +260,8 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     copy = model.clone()
     stored = None if weights is None else compress_weights(copy, weights)
     if stored is not None:
+        from converter.states.stateful import without_float_options
+
         without_float_options(copy)
     half = halve(copy, exact=stored.constants if stored else frozenset()) if to_fp16 else None
     return Compression(copy, stored, half)

@@ -22,11 +22,13 @@ STEPS = 8
 
 def print_either(report: Report | StepsReport | None) -> None:
     """Print the report of single calls, or of steps, where there is one."""
+    if report is None:
+        return
     from converter.equivalence.report import Report
 
     if isinstance(report, Report):
         print_report(report)
-    elif report is not None:
+    else:
         print_steps(report)
 
 
