@@ -28,7 +28,7 @@ class Translation:
         self.contrib = contrib
         self.problems: list[Problem] = []
         self._main = Graph()
-        self._shared: dict[tuple[Graph, str, tuple[int, ...], bytes], Value] = {}
+        self._shared: dict[tuple[object, ...], Value] = {}
 
     def model(self, model: Model) -> Graph:
         """The graph of a model. Raises :class:`ConversionError` with all problems."""
@@ -58,7 +58,8 @@ class Translation:
                 continue
             made = self._exported(node, graph, [values[source] for source in node.inputs])
             for output, value in zip(node.outputs, made):
-                if value.made_by is not None and value not in values.values():
+                is_own = value.made_by is not None and value.element_type is output.element_type
+                if is_own and value not in values.values():
                     value.type = output.type  # what inference knows of it: its shape, its values
                 values[output] = value
 
@@ -90,13 +91,18 @@ class Translation:
 
     def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:
         """As :meth:`Context.initializer`."""
-        key = None
-        if not name and tensor.byte_size <= _SHARED_BYTES:
-            key = graph, tensor.element_type.name, tensor.shape, b"".join(bytes(chunk) for chunk in tensor.chunks())
-            if key in self._shared:
-                return self._shared[key]
         if tensor.byte_size > _SHARED_BYTES:
             graph = self._main  # bodies read it from there: large data has one place
+        key: tuple[object, ...] | None = None
+        if tensor.byte_size > _SHARED_BYTES:
+            span = tensor.span()
+            key = None if span is None else (span.file, span.offset, span.size)
+        elif not name:
+            key = (b"".join(bytes(chunk) for chunk in tensor.chunks()),)
+        if key is not None:
+            key = graph, tensor.element_type.name, tensor.shape, *key
+        if key is not None and key in self._shared:
+            return self._shared[key]
         value = Value(TensorType(tensor.element_type, PartialShape(tensor.shape), tensor), name)
         graph.constants.append((value, tensor))
         if key is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Union
 
+from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import (
@@ -43,6 +44,9 @@ def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> 
     if batch:
         batch = batch % rank_of(ctx, indices, "the indices")
     if not batch:
+        weights = compressed_weights(ctx.node.inputs[0])
+        if weights is not None and weights.is_by_row and weights.codes.element_type.bits == 8 and at[0] in (0, -2):
+            return _looked_up(ctx, weights, indices)
         return ctx.emit("Gather", x, indices, axis=at[0])
     rank, count = rank_of(ctx, x, "the data"), rank_of(ctx, indices, "the indices")
     place = at[0] % rank
@@ -56,6 +60,17 @@ def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> 
         found,
         [*range(batch), *between, *range(batch, count), *range(count + place - batch, rank + count - 1 - batch)],
     )
+
+
+def _looked_up(ctx: Context, weights: CompressedWeights, indices: Value) -> Value:
+    """Rows of a table of codes, of which only those that are looked up become floats."""
+    kind = weights.kind
+    rows = ctx.cast(ctx.emit("Gather", ctx.initializer(weights.codes), indices, axis=0), kind)
+    if weights.zero is not None:
+        points = ctx.constant(weights.zero, weights.codes.element_type)
+        rows = ctx.emit("Sub", rows, ctx.cast(ctx.emit("Gather", points, indices, axis=0), kind))
+    scales = ctx.emit("Gather", ctx.initializer(weights.scale), indices, axis=0)
+    return ctx.emit("Mul", rows, ctx.cast(scales, kind))
 
 
 @ir_op(GatherElements6)

@@ -15,9 +15,11 @@ from ir_runtime.operations.inputs_outputs import Const1, Identity16
 
 @ir_op(Const1)
 def const(ctx: Context, op: Const1) -> Value:
-    """An initializer, with the data of the ``.bin`` as it is."""
+    """An initializer with the data of the ``.bin``; floats of 4 bits as codes, and Gather of what these stand for"""
     kind = op.value.element_type
-    if not onnx_number(kind):
+    if kind in (element_types.nf4, element_types.f4e2m1) and ctx.at_least(21):
+        return _looked_up(ctx, op.value)
+    if not onnx_number(kind) or kind is element_types.f4e2m1:
         # nf4 (whose numbers are float32 in memory), u1, u3 and u6 (uint8).
         dtype = np.float32 if kind.is_real else np.uint8
         return ctx.initializer(Tensor.from_array(op.value.array().astype(dtype)), _name(ctx))
@@ -26,6 +28,15 @@ def const(ctx: Context, op: Const1) -> Value:
     elif kind in (element_types.u4, element_types.i4):
         ctx.opsets.require(21, f"a constant of the type {kind}")
     return ctx.initializer(op.value, _name(ctx))
+
+
+def _looked_up(ctx: Context, values: Tensor) -> Value:
+    """Floats of 4 bits, kept as codes: Gather of the sixteen numbers that they stand for."""
+    packed = np.frombuffer(b"".join(values.chunks()), np.uint8)
+    codes = ctx.initializer(Tensor.from_packed(packed, element_types.u4, values.shape), _name(ctx))
+    every = np.arange(16, dtype=np.uint8)
+    table = element_types.unpack(every[0::2] | (every[1::2] << 4), values.element_type, (16,)).astype(np.float32)
+    return ctx.emit("Gather", ctx.constant(table), ctx.cast(codes, element_types.i32), axis=0)
 
 
 def _name(ctx: Context) -> str:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from converter.onnx_file.domains import MICROSOFT
+from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import rank_of
+from converter.to_onnx.layers import rank_of, transpose
 from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.matmul import Einsum7, MatMul1
+
+_LEAST_BLOCK = 16
+"""The smallest block of MatMulNBits."""
+_FLOAT32 = 1
+"""The ``accuracy_level`` of MatMulNBits that rounds no inputs."""
 
 
 @ir_op(MatMul1)
 def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
-    """MatMul, with Transpose in front where an operand is transposed; Gemm for two transposed matrices"""
+    """MatMul, with Transpose in front where an operand is transposed; Gemm for two matrices of which one is.
+    Compressed weights are read by DequantizeLinear; with contrib operators the product is MatMulNBits"""
+    weights = compressed_weights(ctx.node.inputs[1])
+    if weights is not None and op.transpose_b and not op.transpose_a and a.element_type is weights.kind:
+        made = _by_codes(ctx, a, weights)
+        if made is not None:
+            return made
     if not (op.transpose_a or op.transpose_b):
         return ctx.emit("MatMul", a, b)
     if a.shape.has_rank and b.shape.has_rank and a.shape.rank == b.shape.rank == 2 and a.element_type.is_real:
@@ -27,7 +45,81 @@ def _transposed(ctx: Context, x: Value) -> Value:
     rank = rank_of(ctx, x, "a transposed operand")
     if rank < 2:
         return x
-    return ctx.emit("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+    return transpose(ctx, x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _by_codes(ctx: Context, a: Value, weights: CompressedWeights) -> Value | None:
+    """The product with ``[out, in]`` weights; None where they are laid out in another way."""
+    bits, block = weights.codes.element_type.bits, weights.block
+    if weights.is_by_row and bits == 8:
+        points = None if weights.zero is None else ctx.constant(weights.zero.reshape(-1))
+        factor = ctx.cast(_initializer(ctx, weights.scale, (weights.shape[0],)), weights.kind)
+        read = ctx.emit("DequantizeLinear", ctx.initializer(weights.codes), factor, points, type=weights.kind, axis=0)
+        return ctx.emit("MatMul", a, transpose(ctx, read, [1, 0]))
+    if weights.is_by_row:
+        block = weights.shape[1]
+    if block is None:
+        return None
+    rows, columns = weights.shape
+    count = columns // block
+    is_power = block >= _LEAST_BLOCK and block & (block - 1) == 0
+    if ctx.contrib and is_power and a.element_type is element_types.f32:
+        return _n_bits(ctx, a, weights, block, count)
+    if not ctx.at_least(21):
+        return None
+    kind = weights.codes.element_type
+    codes = np.ascontiguousarray(weights.codes.array().reshape(rows, columns).T)
+    scale = np.ascontiguousarray(weights.scale.array().reshape(rows, count).T)
+    points = None
+    if weights.zero is not None:
+        points = ctx.constant(np.ascontiguousarray(weights.zero.reshape(rows, count).T), kind)
+    factor = ctx.cast(ctx.initializer(Tensor.from_array(scale, weights.scale.element_type)), weights.kind)
+    read = ctx.emit(
+        "DequantizeLinear",
+        ctx.initializer(Tensor.from_array(codes, kind)),
+        factor,
+        points,
+        type=weights.kind,
+        axis=0,
+        block_size=block,
+    )
+    return ctx.emit("MatMul", a, read)
+
+
+def _initializer(ctx: Context, tensor: Tensor, shape: tuple[int, ...]) -> Value:
+    return ctx.initializer(Tensor.from_array(tensor.array().reshape(shape), tensor.element_type))
+
+
+def _n_bits(ctx: Context, a: Value, weights: CompressedWeights, block: int, count: int) -> Value:
+    """MatMulNBits of onnxruntime: codes without a sign, a row of blocks for each column of the product."""
+    rows, columns = weights.shape
+    kind = weights.codes.element_type
+    bits = kind.bits
+    shift = 1 << (bits - 1) if kind.kind == "signed" else 0
+    codes: Array = (weights.codes.array().astype(np.int16) + shift).astype(np.uint8).reshape(rows, count, block)
+    zero: Array = np.full((rows, count), shift, np.uint8)
+    if weights.zero is not None:
+        zero = (weights.zero.astype(np.int16) + shift).astype(np.uint8).reshape(rows, count)
+    if bits == 4:
+        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
+        if count % 2:
+            zero = np.concatenate([zero, np.zeros((rows, 1), np.uint8)], 1)
+        zero = zero[:, 0::2] | (zero[:, 1::2] << 4)
+    is_default = weights.zero is None and kind.kind == "signed"
+    return ctx.emit(
+        "MatMulNBits",
+        a,
+        ctx.constant(codes),
+        ctx.cast(_initializer(ctx, weights.scale, (rows, count)), a.element_type),
+        None if is_default else ctx.constant(zero),
+        domain=MICROSOFT,
+        type=a.element_type,
+        K=columns,
+        N=rows,
+        bits=bits,
+        block_size=block,
+        accuracy_level=_FLOAT32,
+    )
 
 
 @ir_op(Einsum7)
