@@ -277,6 +277,7 @@ def _convert_folder(
         result = {
             "xml": str(made.model),
             "bin": str(weights),
+            "encoder": None if made.encoder is None else str(made.encoder),
             "files": [str(file) for file in made.files],
             "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
             "without_paged_attention": list(made.without_paged_attention),
@@ -284,7 +285,10 @@ def _convert_folder(
         }
         click.echo(json_text(result))
         return
-    state.inform(f"Wrote {made.model} and {weights} ({size_text(weights.stat().st_size)})")
+    for xml in (made.encoder, made.model):
+        if xml is not None:
+            part = xml.with_suffix(".bin")
+            state.inform(f"Wrote {xml} and {part} ({size_text(part.stat().st_size)})")
     for reason in made.without_paged_attention:
         state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
     if not made.tokenizers.written:

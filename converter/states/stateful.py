@@ -76,7 +76,7 @@ def make_stateful(
     inputs to the outputs that are kept for them; without it, names and layers tell. Raises :class:`ConversionError`
     where the model has no caches, or the size of one is not known.
     """
-    _compute_in_float32(model)
+    compute_in_float32(model)
     pairs = pairs_of(model, names)
     if not pairs:
         inputs = ", ".join(f"'{node.end_names[0]}'" for node in model.parameters)
@@ -105,7 +105,7 @@ def make_stateful(
     return len(variables)
 
 
-def _compute_in_float32(model: Model) -> None:
+def compute_in_float32(model: Model) -> None:
     """Let what is float16 or bfloat16 be float32, but for weights: runtimes read logits as float32."""
     in_float32(model, ends=True)
     for node in model.nodes():
