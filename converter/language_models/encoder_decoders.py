@@ -19,7 +19,7 @@ from converter.errors import ConversionError, UnsupportedModelError
 from converter.onnx_file.reader import open_model
 from converter.states.computed_once import ComputedOnce, keep_computed
 from converter.states.lengths_of_caches import lengths_from_parts
-from converter.states.stateful import make_stateful
+from converter.states.stateful import compute_in_float32, make_stateful
 from converter.targets.registry import DEFAULT
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph.model import Model, Node
@@ -58,9 +58,10 @@ class EncoderDecoder:
         """
         here = {name for name in (_ENCODER, _MERGED, _FIRST, _OTHERS) if (folder / name).is_file()}
         if _ENCODER not in here:
-            needy = [name for name in sorted(here) if _STATES in _graph_names(folder / name)[0]]
-            if needy:
-                raise ConversionError(f"{folder} has {needy[0]}, which reads '{_STATES}', but no {_ENCODER}")
+            for name in sorted(here):
+                read = [value for value in _graph_names(folder / name)[0] if value == _STATES or _OF_ENCODER in value]
+                if read:
+                    raise ConversionError(f"{folder} has {name}, which reads '{read[0]}', but no {_ENCODER}")
             return None
         if {_FIRST, _OTHERS} <= here:
             return cls(folder / _ENCODER, folder / _FIRST, folder / _OTHERS)
@@ -75,7 +76,7 @@ class EncoderDecoder:
 
 def convert_encoder(parts: EncoderDecoder, **options: Any) -> Model:
     """The encoder; ``options`` are those of :func:`converter.convert_model`."""
-    return _converted(parts.encoder, **options)
+    return _converted(parts.encoder, make_states=_no_states, **options)
 
 
 def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
@@ -107,7 +108,12 @@ def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
 
 def _part(path: Path, outputs: Sequence[str], **options: Any) -> Model:
     """What a decoder without caches computes of ``outputs``."""
-    return _converted(path, outputs, with_caches=False, make_states=lambda model, shapes: None, **options)
+    return _converted(path, outputs, with_caches=False, make_states=_no_states, **options)
+
+
+def _no_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
+    """What runtimes expect of any part of a language model: float32."""
+    compute_in_float32(model)
 
 
 def _graph_names(path: Path) -> tuple[list[str], list[str]]:
@@ -145,9 +151,10 @@ def _converted(
 
 
 def _check(decoder: Model, first: Model, parts: EncoderDecoder) -> None:
-    """Compare the first call of the stateful decoder with the file of the first call, with random weights' distrust.
+    """Compare the first call of the stateful decoder with the file of the first call, for random inputs.
 
     Exporters trace the calls with caches with one token. What a model does for more, such as a mask, may be lost.
+    Raises :class:`UnsupportedModelError` where it is.
     """
     logits = first.results[0].end_names[0]
     values = _random_inputs([*first.parameters, *decoder.parameters], first.results[0].inputs[0].shape[-1].value)
