@@ -3,7 +3,8 @@
 Optimum writes a decoder twice. ``decoder_model.onnx`` is the first call: it computes the keys and values of the
 encoder's states. ``decoder_with_past_model.onnx`` is every other call: it is given them. ``decoder_model_merged.onnx``
 has both as the branches of one If. The stateful decoder is that of the other calls, for the first call too: its own
-caches start empty, and what is made of the encoder's states is computed once by layers of the first call.
+caches start empty, and what is made of the encoder's states is computed once by layers of the first call. Exporters
+trace the other calls with one token, and older ones leave out the mask that it has no need of: it is added.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from converter.errors import ConversionError, UnsupportedModelError
 from converter.onnx_file.reader import open_model
 from converter.states.computed_once import ComputedOnce, keep_computed
 from converter.states.lengths_of_caches import lengths_from_parts
+from converter.states.masks_of_new_tokens import add_masks
 from converter.states.stateful import compute_in_float32, make_stateful
 from converter.targets.registry import DEFAULT
 from ir_runtime.execution.executor import compile_model
@@ -98,6 +100,7 @@ def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
     def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
         keep_computed(model, once)
         make_stateful(model, shapes)
+        add_masks(model)
         lengths_from_parts(model)
 
     returned = [name for name in outputs if name not in given.values()]

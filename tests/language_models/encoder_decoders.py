@@ -25,7 +25,7 @@ class EncoderDecoder:
 
     speech: bool = False
     one_token: bool = False
-    """Whether the decoder with caches has lost its mask, as if it had been traced with one token."""
+    """Whether the decoder with caches has lost its mask, as older exporters, which trace one token, leave it."""
     kind: Any = np.float32
 
     def save(self, folder: Path, names: Sequence[str] = NAMES) -> None:
@@ -201,6 +201,8 @@ class _Decoder(_Graph):
 
     def mask(self, places: str, total: str) -> str:
         """0, or the lowest number for keys behind a query; for texts with a bias by the distance."""
+        if self.of.speech and self.of.one_token and self.with_past:
+            return ""
         keys = self("Range", self.integer(0), total, self.integer(1))
         distance = self("Sub", self("Unsqueeze", places, self.integers(1)), keys)
         lowest = self.number(float(np.finfo(self.of.kind).min))

@@ -22,6 +22,7 @@ from .encoder_decoders import BANDS, FRAMES, HEADS, LAYERS, NAMES, SIZE, VOCABUL
 MODELS = {
     "text": EncoderDecoder(),
     "speech": EncoderDecoder(speech=True),
+    "speech, no mask for one token": EncoderDecoder(speech=True, one_token=True),
     "text, float16": EncoderDecoder(kind=np.float16),
 }
 FILES = {"two decoders": NAMES[:3], "merged decoder": (NAMES[0], NAMES[3])}
