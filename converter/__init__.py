@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
+    from converter.equivalence.steps import StepsReport
     from converter.errors import (
         ConversionError,
         InternalError,
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
-    from converter.verification import verify
+    from converter.states.stateless import make_stateless
+    from converter.verification import verify, verify_steps
 
 __all__ = [
     "__version__",
@@ -30,6 +32,7 @@ __all__ = [
     "LayerDifference",
     "Report",
     "Sample",
+    "StepsReport",
     "Tolerance",
     "WeightCheck",
     "ConversionError",
@@ -42,8 +45,10 @@ __all__ = [
     "convert_language_model",
     "convert_model",
     "onnx_op",
+    "make_stateless",
     "save_model",
     "verify",
+    "verify_steps",
 ]
 
 # The command asks this package for its help alone: onnx, NumPy and the operators come with the first
@@ -58,8 +63,10 @@ _MODULES = {
     "converter.from_onnx.translation.context": ("Context",),
     "converter.from_onnx.translation.registry": ("onnx_op",),
     "converter.compression.weight_compression": ("WeightCompression",),
+    "converter.equivalence.steps": ("StepsReport",),
+    "converter.states.stateless": ("make_stateless",),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
-    "converter.verification": ("verify",),
+    "converter.verification": ("verify", "verify_steps"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

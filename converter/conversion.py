@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,6 @@ from converter.from_onnx.translation.extensions import load_extension
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
-from converter.states.rows_without_keys import replace_guards
-from converter.states.stateful import make_stateful, without_float_options
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
@@ -150,14 +147,14 @@ def convert(
 ) -> Conversion:
     """As :func:`convert_model`, with the counts of the target's rules.
 
-    ``make_states`` does for a stateful model what :func:`make_stateful` does otherwise.
+    ``make_states`` does for a stateful model what ``make_stateful`` of :mod:`converter.states` does otherwise.
     """
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch, stateful=bool(stateful))
     pairs = stateful if isinstance(stateful, Mapping) else None
-    make_states = make_states or functools.partial(make_stateful, names=pairs)
+    make_states = make_states or _states_of(pairs)
     try:
         converted = _converted(
             open_model(model, share_weights),
@@ -184,6 +181,17 @@ def convert(
     return converted
 
 
+def _states_of(pairs: Mapping[str, str] | None) -> MakeStates:
+    """Caches become variables: the ``pairs`` of inputs and outputs, or those that names and layers tell."""
+
+    def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
+        from converter.states.stateful import make_stateful  # imported here: only language models need it
+
+        make_stateful(model, shapes, pairs)
+
+    return make_states
+
+
 def _converted(
     file: OnnxFile,
     options: Options,
@@ -200,7 +208,9 @@ def _converted(
         translated: Model, shapes: Mapping[str, PartialShape]
     ) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
         trace = Trace()
-        if options.stateful:
+        if options.stateful:  # imported here: only language models need them
+            from converter.states.rows_without_keys import replace_guards
+
             replace_guards(translated)
         counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
         if options.stateful:
@@ -274,6 +284,8 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     copy = model.clone()
     stored = None if weights is None else compress_weights(copy, weights)
     if stored is not None:
+        from converter.states.stateful import without_float_options
+
         without_float_options(copy)
     half = halve(copy, exact=stored.constants if stored else frozenset()) if to_fp16 else None
     return Compression(copy, stored, half)

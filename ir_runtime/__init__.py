@@ -23,6 +23,7 @@ from .graph.tensor import Tensor
 if TYPE_CHECKING:
     from .execution.executor import CompiledModel, compile_model
     from .execution.ports import InferenceResult, Port
+    from .execution.session import Session, States
     from .files.xml_reader import read_model
     from .files.xml_writer import model_to_bytes, write_model
 
@@ -43,6 +44,8 @@ __all__ = [
     "Output",
     "PartialShape",
     "Port",
+    "Session",
+    "States",
     "Tensor",
     "TensorType",
     "UnsupportedError",
@@ -57,6 +60,7 @@ __all__ = [
 _MODULE_OF = {
     **dict.fromkeys(("CompiledModel", "compile_model"), "execution.executor"),
     **dict.fromkeys(("InferenceResult", "Port"), "execution.ports"),
+    **dict.fromkeys(("Session", "States"), "execution.session"),
     "read_model": "files.xml_reader",
     "model_to_bytes": "files.xml_writer",
     "write_model": "files.xml_writer",

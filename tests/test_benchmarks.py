@@ -10,15 +10,23 @@ from pathlib import Path
 import onnx
 import pytest
 
+import converter
+from tests.language_models.decoders import Decoder
+from tests.language_models.folders import write_folder
 from tests.test_documented_commands import a_model
 
 ROOT = Path(__file__).parent.parent
 IN_SHORT = {
     "concurrency": (["MODEL", "--rounds", "1", "--seconds", "0.1"], r"\| model \| \d+ \| \d+ \| [\d.]+ \|"),
     "conversion": (["MODEL", "--rounds", "1"], r"model .*\d\.\d\d"),
+    "decoding": (["--layers", "1", "--width", "64", "--prompt", "8", "--tokens", "3"], r"[\d.]+"),
     "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
+    "language_models": (
+        ["speed", "FOLDER/llama-onnx", "FOLDER/llama-ir", "--prompt", "8", "--tokens", "3"],
+        r"\| onnxruntime-genai \| [\d.]+ \|",
+    ),
     "layer_counts": (["MODEL"], r"^1 models, 1 with at most as many layers"),
     "loading": (["MODEL", "--rounds", "1"], r"1 models: geometric mean \d\.\d\d"),
     "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
@@ -45,6 +53,9 @@ def test_every_script_has_its_short_form() -> None:
 @pytest.mark.parametrize("name", IN_SHORT)
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
     onnx.save(a_model(), tmp_path / "model.onnx")
+    if name == "language_models":
+        write_folder(tmp_path / "llama-onnx", Decoder())
+        converter.convert_language_model(tmp_path / "llama-onnx", tmp_path / "llama-ir")
     arguments, wanted = IN_SHORT[name]
     words = [word.replace("MODEL", str(tmp_path / "model.onnx")).replace("FOLDER", str(tmp_path)) for word in arguments]
     # The pages call the scripts from the project's folder.

@@ -11,14 +11,18 @@ from pathlib import Path
 import click
 import numpy as np
 import onnx
+import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from openvino import opset13 as ops
 
 import converter
 import ir_runtime
 from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.converter.test_command_options import onnx2ir
+from tests.language_models.decoders import Decoder
+from tests.language_models.folders import write_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -57,6 +61,24 @@ def a_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+def _write_stateful_models(folder: Path) -> None:
+    """A decoder with a prompt and a token, and a recurrent network with frames."""
+    converter.save_model(converter.convert_model(Decoder().build(), stateful=True), folder / "decoder.xml")
+    write_folder(folder / "llama-onnx", Decoder())
+    converter.convert_language_model(folder / "llama-onnx", folder / "llama-ir")
+    for name, start, stop in (("prompt", 0, 5), ("token", 5, 6)):
+        feeds = {"input_ids": np.arange(start, stop)[None] + 3, "attention_mask": np.ones((1, stop), np.int64)}
+        feeds |= {"position_ids": np.arange(start, stop)[None], "beam_idx": np.zeros(1, np.int32)}
+        np.savez(folder / f"{name}.npz", **feeds)
+    x = ops.parameter([2], np.float32, name="frame")
+    read = ops.read_value(ops.constant(np.zeros(2, np.float32)), "hidden", np.float32, [2])
+    hidden = ops.tanh(ops.add(read, x))
+    result = ops.result(hidden)
+    model = openvino.Model([result], [ops.assign(hidden, "hidden")], [x], "gru")
+    openvino.save_model(model, folder / "gru.xml", compress_to_fp16=False)
+    np.savez(folder / "frames.npz", frame=np.ones(2, np.float32))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the examples name."""
@@ -66,6 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     feeds = {"image": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32), "rate": np.array(2)}
     for name in ("x", "photo"):
         np.savez(tmp_path / f"{name}.npz", **feeds)
+    _write_stateful_models(tmp_path)
     (tmp_path / "my_ops.py").write_text("import converter\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -86,7 +109,13 @@ def test_there_are_examples() -> None:
 
 def test_the_python_of_the_readme(folder: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGES[0].read_text(), re.S | re.M)
-    names = {"image": np.zeros((1, 3, 8, 8), np.float32), "converter": converter, "ir_runtime": ir_runtime}
+    names: dict[str, object] = {
+        "image": np.zeros((1, 3, 8, 8), np.float32),
+        "converter": converter,
+        "ir_runtime": ir_runtime,
+    }
+    with np.load(folder / "prompt.npz") as stored:
+        names["prompt"] = dict(stored)
     for block in blocks:
         exec(block, names)
 

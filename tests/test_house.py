@@ -40,6 +40,7 @@ CONVERTER = {
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }
+CONVERTER["converter.to_onnx"] = {*CONVERTER["converter.from_onnx"], "converter.targets", "converter.states"}
 for _room in ("conversion", "language_models", "equivalence", "report", "verification", "command_line"):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.command_line"].add("converter")

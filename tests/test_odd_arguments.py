@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 import converter
 import ir_runtime
 from tests.converter.test_command_options import two_inputs
+from tests.ir_runtime.test_sessions import counter
+from tests.language_models.decoders import Decoder
 
 
 class Hostile:
@@ -132,6 +134,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     onnx.save(two_inputs(), folder / "m.onnx")
     converter.save_model(converter.convert_model(folder / "m.onnx"), folder / "m.xml")
+    (folder / "decoder").mkdir()
+    onnx.save(Decoder().build(), folder / "decoder/model.onnx")
+    converter.save_model(converter.convert_model(folder / "decoder/model.onnx", stateful=True), folder / "decoder.xml")
     return folder
 
 
@@ -152,13 +157,31 @@ def calls(files: Path) -> Calls:
     def profiled(inputs: Any, repeat: Any) -> None:
         ir_runtime.compile_model(model).profile(inputs, repeat=repeat)
 
+    session = ir_runtime.compile_model(counter(6)).session()
+    step = {"x": np.ones((2, 3), np.float32)}
+
     return {
         "convert_model": (
             converter.convert_model,
             {
                 "model": files / "m.onnx", "input": None, "output": None, "example_input": None, "extension": None,
                 "verbose": False, "share_weights": True, "dynamo": False, "freeze": None, "batch": None,
-                "extensions": (), "static": False, "target": "cpu",
+                "extensions": (), "static": False, "stateful": False, "target": "cpu",
+            },
+        ),
+        "convert_language_model": (
+            converter.convert_language_model,
+            {
+                "folder": files / "decoder", "output": files / "ir", "input": None, "compress": None,
+                "compress_to_fp16": False, "fuse": True, "exact": False, "target": "cpu", "stateful": True,
+            },
+        ),
+        "make_stateless": (converter.make_stateless, {"model": ir_runtime.read_model(files / "decoder.xml")}),
+        "verify_steps": (
+            converter.verify_steps,
+            {
+                "onnx_model": files / "decoder/model.onnx", "ir": files / "decoder.xml", "steps": 1, "seed": 0,
+                "rtol": None, "atol": None, "engine": "numpy",
             },
         ),
         "save_model": (
@@ -178,6 +201,13 @@ def calls(files: Path) -> Calls:
         "reshape": (reshaped, {"shapes": {"x": [1, 3]}}),
         "call": (called, {"inputs": feeds}),
         "profile": (profiled, {"inputs": feeds, "repeat": 1}),
+        "step": (session, {"inputs": step}),
+        "profile of steps": (session.profile, {"steps": [step]}),
+        "state": (lambda name: session.states[name], {"name": "total"}),
+        "set state": (session.states.__setitem__, {"name": "total", "value": step["x"]}),
+        "del state": (session.states.__delitem__, {"name": "total"}),
+        "has state": (lambda name: name in session.states, {"name": "total"}),
+        "reset": (session.reset, {"name": "total"}),
     }  # fmt: skip
 
 

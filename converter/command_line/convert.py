@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.convert_language_model import (
+    STEPS,
+    convert_folder,
+    convert_to_stateless,
+    print_either,
+)
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.inspect import summary_of
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.command_line.verify import exit_of, print_report
+from converter.command_line.verify import exit_of
 
 if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
+    from converter.equivalence.report import Report
+    from converter.equivalence.steps import StepsReport
 
 
 @main.command()
@@ -82,6 +90,11 @@ if TYPE_CHECKING:
     help="Let the model keep the caches of a language model itself; MODEL may be a folder with such a model.",
 )
 @click.option(
+    "--stateless",
+    is_flag=True,
+    help="MODEL is an IR (.xml): let it take and return what it keeps in variables.",
+)
+@click.option(
     "--target",
     "runtime",
     default="cpu",
@@ -119,6 +132,7 @@ def convert(
     fuse: bool,
     exact: bool,
     stateful: bool,
+    stateless: bool,
     runtime: str,
     extensions: tuple[str, ...],
     check: bool,
@@ -137,6 +151,7 @@ def convert(
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
       onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
+      onnx2ir convert decoder.xml --stateless -o stateless.xml
     """
     # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
     # takes a fifth of the time.
@@ -154,21 +169,33 @@ def convert(
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs needs --verify")
-    if check and stateful:
-        raise click.UsageError("--verify compares single calls: use onnx2ir verify --steps for a stateful model")
     packing = _packing(compress, group_size, symmetric)
-    if model.is_dir():
+    if stateless:
+        given = {
+            "--stateful": stateful,
+            "--input": input_texts,
+            "--output": outputs,
+            "--batch": batch,
+            "--static": static,
+            "--extension": extensions,
+            "--report": page,
+            "--verify": check,
+        }
+        target = None if output_model is None else _target(output_model, model)
+        convert_to_stateless(state, model, target, given, as_json, compress=packing, compress_to_fp16=compress_to_fp16)
+        return
+    if model.is_dir() and stateful:
         given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
-        _convert_folder(
+        convert_folder(
             state,
             model,
             output_model,
             given,
             as_json,
-            stateful,
             input=parse_inputs(",".join(text for text in input_texts if text.strip())) or None,
             compress=packing,
             compress_to_fp16=compress_to_fp16,
+            check_seed=seed if check else None,
             fuse=fuse,
             exact=exact,
             target=runtime,
@@ -210,8 +237,13 @@ def convert(
         stored = conversion.compressed(converted.model, packing, compress_to_fp16)
         target.parent.mkdir(parents=True, exist_ok=True)
         conversion.save_model(stored.model, target)
-    report = None
-    if check:
+    report: Report | StepsReport | None = None
+    if check and stateful:
+        from converter.equivalence.steps import verify_steps
+
+        with state.working(f"Verifying {target.name}"):
+            report = verify_steps(model, target, steps=STEPS, seed=seed)
+    elif check:
         from converter.verification import verify
 
         with state.working(f"Verifying {target.name}"):
@@ -241,60 +273,12 @@ def convert(
         ):
             if counts:
                 state.inform(f"{what}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))
-        if report is not None:
-            print_report(report)
-    if page is not None and report is None:
+        print_either(report)
+    if page is not None and not check:
         from converter.report import write_conversion
 
         write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target)
     exit_of(report)
-
-
-def _convert_folder(
-    state: State,
-    folder: Path,
-    output: str | None,
-    unusable: Mapping[str, object],
-    as_json: bool,
-    stateful: bool,
-    **options: Any,
-) -> None:
-    """Convert the language model in ``folder``; ``unusable`` has options of single models, as they were given."""
-    from converter.language_models.convert import convert_language_model
-
-    if not stateful:
-        raise click.UsageError(f"{folder} is a folder: add --stateful to convert the language model in it")
-    if output is None:
-        raise click.UsageError("the folder to write is required: -o FOLDER")
-    wrong = [name for name, value in unusable.items() if value]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)} cannot be used with a folder")
-    state.inform(f"Converting {folder}")
-    with state.working(f"Converting {folder.name}"):
-        made = convert_language_model(folder, output, **options)
-    weights = made.model.with_suffix(".bin")
-    if as_json:
-        result = {
-            "xml": str(made.model),
-            "bin": str(weights),
-            "encoder": None if made.encoder is None else str(made.encoder),
-            "files": [str(file) for file in made.files],
-            "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
-            "without_paged_attention": list(made.without_paged_attention),
-            "target": options["target"],
-        }
-        click.echo(json_text(result))
-        return
-    for xml in (made.encoder, made.model):
-        if xml is not None:
-            part = xml.with_suffix(".bin")
-            state.inform(f"Wrote {xml} and {part} ({size_text(part.stat().st_size)})")
-    for reason in made.without_paged_attention:
-        state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
-    if not made.tokenizers.written:
-        state.inform(f"The tokenizer was not written: {made.tokenizers.why_not}")
-        if made.tokenizers.command:
-            state.inform(f"This command writes it: {made.tokenizers.command}")
 
 
 def _target(given: str | None, model: Path) -> Path:

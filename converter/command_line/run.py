@@ -12,17 +12,30 @@ from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
-    from ir_runtime import Port
+    from ir_runtime import InferenceResult, Port, Session
     from ir_runtime.execution.profile import Profile
+    from ir_runtime.graph.element_types import Array
 
 
 @main.command()
 @click.argument("ir", type=MODEL_FILE)
-@click.option("--inputs", type=INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
+@click.option(
+    "--inputs",
+    type=INPUT_FILE,
+    multiple=True,
+    help="Inputs as .npz (by name) or .npy (for the only one). Several files are those of the first steps.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
-@click.option("-o", "--output", type=OUTPUT_FILE, help="Save the outputs as .npz.")
+@click.option("-o", "--output", type=OUTPUT_FILE, help="Save the outputs as .npz; of steps, as NAME/1, NAME/2 ...")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    help="Execute so many steps, between which the model's variables (states) keep their values.",
+)
 @click.option(
     "--repeat",
     type=click.IntRange(min=1),
@@ -34,61 +47,127 @@ if TYPE_CHECKING:
 def run(
     state: State,
     ir: Path,
-    inputs: Path | None,
+    inputs: tuple[Path, ...],
     seed: int,
     output: Path | None,
+    steps: int | None,
     repeat: int | None,
     profile: bool,
     as_json: bool,
 ) -> None:
     """Execute the IR (.xml) in NumPy.
 
+    A model with variables, such as a language model with a cache, is executed step by step with --steps. Each step gets
+    the same inputs, unless there are several files: then the first step gets the first one, and so on, and the steps
+    after the last file its inputs. With a single file, an array of one dimension more than its input has one part for
+    each step.
+
     \b
     Examples:
       onnx2ir run model.xml
       onnx2ir run model.xml --inputs photo.npz -o result.npz
       onnx2ir run model.xml --repeat 20 --profile
+      onnx2ir run decoder.xml --inputs prompt.npz --inputs token.npz -o logits.npz
+      onnx2ir run gru.xml --inputs frames.npz --steps 100
     """
-    from rich.markup import escape
-
-    from converter.equivalence.inputs import given_inputs, random_inputs
     from ir_runtime import compile_model, read_model
-    from ir_runtime.files.whole_files import check_target, write_whole
+    from ir_runtime.files.whole_files import check_target
 
+    if steps is None and len(inputs) > 1:
+        steps = len(inputs)
+    if len(inputs) > (steps or 1):
+        raise click.UsageError(f"there are {len(inputs)} files of inputs, but only {steps} steps")
+    if steps is not None and repeat is not None:
+        raise click.UsageError("--repeat executes calls that start anew, and cannot be combined with --steps")
     if output is not None:
         check_target(output)
     with state.working(f"Reading {ir.name}"):
         compiled = compile_model(read_model(ir))
-    feeds = random_inputs(compiled.inputs, seed) if inputs is None else given_inputs(inputs, compiled.inputs)
+    feeds = _inputs_of_steps(compiled.inputs, inputs, seed, steps)
     with state.working(f"Running {ir.name}"):
-        result = compiled(feeds)
+        results = [compiled(feeds[0])] if steps is None else _results_of_steps(compiled.session(), feeds)
     if output is not None:
-        import numpy as np
-
-        arrays: dict[str, Any] = {port.name: value for port, value in zip(compiled.outputs, result.to_list())}
-        write_whole(output, lambda file: np.savez(file, **arrays))
+        _save(output, results, steps is not None)
         state.inform(f"Wrote {output}")
-    rows = [_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())]
+    rows = [[_figures(port, value) for port, value in zip(compiled.outputs, one.to_list())] for one in results]
     times = None
     if profile or repeat is not None:
         with state.working(f"Timing {ir.name}"):
-            times = compiled.profile(feeds, repeat=repeat or 1)
+            times = (
+                compiled.profile(feeds[0], repeat=repeat or 1) if steps is None else compiled.session().profile(feeds)
+            )
     if as_json:
-        found: dict[str, Any] = {"outputs": rows}
+        found: dict[str, Any] = {"outputs": rows[0]} if steps is None else {"steps": [{"outputs": one} for one in rows]}
         if times is not None:
             timed = times.to_dict()
             found.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
         click.echo(json_text(found))
         return
-    table = new_table("output", "type", "shape", "min", "mean", "max")
-    for row in rows:
-        figures = [row["min"], row["mean"], row["max"]]
-        table.add_row(
-            escape(row["name"]), row["type"], str(row["shape"]), *["-" if f is None else f"{f:.6g}" for f in figures]
-        )
-    out().print(table)
+    _print_figures(rows, steps is not None)
     if times is not None:
         _print_times(times, profile)
+
+
+def _inputs_of_steps(
+    ports: Sequence[Port], files: Sequence[Path], seed: int, steps: int | None
+) -> list[dict[str, Array]]:
+    """The inputs of each step; of a single call where ``steps`` is None."""
+    from converter.equivalence.inputs import given_inputs, random_inputs
+
+    given = [given_inputs(path, ports) for path in files] or [random_inputs(ports, seed)]
+    if steps is None or len(given) > 1:
+        return given + given[-1:] * ((steps or 1) - len(given))
+    return [{port.name: _part(port, given[0][port.name], step, steps) for port in ports} for step in range(steps)]
+
+
+def _part(port: Port, value: Array, step: int, steps: int) -> Array:
+    """A step's part of a value that has one dimension more than the input; otherwise the value."""
+    from ir_runtime import ExecutionError
+
+    if port.shape is None or value.ndim != len(port.shape) + 1:
+        return value
+    if len(value) != steps:
+        raise ExecutionError(
+            f"the values of input '{port.name}' are those of {len(value)} steps, but there are {steps}"
+        )
+    part: Array = value[step]
+    return part
+
+
+def _results_of_steps(session: Session, feeds: Sequence[dict[str, Array]]) -> list[InferenceResult]:
+    from ir_runtime import ExecutionError, ModelError
+
+    results = []
+    for number, one in enumerate(feeds, 1):
+        try:
+            results.append(session(one))
+        except ModelError as error:
+            raise ExecutionError(f"step {number}: {error}") from error
+    return results
+
+
+def _save(path: Path, results: Sequence[InferenceResult], are_steps: bool) -> None:
+    import numpy as np
+
+    from ir_runtime.files.whole_files import write_whole
+
+    arrays: dict[str, Any] = {}
+    for number, result in enumerate(results, 1):
+        for name, value in zip(result, result.to_list()):
+            arrays[f"{name}/{number}" if are_steps else name] = value
+    write_whole(path, lambda file: np.savez(file, **arrays))
+
+
+def _print_figures(rows: Sequence[Sequence[dict[str, Any]]], are_steps: bool) -> None:
+    from rich.markup import escape
+
+    table = new_table(*(["step"] if are_steps else []), "output", "type", "shape", "min", "mean", "max")
+    for number, outputs in enumerate(rows, 1):
+        for row in outputs:
+            figures = ["-" if row[key] is None else f"{row[key]:.6g}" for key in ("min", "mean", "max")]
+            first = [str(number)] if are_steps else []
+            table.add_row(*first, escape(row["name"]), row["type"], str(row["shape"]), *figures)
+    out().print(table)
 
 
 _LAYERS_SHOWN = 20

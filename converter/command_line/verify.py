@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from converter.command_line.drawing import json_text, new_table, out
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from converter.equivalence import Comparison, Report
+    from converter.equivalence.steps import StepsReport
 
 _MINIMISE = "Write the smallest part of both models that shows the first wrong layer."
 
 
 @main.command("verify")
-@click.argument("model", type=INPUT_FILE)
-@click.argument("ir", type=INPUT_FILE)
+@click.argument("model", type=MODEL_FILE)
+@click.argument("ir", type=MODEL_FILE)
 @click.option(
     "--input",
     "input_texts",
@@ -44,6 +45,12 @@ _MINIMISE = "Write the smallest part of both models that shows the first wrong l
 )
 @click.option(
     "--stress", is_flag=True, help="Also run on zeros, large, small and denormal numbers, infinities and NaN."
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Compare a language model and its stateful IR step by step: a prompt, then N tokens, batches and beams.",
 )
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance instead of each type's own.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance instead of each type's own.")
@@ -77,6 +84,7 @@ def verify_command(
     samples: int,
     ranges: tuple[str, ...],
     stress: bool,
+    steps: int | None,
     rtol: float | None,
     atol: float | None,
     layers: bool | None,
@@ -89,6 +97,8 @@ def verify_command(
 ) -> None:
     """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
 
+    With --steps both may be folders with a language model.
+
     \b
     Examples:
       onnx2ir verify model.onnx model.xml
@@ -97,9 +107,27 @@ def verify_command(
       onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
       onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
       onnx2ir verify model.onnx ours.xml --against theirs.xml
+      onnx2ir verify llama-onnx/ llama-ir/ --steps 16
     """
+    if steps is not None:
+        unusable = {
+            "--input": input_texts,
+            "--output": outputs,
+            "--batch": batch,
+            "--inputs": inputs,
+            "--values": ranges,
+            "--stress": stress,
+            "--against": against,
+            "--minimise": minimise,
+            "--report": report,
+        }
+        _verify_steps(state, model, ir, unusable, as_json, steps=steps, seed=seed, rtol=rtol, atol=atol, engine=engine)
+        return
     from converter.verification import verify
 
+    for path in (model, ir):
+        if path.is_dir():
+            raise click.UsageError(f"{path} is a folder: a language model in a folder is compared with --steps N")
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
         found = verify(
@@ -129,6 +157,54 @@ def verify_command(
     if report is not None and not found.unwritten:
         state.inform(f"Wrote {report}")
     exit_of(found)
+
+
+def _verify_steps(
+    state: State, model: Path, ir: Path, unusable: Mapping[str, object], as_json: bool, **options: Any
+) -> None:
+    from converter.equivalence.steps import verify_steps
+    from converter.language_models.convert import MODEL
+    from converter.language_models.source import SourceFolder
+
+    wrong = [name for name, value in unusable.items() if value]
+    if wrong:
+        raise click.UsageError(f"{', '.join(wrong)} cannot be used with --steps")
+    model = SourceFolder.open(model).model if model.is_dir() else model
+    ir = ir / MODEL if ir.is_dir() else ir
+    state.inform(f"Verifying {ir} against {model}")
+    with state.working(f"Verifying {ir.name}"):
+        found = verify_steps(model, ir, **options)
+    if as_json:
+        click.echo(json_text(found.to_dict()))
+    else:
+        print_steps(found)
+    exit_of(found)
+
+
+def print_steps(report: StepsReport) -> None:
+    """Print a report of steps to stdout: each run, the first wrong layer, the verdict."""
+    from rich.markup import escape
+
+    console = out()
+    table = new_table("run", "steps", "max abs", "max rel", "verdict")
+    for run in dict.fromkeys(step.run for step in report.steps):
+        steps = [step for step in report.steps if step.run == run]
+        wrong = next((step for step in steps if not step.comparison.passed), None)
+        verdict = "[green]equal[/]" if wrong is None else f"[red]step {wrong.number} of row {wrong.row} differs[/]"
+        furthest = max(steps, key=lambda step: step.comparison.max_absolute).comparison
+        table.add_row(run, str(len(steps)), f"{furthest.max_absolute:.3g}", f"{furthest.max_relative:.3g}", verdict)
+    console.print(table)
+    if report.layer is not None:
+        layer = report.layer
+        how = "wrong although its inputs are right" if not layer.local.passed else "different"
+        where = f"layer '{layer.layer}' ({layer.type}), tensor '{layer.comparison.name}' of node '{layer.node}'"
+        console.print(f"[red]first layer that is {how}[/]: {escape(where)}")
+    elif report.layer_problem:
+        console.print(f"no layer is named: {escape(report.layer_problem)}")
+    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
+    console.print(f"{verdict} against {escape(report.oracle)} (seed {report.seed}), IR in {escape(report.engine)}")
+    if not report.passed:
+        console.print(escape(report.verdict))
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -216,9 +292,10 @@ def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[st
     return table
 
 
-def exit_of(report: Report | None) -> None:
+def exit_of(report: Report | StepsReport | None) -> None:
     """Exit code 1 where a report did not pass, or what was asked for could not be written."""
-    for problem in () if report is None else report.unwritten:
+    unwritten = () if report is None else getattr(report, "unwritten", ())
+    for problem in unwritten:
         click.echo(f"error: {problem}", err=True)
-    if report is not None and (not report.passed or report.unwritten):
+    if report is not None and (not report.passed or unwritten):
         click.get_current_context().exit(1)

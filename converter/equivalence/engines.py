@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from converter.errors import VerificationError
-from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model
+from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model, model_to_bytes
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
@@ -152,3 +152,37 @@ def _stored(core: Any, model: Model, folder: Path) -> Any:
 
     write_model(model, folder / "model.xml")
     return core.read_model(str(folder / "model.xml"))
+
+
+@dataclass(frozen=True)
+class StepEngine:
+    """A stateful model ready to run step by step: outputs by name from inputs by name, and what forgets the past."""
+
+    name: str
+    run: Callable[[Mapping[str, Array]], dict[str, Array]]
+    reset: Callable[[], None]
+
+
+def session_in(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> StepEngine:
+    """A session of ``model`` in the engine called ``name``: see :func:`engine_for`. OpenVINO's caches are float32."""
+    if name == "numpy":
+        session = compile_model(model).session()
+        return StepEngine("NumPy", lambda feeds: dict(session(feeds)), session.reset)
+    if name not in ENGINES:
+        raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
+    try:
+        import openvino
+    except ImportError as error:
+        raise VerificationError("the engine openvino is not installed: pip install openvino") from error
+    core = openvino.Core()
+    settings = {} if name == "openvino-default" else {**_settings(core, "f32"), "KV_CACHE_PRECISION": "f32"}
+    read = core.read_model(path) if path is not None else core.read_model(*model_to_bytes(model))
+    request = core.compile_model(read, "CPU", settings).create_infer_request()
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        request.infer(dict(feeds))
+        return {
+            alias: np.array(request.get_tensor(port).data) for port in request.model_outputs for alias in port.names
+        }
+
+    return StepEngine(f"OpenVINO {openvino.__version__.split('-')[0]}", run, request.reset_state)

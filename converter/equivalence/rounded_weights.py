@@ -23,7 +23,7 @@ from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.uses import replace_all_uses
 
-_RUNS = 4
+RUNS = 4
 _RUNS_OF_SMALL_OUTPUTS = 16
 _MIN_OUTPUT_SIZE = 64
 """Outputs of fewer elements need more runs to show their deviation."""
@@ -89,16 +89,17 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, f
     plain = _run(model, feeds)
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
     is_small = any(value.size < _MIN_OUTPUT_SIZE for value in plain.values())
-    for seed in range(_RUNS_OF_SMALL_OUTPUTS if is_small else _RUNS):
-        for name, value in _run(_perturbed_model(model, seed), feeds).items():
+    for seed in range(_RUNS_OF_SMALL_OUTPUTS if is_small else RUNS):
+        for name, value in _run(perturbed_model(model, seed), feeds).items():
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue
             with np.errstate(invalid="ignore"):
                 gaps[name].append(np.nan_to_num(np.abs(value - plain[name]), nan=0.0, posinf=0.0))
-    return {name: _allowance(plain[name], found) for name, found in gaps.items()}
+    return {name: allowance_of(plain[name], found) for name, found in gaps.items()}
 
 
-def _allowance(value: Array, gaps: list[Array]) -> float:
+def allowance_of(value: Array, gaps: list[Array]) -> float:
+    """How much ``value`` may differ where models with weights changed by rounding differ from it by ``gaps``."""
     found = np.array(gaps)
     if not found.size:
         return 0.0
@@ -112,7 +113,7 @@ def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return {port.name: value.astype(np.float64) for port, value in values if port.element_type.is_real}
 
 
-def _perturbed_model(model: Model, seed: int) -> Model:
+def perturbed_model(model: Model, seed: int) -> Model:
     """A copy whose weights, but not their zero points, are changed by as much as rounding may have."""
     generator = np.random.default_rng(seed)
     copy = model.clone()

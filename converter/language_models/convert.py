@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from converter.conversion import convert_model, save_model
 from converter.errors import ConversionError
-from converter.from_onnx.input_forms import InputShapes
-from converter.states.paged_attention import obstacles
+from converter.from_onnx.input_forms import InputShapes, OptionError
+from converter.targets.paged_attention import obstacles
 from converter.targets.registry import DEFAULT
+from ir_runtime.boundary import expected_errors
 from ir_runtime.records import record
 
 from .encoder_decoders import convert_decoder, convert_encoder
@@ -45,6 +46,7 @@ class LanguageModel:
     """Why OpenVINO's paged attention cannot run the model; empty where it can."""
 
 
+@expected_errors(OptionError, (ConversionError,))
 def convert_language_model(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],

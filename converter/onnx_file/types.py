@@ -57,3 +57,8 @@ def spelling(kind: ElementType) -> str | None:
     """The name of the type in ONNX's schemas (``tensor(float)``); None for types that ONNX does not have."""
     spelled = _SPELLINGS.get(kind)
     return None if spelled is None else f"tensor({spelled})"
+
+
+def of_spelling(spelled: str) -> ElementType | None:
+    """The IR type that schemas spell so (``tensor(float)``); None for any other."""
+    return next((kind for kind, name in _SPELLINGS.items() if f"tensor({name})" == spelled), None)

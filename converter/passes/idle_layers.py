@@ -8,6 +8,7 @@
     x -> Tile(1, 1, 1)                                     becomes      x
     x -> Broadcast(1, 1, 1, or its own shape)              becomes      x
     x -> Pad(0, 0, 0)                                      becomes      x
+    x [2, 4] -> Gather([0, 1, 2, 3], axis 1)               becomes      x
 
 Shapes are those of ``x`` for whatever shapes of the inputs.
 """
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.elementwise import Negative1
+from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import (
     Broadcast1,
     Broadcast3,
@@ -84,6 +88,17 @@ def _pad(node: Node, uses: Uses) -> Output | None:
     return node.inputs[0] if all(known is not None and not known.any() for known in widths) else None
 
 
+def _gather(node: Node, uses: Uses) -> Output | None:
+    x, (index, axis) = node.inputs[0], (source.type.constant for source in node.inputs[1:3])
+    if index is None or axis is None or axis.size != 1 or index.ndim != 1 or not x.shape.has_rank:
+        return None
+    # A Gather with dimensions of a batch has an index of rank 2 at least.
+    if (index != np.arange(index.size)).any():
+        return None
+    dims = uses.shapes.dims(x)
+    return x if dims is not None and dims[int(axis.reshape(-1)[0])].value == index.size else None
+
+
 def _if_same_shape(node: Node, uses: Uses) -> Output | None:
     """The input, where the output has its dimensions for whatever shapes."""
     x = node.inputs[0]
@@ -95,6 +110,9 @@ def _if_same_shape(node: Node, uses: Uses) -> Output | None:
 
 _IDLE: dict[type, Callable[[Node, Uses], Output | None]] = {
     Concat1: _concat,
+    Gather1: _gather,
+    Gather7: _gather,
+    Gather8: _gather,
     Negative1: _negative,
     Slice8: _slice,
     Reshape1: _if_same_shape,

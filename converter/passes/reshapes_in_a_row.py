@@ -7,9 +7,10 @@
     x -> Unsqueeze(1) -> Unsqueeze(2)            becomes      x -> Unsqueeze(1, 2)
 
     x [b, s, 4, 32] -> Reshape [0, 0, 128] -> Reshape [0, 0, 4, 32]      becomes      x
+    x [b, 1, 1, 64] -> Transpose(0, 3, 1, 2) -> Reshape [0, 64]          becomes      x -> Reshape [0, 64]
 
 A Reshape that takes dimensions of its input over (a 0 in the shape) stays where ``x`` has others there, or may have.
-Shapes and axes are constant.
+Shapes and axes are constant. A Transpose that moves nothing but dimensions of 1 is a change of the shape, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.movement import Reshape1, Squeeze1, Squeeze15, Unsqueeze1
+from ir_runtime.operations.movement import Reshape1, Squeeze1, Squeeze15, Transpose1, Unsqueeze1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -38,7 +39,7 @@ def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return fail("its shape is not constant")
     taken_over = [axis for axis, size in enumerate(shape.reshape(-1)) if not size] if node.op.special_zero else []
     first = before = value
-    while isinstance(before.node.op, _RESHAPING) and len(uses[before]) == 1:
+    while _changes_shape(before.node) and len(uses[before]) == 1:
         before = before.node.inputs[0]
         if _agree(uses, before, value, taken_over):
             first = before
@@ -47,6 +48,18 @@ def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if uses.shapes.dims(first) == uses.shapes.dims(node.outputs[0]) is not None:
         return first
     return builder.emit(node.op, first, target)
+
+
+def _changes_shape(node: Node) -> bool:
+    """Whether a layer leaves all numbers in their order."""
+    if not isinstance(node.op, Transpose1):
+        return isinstance(node.op, _RESHAPING)
+    shape, order = node.inputs[0].shape, node.inputs[1].type.constant
+    if order is None or not order.size or not shape.has_rank:
+        return False
+    ones = [dimension.is_static and dimension.value == 1 for dimension in shape]
+    longer = [axis for axis in order.reshape(-1).tolist() if not ones[axis]]
+    return longer == sorted(longer)
 
 
 def _agree(uses: Uses, one: Output, other: Output, axes: Sequence[int]) -> bool:

@@ -27,22 +27,31 @@ def slice_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     first = node.inputs[0].node
     if not isinstance(first.op, Slice8):
         return fail(f"its input is made by {first.op.type}, not by Slice")
+    why = why_it_stays(first, uses)
+    if why is not None:
+        return why
+    before, after = _lists(first), _lists(node)
+    assert not isinstance(before, NotMatched)
+    assert not isinstance(after, NotMatched)
+    lists = [builder.constant([*front, *back]) for front, back in zip(before, after)]
+    return builder.emit(Slice8(), first.inputs[0], *lists)
+
+
+def why_it_stays(first: Node, uses: Uses) -> NotMatched | None:
+    """The reason why not all that reads a slice can take its bounds over; None where all can."""
     before = _lists(first)
     if isinstance(before, NotMatched):
         return before
-    readers = uses[node.inputs[0]]
+    readers = uses[first.outputs[0]]
     if len(readers) > _MOST_READERS:
         return fail("too many layers read the slice before it")
-    for reader in (node, *readers):
+    for reader in readers:
         own = _lists(reader)
         if isinstance(own, NotMatched):
             return own
         if not set(own[3]).isdisjoint(before[3]):
             return fail(f"'{reader.name}' slices an axis of the slice before it")
-    after = _lists(node)
-    assert not isinstance(after, NotMatched)
-    lists = [builder.constant([*front, *back]) for front, back in zip(before, after)]
-    return builder.emit(Slice8(), first.inputs[0], *lists)
+    return None
 
 
 def _lists(node: Node) -> list[list[int]] | NotMatched:

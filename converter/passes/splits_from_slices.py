@@ -3,7 +3,8 @@
     x -> Slice(0:8 of axis 1) -> a                becomes      x -> VariadicSplit(axis 1, lengths 8, -1) -> a, b
     x -> Slice(8: of axis 1) -> b
 
-Bounds are constant, along one axis, step by step of 1, and leave no gap. The lengths stay those of the slices.
+Bounds are constant, along one axis, step by step of 1, and leave no gap. The lengths stay those of the slices. Where
+all parts are sliced along other axes, the slices in a row become one each, and no split is left to do.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
+from .slices_in_a_row import why_it_stays
 
 _END = 2**31 - 1
 """Exporters write this number, or a larger one, for the end."""
@@ -67,6 +69,10 @@ def _split_in(part: Part, trace: PassTrace) -> int:
         if lengths is None:
             for each in slices:
                 trace.not_matched(each.node, fail("no other slices take the rest, and that once"))
+            continue
+        if all(why_it_stays(each.node, uses) is None for each in slices):
+            for each in slices:
+                trace.not_matched(each.node, fail("all that reads it slices another axis, and slices here as well"))
             continue
         slices.sort(key=lambda each: _from_begin(each, size))
         layers = _split(data, axis, lengths, slices[0].node, unique)

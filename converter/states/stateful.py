@@ -36,9 +36,11 @@ from ir_runtime.rewriting.type_updates import update_types
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
+from .lengths import take_lengths_from_mask
 from .pairs import Pair, pairs_of
+from .position_inputs import add_position_ids
 
-_BEAMS = "beam_idx"
+BEAMS = "beam_idx"
 _FLOAT_OPTIONS = RuntimeInfo(
     "runtime_options",
     (),
@@ -86,6 +88,7 @@ def make_stateful(
         )
     tokens = _tokens(model, pairs)
     variables = [_variable(pair, tokens, declared or {}) for pair in pairs]
+    add_position_ids(model, {one.pair.past: (one.shape, one.growing_axis) for one in variables})
     builder, unique = Builder(), UniqueNames(model)
     beams = None
     if any(variable.growing_axis is not None for variable in variables):
@@ -99,6 +102,11 @@ def make_stateful(
             node.origin = variable.pair.past.origin
         replaced[variable.pair.past.outputs[0]] = read
     replace_all_uses(model, replaced)
+    if tokens is not None:
+        growing = [(one, axis) for one in variables for axis in (one.growing_axis,) if axis is not None]
+        pasts = {replaced[one.pair.past.outputs[0]]: axis for one, axis in growing}
+        presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
+        take_lengths_from_mask(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
     update_types(model, replaced.values())
     model.runtime_info += _options(model)
@@ -152,8 +160,8 @@ def _batch_axis(own: PartialShape, tokens: Output | None, declared: Mapping[str,
 
 
 def _beams(model: Model, unique: UniqueNames) -> Output:
-    node = make_node(Parameter1(shape=PartialShape([None]), element_type=element_types.i32), (), unique(_BEAMS))
-    node.outputs[0].add_name(_BEAMS)
+    node = make_node(Parameter1(shape=PartialShape([None]), element_type=element_types.i32), (), unique(BEAMS))
+    node.outputs[0].add_name(BEAMS)
     model.parameters.append(node)
     return node.outputs[0]
 

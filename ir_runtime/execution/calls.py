@@ -17,9 +17,11 @@ import numpy as np
 from ..boundary import described, own_work
 from ..errors import InternalError
 from ..graph.element_types import Array
+from ..graph.mapped_file import MappedFile
 from ..graph.model import Model
 from .folded_graph import folded_graph
 from .kernels import Site
+from .kernels.caches import grown_caches
 from .kernels.threads import Unbuffered, Workers, processors
 from .plan import Plan, step_function
 from .profile import Clock
@@ -35,10 +37,11 @@ class Calls:
     """Runs ``model``, of which it keeps a copy; any number of threads may call :meth:`run`.
 
     With ``optimize`` there are kernels, which share their work among ``threads`` threads, and plans for static shapes.
-    ``fallbacks`` counts the calls that kernels left to ``evaluate``, by type of layer.
+    ``fallbacks`` counts the calls that kernels left to ``evaluate``, by type of layer. The last ``variables`` inputs
+    and the last ``assigned`` outputs are values of variables.
     """
 
-    def __init__(self, model: Model, *, optimize: bool, threads: int) -> None:
+    def __init__(self, model: Model, *, optimize: bool, threads: int, variables: int = 0, assigned: int = 0) -> None:
         self.fallbacks: Counter[str] = Counter()
         self.static_plans: StaticPlans | None = None
         """None where the model is not optimized."""
@@ -53,18 +56,22 @@ class Calls:
         """Whether inputs came for which there was no static plan, after one was made."""
         with own_work("making a plan"):
             # Static plans are made later, of the model as it is now.
-            self._model = in_float32(model.clone()) if optimize else model.clone()
+            self._model = model.clone()
+            self._variables = self._model.inputs[len(self._model.inputs) - variables :]
+            self._owned = len(self._model.results) - assigned
             if optimize:
-                self.static_plans = StaticPlans(self._model, self._new_static_plan)
+                grown = grown_caches(self._model.nodes(), self._variables, self._model.outputs)
+                # A cache of 16 bits would otherwise be converted at each step, twice, instead of growing.
+                in_float32(self._model, kept=grown)
+                self.static_plans = StaticPlans(self._model, self._new_static_plan, grows=bool(grown))
             if self.static_plans is None or not self.static_plans.is_certain:
                 self._plan = self._new_plan()
-        constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
-        spans = [tensor.span() for tensor in constants]
-        self._files = {id(span.file): span.file for span in spans if span is not None}
+        self._files = _files_of(model)
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
-        """The outputs' values, which belong to the caller. ``arguments`` have the types and shapes of the inputs.
+        """The outputs' values. ``arguments`` have the types and shapes of the inputs.
 
+        Values of outputs belong to the caller; those that are assigned to variables may be views of anything.
         Raises :class:`ModelError` where a file of weights has changed, or a layer cannot take its inputs.
         """
         for file in self._files.values():
@@ -79,7 +86,7 @@ class Calls:
             return values
 
     def _run_now(self, arguments: Sequence[Array], clock: Clock | None) -> list[Array]:
-        with np.errstate(all="ignore"), Unbuffered() if self.static_plans else contextlib.nullcontext():
+        with np.errstate(all="ignore"), self._buffers():
             static_plan = None if self.static_plans is None else self.static_plans.plan_for(arguments)
             if static_plan is not None:
                 if not self._had_other_shapes:
@@ -99,7 +106,23 @@ class Calls:
                         f"is a fault of this package ({described(error)}): please report it, and use "
                         "compile_model(model, optimize=False) until it is mended"
                     ) from error
-            return _owned_by_caller(self.plan_for_any_shapes().run(arguments, clock), arguments)
+            values = self.plan_for_any_shapes().run(arguments, clock)
+            return owned_by_caller(values[: self._owned], arguments) + values[self._owned :]
+
+    def plan_of(self, part: Model) -> Plan:
+        """A plan for another model, which is computed beside this one, with the same workers."""
+        with own_work("making a plan"):
+            self._files = {**self._files, **_files_of(part)}
+            part = part.clone()
+            return Plan(part if self._workers is None else in_float32(part), self._workers, self.fallbacks)
+
+    def run_plan(self, plan: Plan, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
+        """The outputs of a plan of :meth:`plan_of`, which may be views of anything."""
+        with own_work("the run"), np.errstate(all="ignore"), self._buffers():
+            return plan.run(arguments, clock)
+
+    def _buffers(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._workers is None else Unbuffered()
 
     def plan_for_any_shapes(self) -> Plan:
         """The plan for inputs of any shapes, made where there is none."""
@@ -110,7 +133,7 @@ class Calls:
         return plan
 
     def _new_plan(self) -> Plan:
-        return Plan(self._model, self._workers, self.fallbacks)
+        return Plan(self._model, self._workers, self.fallbacks, self._variables)
 
     def _new_static_plan(self, model: Model) -> StaticPlan:
         assert self._workers is not None
@@ -120,11 +143,20 @@ class Calls:
         return StaticPlan(model, site, lambda step: step_function(step, constants, workers, fallbacks), fallbacks)
 
 
-def _owned_by_caller(values: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
-    """``values`` as arrays that the caller may write to: no view of an argument or a constant, no array twice."""
+def owned_by_caller(values: Sequence[Array], shared: Sequence[Array]) -> list[Array]:
+    """``values`` as arrays that the caller may write to: none of ``shared``, no view, no constant, no array twice."""
+    taken = {id(array) for array in shared}
     results: list[Array] = []
     for value in values:
         value = np.asarray(value)
-        is_shared = any(value is other for other in [*arguments, *results])
-        results.append(value.copy() if is_shared or not value.flags.writeable or value.base is not None else value)
+        is_shared = id(value) in taken or not value.flags.writeable or value.base is not None
+        results.append(value.copy() if is_shared else value)
+        taken.add(id(results[-1]))
     return results
+
+
+def _files_of(model: Model) -> dict[int, MappedFile]:
+    """The files that the model's constants are views of."""
+    constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
+    spans = [tensor.span() for tensor in constants]
+    return {id(span.file): span.file for span in spans if span is not None}

@@ -8,9 +8,10 @@ from typing import Any
 from ..boundary import expected_errors
 from ..errors import ExecutionError, ModelError
 from ..graph.model import Model
-from .calls import Calls
 from .ports import InferenceResult, arguments_in_order, ports_of
 from .profile import Clock, Profile
+from .session import Session
+from .variables import Steps
 
 __all__ = ["CompiledModel", "compile_model"]
 
@@ -25,8 +26,11 @@ class CompiledModel:
             )
         if not isinstance(threads, int) or threads < 1:
             raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
-        self._calls = Calls(model, optimize=optimize, threads=threads)
+        self._steps = Steps(model, optimize=optimize, threads=threads)
+        self._calls = self._steps.calls
         self.inputs, self.outputs = ports_of(model)
+        self.variables = list(self._steps.variables.values())
+        """The model's variables, which a :meth:`session` keeps."""
 
     @property
     def fallbacks(self) -> Counter[str]:
@@ -52,13 +56,21 @@ class CompiledModel:
 
     @expected_errors(ExecutionError)
     def __call__(self, inputs: Any = None) -> InferenceResult:
-        """Execute the model.
+        """Execute the model. Its variables have their initial values in each call; a :meth:`session` keeps them.
 
         ``inputs`` maps tensor names (or positions) to arrays, or lists the arrays in order; a single
         array serves a model of one input. Arrays must have the port's dtype and shape; plain Python
         numbers and lists are converted. Raises :class:`ExecutionError` for anything else.
         """
-        return InferenceResult(self.outputs, self._calls.run(arguments_in_order(self.inputs, inputs)))
+        return InferenceResult(self.outputs, self._steps.run(arguments_in_order(self.inputs, inputs)))
+
+    def session(self) -> Session:
+        """A session, in which the model's variables keep their values from one call to the next.
+
+        A model without variables has sessions without states. Raises :class:`UnsupportedError` where a variable is in
+        a body, is assigned twice, or has two types.
+        """
+        return Session(self._steps, self.inputs, self.outputs)
 
     @expected_errors(ExecutionError)
     def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
@@ -67,11 +79,11 @@ class CompiledModel:
         """
         if repeat < 1:
             raise ExecutionError(f"repeat must be 1 or more, but is {repeat}")
-        self._calls.run(arguments_in_order(self.inputs, inputs))
+        self._steps.run(arguments_in_order(self.inputs, inputs))
         clock = Clock()
         for _ in range(repeat):
             with clock:
-                self._calls.run(arguments_in_order(self.inputs, inputs), clock)
+                self._steps.run(arguments_in_order(self.inputs, inputs), clock)
         return clock.profile()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,15 @@ class Plan:
     """A graph prepared to run: a slot for each value, and steps in order.
 
     With ``workers`` there are kernels and fused steps; without, each layer is a step of its own, computed by
-    ``evaluate``. ``fallbacks`` counts the calls that kernels leave to ``evaluate``, by type of layer.
+    ``evaluate``. ``fallbacks`` counts the calls that kernels leave to ``evaluate``, by type of layer. ``variables`` are
+    the inputs that are values of variables.
     """
 
-    def __init__(self, model: Model, workers: Workers | None, fallbacks: Counter[str]) -> None:
+    def __init__(
+        self, model: Model, workers: Workers | None, fallbacks: Counter[str], variables: Iterable[Output] = ()
+    ) -> None:
         self._workers = workers
+        self._variables = frozenset(variables)
         self._fallbacks = fallbacks
         nodes, constants = folded_graph(model)
         results = [node.inputs[0] for node in model.results]
@@ -72,7 +76,7 @@ class Plan:
     def _steps_of(self, nodes: list[Node], constants: dict[Output, Array], results: set[Output]) -> list[Step]:
         if self._workers is None:
             return [Step([node], list(node.inputs), list(node.outputs)) for node in nodes]
-        return prepare(Site(nodes, constants, results, self._workers))
+        return prepare(Site(nodes, constants, results, self._workers, self._variables))
 
     def _over_slots(
         self, steps: Sequence[Step], slots: Mapping[Output, int], constants: Mapping[Output, Array]

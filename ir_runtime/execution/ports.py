@@ -11,12 +11,13 @@ import numpy as np
 from ..errors import ExecutionError
 from ..graph.element_types import Array, ElementType
 from ..graph.model import Model, Node, Output
+from ..graph.operation import TensorType
 from ..graph.shapes import PartialShape
 
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a compiled model.
+    """An input, output or variable of a compiled model.
 
     ``name`` is the first of its tensor ``names`` (or the layer's name where it has none), ``shape``
     has None for every dimension that is only known at run time, and is None where the rank is unknown.
@@ -71,8 +72,13 @@ def ports_of(model: Model) -> tuple[list[Port], list[Port]]:
 
 
 def _port(output: Output, names: Sequence[str], node: Node) -> Port:
-    shape = tuple(d.value if d.is_static else None for d in output.shape) if output.shape.has_rank else None
-    return Port(names[0] if names else node.name, tuple(names), shape, output.element_type, output.shape)
+    return port_of(names, node.name, output.type)
+
+
+def port_of(names: Sequence[str], name: str, type: TensorType) -> Port:
+    """The port of a value of this type; it has this ``name`` where there are no ``names``."""
+    shape = tuple(d.value if d.is_static else None for d in type.shape) if type.shape.has_rank else None
+    return Port(names[0] if names else name, tuple(names), shape, type.element_type, type.shape)
 
 
 def arguments_in_order(ports: Sequence[Port], inputs: Any) -> list[Array]:
@@ -97,7 +103,7 @@ def arguments_in_order(ports: Sequence[Port], inputs: Any) -> list[Array]:
     missing = [port.name for i, port in enumerate(ports) if i not in values]
     if missing:
         raise ExecutionError(f"no value was given for the inputs {missing}")
-    return [_as_array(port, values[i]) for i, port in enumerate(ports)]
+    return [as_array(port, values[i]) for i, port in enumerate(ports)]
 
 
 def _position(ports: Sequence[Port], key: Any) -> int:
@@ -109,7 +115,7 @@ def _position(ports: Sequence[Port], key: Any) -> int:
     raise ExecutionError(f"the model has no input {key!r}; its inputs are {[port.name for port in ports]}")
 
 
-def _as_array(port: Port, value: Any) -> Array:
+def as_array(port: Port, value: Any, what: str = "input") -> Array:
     """``value`` as an array of the port's dtype and shape; only what is no array yet is converted."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if not isinstance(value, (np.ndarray, np.generic)) and array.dtype != port.dtype:
@@ -118,10 +124,10 @@ def _as_array(port: Port, value: Any) -> Array:
         array = array.astype(np.object_)
     if not port.element_type.is_dynamic and array.dtype != port.dtype:
         raise ExecutionError(
-            f"input '{port.name}' must have dtype {port.dtype} ({port.element_type}), but has {array.dtype}"
+            f"{what} '{port.name}' must have dtype {port.dtype} ({port.element_type}), but has {array.dtype}"
         )
     if not port.partial_shape.accepts(array.shape):
         raise ExecutionError(
-            f"input '{port.name}' must have the shape {port.partial_shape}, but has {list(array.shape)}"
+            f"{what} '{port.name}' must have the shape {port.partial_shape}, but has {list(array.shape)}"
         )
     return array

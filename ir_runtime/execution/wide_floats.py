@@ -7,6 +7,8 @@ and are nearer to those of float32.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..errors import ModelError
 from ..graph import element_types
 from ..graph.element_types import ElementType
@@ -23,19 +25,19 @@ _MAX_CONVERTED_CONSTANT = 64
 _NARROW_TYPES = (element_types.f16, element_types.bf16)
 
 
-def in_float32(model: Model, *, ends: bool = False) -> Model:
-    """``model`` with its layers changed to float32 where they compute; those of bodies, too.
+def in_float32(model: Model, kept: Collection[Node] = (), *, ends: bool = False) -> Model:
+    """``model`` with its layers changed to float32 where they compute, except ``kept``; those of bodies, too.
 
     With ``ends`` its inputs and outputs become float32 as well.
     """
-    if not model.sinks:  # states have the types of their variables
-        _Widening(model, ends).run()
+    _Widening(model, kept, ends).run()
     return model
 
 
 class _Widening:
-    def __init__(self, model: Model, ends: bool) -> None:
+    def __init__(self, model: Model, kept: Collection[Node], ends: bool) -> None:
         self._model = model
+        self._kept = kept
         self._ends = ends
         self._names: UniqueNames | None = None
         self._were: dict[Output, ElementType] = {}
@@ -59,7 +61,7 @@ class _Widening:
 
     def _widened(self, node: Node) -> bool:
         op = node.op
-        if not node.inputs or op.role or op.subgraphs or not op.deterministic:
+        if not node.inputs or op.role or op.subgraphs or not op.deterministic or node in self._kept:
             return False
         known = [source in self._were for source in node.inputs]
         narrow = [source.element_type in _NARROW_TYPES for source in node.inputs]

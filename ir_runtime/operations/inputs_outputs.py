@@ -113,20 +113,20 @@ class _Variable(Operation):
         return inputs[0]
 
 
-class _ReadValue(_Variable):
-    """The variable's value; the input, where it was never assigned.
+class ReadValue(_Variable):
+    """Base of ReadValue: the variable's value; the input, where it was never assigned.
 
-    A compiled model starts every call with unassigned variables.
+    ``evaluate`` gives the initial value. A session of a compiled model keeps what is assigned.
     """
 
 
 @operation("ReadValue", opset=3)
-class ReadValue3(_ReadValue):
+class ReadValue3(ReadValue):
     """A variable that takes type and shape from its initial value."""
 
 
 @operation("ReadValue", opset=6)
-class ReadValue6(_ReadValue):
+class ReadValue6(ReadValue):
     """A variable of declared type and shape; without an initial value it starts as zeros."""
 
     inputs = (0, 1)
@@ -143,17 +143,17 @@ class ReadValue6(_ReadValue):
         return np.zeros(dimensions, self.variable_type.dtype)
 
 
-class _Assign(_Variable):
-    """Stores the input in the variable; the output is the input."""
+class Assign(_Variable):
+    """Base of Assign: stores the input in the variable; the output is the input."""
 
     role = "sink"
 
 
 @operation("Assign", opset=3)
-class Assign3(_Assign):
+class Assign3(Assign):
     """Assign of the first revision."""
 
 
 @operation("Assign", opset=6)
-class Assign6(_Assign):
+class Assign6(Assign):
     """Assign to a variable of declared type and shape."""

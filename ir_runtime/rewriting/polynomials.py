@@ -75,6 +75,10 @@ class Polynomial:
             terms.append((tuple(sorted(rest.elements())), factor // by))
         return Polynomial(terms)
 
+    def factor(self, monomial: Monomial) -> int:
+        """The coefficient of a product of symbols."""
+        return next((factor for own, factor in self.terms if own == monomial), 0)
+
     @property
     def symbols(self) -> set[int]:
         """The numbers of its symbols."""

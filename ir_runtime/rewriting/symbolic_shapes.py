@@ -30,10 +30,12 @@ from ir_runtime.operations.elementwise import (
     Convert1,
     Divide1,
     Equal1,
+    FloorMod1,
     Greater1,
     GreaterEqual1,
     Less1,
     LessEqual1,
+    Mod1,
     Multiply1,
     NotEqual1,
     Select1,
@@ -42,11 +44,23 @@ from ir_runtime.operations.elementwise import (
 )
 from ir_runtime.operations.generation import Range4, ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
-from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Squeeze1, Unsqueeze1
+from ir_runtime.operations.movement import (
+    Broadcast1,
+    Broadcast3,
+    Concat1,
+    Reshape1,
+    Squeeze1,
+    Transpose1,
+    Unsqueeze1,
+)
+from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 
 from .polynomials import Polynomial, product
+
+_END = 2**31 - 1
+"""Exporters write this number, or a larger one, for the end of a slice."""
 
 Elements = Any
 """A NumPy array of polynomials, shaped like the tensor."""
@@ -62,6 +76,7 @@ SELECTIONS: tuple[type[Operation], ...] = (
     Split1,
     Squeeze1,
     StridedSlice1,
+    Transpose1,
     Unsqueeze1,
     VariadicSplit1,
 )
@@ -114,6 +129,10 @@ def _polynomial_of(dimension: Dimension | int) -> Polynomial | None:
     return Polynomial.constant(dimension.value) if dimension.is_static else None
 
 
+def _is_known(dimension: Dimension) -> bool:
+    return dimension.is_static or isinstance(dimension, SymbolicDimension)
+
+
 class _SymbolicBounds(Bounds):
     """Bounds of values that are known as polynomials."""
 
@@ -138,6 +157,8 @@ class SymbolicShapes:
         self._dimensions: dict[Polynomial, SymbolicDimension] = {}
         self._noted: set[Node] = set()
         self._keys: dict[Any, Polynomial] = {}
+        self._remainders: dict[int, tuple[Polynomial, int]] = {}
+        """For each symbol of a quotient rounded down what the division leaves, and the divisor."""
         self._limited: dict[Polynomial, Polynomial] = {}
         """For each symbol of a dimension with a limit the dimension without it."""
         self._dims: dict[Output, tuple[Dimension, ...] | None] = {}
@@ -189,6 +210,35 @@ class SymbolicShapes:
         return self._end(polynomial, math.inf)
 
     def _end(self, polynomial: Polynomial, end: float) -> float:
+        found = self._end_of_terms(polynomial, end)
+        rest, shift, scale = self._without_quotients(polynomial, end)
+        if rest is polynomial:
+            return found
+        other = self._end_of_terms(rest, end)
+        if math.isinf(other):
+            return found
+        other = -((-int(other) - shift) // scale) if end < 0 else (int(other) + shift) // scale
+        return max(found, other) if end < 0 else min(found, other)
+
+    def _without_quotients(self, polynomial: Polynomial, end: float) -> tuple[Polynomial, int, int]:
+        """The polynomial times ``scale`` without quotients that were rounded down, and what its remainders add.
+
+        A quotient q of x and d is (x - r) / d, where the remainder r is 0 to d - 1.
+        """
+        shift, scale = 0, 1
+        pending = polynomial.symbols & self._remainders.keys()
+        while pending:
+            number = max(pending)  # what a quotient is made of has symbols of lower numbers
+            remainder, divisor = self._remainders[number]
+            factor = polynomial.factor((number,))
+            if factor:
+                polynomial = polynomial * Polynomial.constant(divisor) + remainder * Polynomial.constant(factor)
+                shift = shift * divisor + (-factor * (divisor - 1) if (factor > 0) == (end < 0) else 0)
+                scale *= divisor
+            pending = {other for other in polynomial.symbols & self._remainders.keys() if other < number}
+        return polynomial, shift, scale
+
+    def _end_of_terms(self, polynomial: Polynomial, end: float) -> float:
         total: float = 0
         for monomial, factor in polynomial.terms:
             ranges = [self._ranges[number] for number in monomial]
@@ -284,7 +334,7 @@ class SymbolicShapes:
         if found is not None and found.has_rank and found.rank == declared.rank:
             candidates = list(found)
         return tuple(
-            own if own.is_static else other if isinstance(other, SymbolicDimension) else self._fresh(own)
+            own if own.is_static else other if other is not None and _is_known(other) else self._fresh(own)
             for own, other in zip(declared, candidates)
         )
 
@@ -301,6 +351,8 @@ class SymbolicShapes:
             return [self._range(node)]
         if isinstance(op, Slice8):
             return [self._sliced(node)]
+        if isinstance(op, (Pad1, Pad12)):
+            return [self._padded(node)]
         try:
             inferred = op.infer([self._type(source) for source in node.inputs])
         except ModelError:
@@ -362,8 +414,10 @@ class SymbolicShapes:
 
     def _is_zero_with(self, own: Polynomial, wanted: Polynomial) -> bool:
         """Whether ``wanted`` is 0 only if ``own`` is."""
+        if own == wanted:
+            return True
         rest = wanted.quotient(own)
-        return rest is not None and self.low(rest) >= 1
+        return (rest is not None and self.low(rest) >= 1) or own.quotient(wanted) is not None
 
     def _remainder(
         self, dims: Sequence[Polynomial], found: Sequence[Polynomial | None], at: int, special_zero: bool
@@ -379,7 +433,10 @@ class SymbolicShapes:
         return have.quotient(product([one for one in others if one is not None]))
 
     def _sliced(self, node: Node) -> PartialShape:
-        """A slice from the beginning of a static dimension has what is smaller: the dimension or the stop."""
+        """Slices that are known to lie within the dimension, and those from the beginning of a static dimension.
+
+        The latter have what is smaller: the dimension or the stop.
+        """
         dims: list[Dimension] = list(node.outputs[0].shape)
         before, lists = self._dims_of(node.inputs[0]), [self.elements(source) for source in node.inputs[1:]]
         if before is None:
@@ -394,14 +451,36 @@ class SymbolicShapes:
             return PartialShape(dims)
         for axis, start, stop, step in zip(axes, starts.tolist(), stops.tolist(), steps.tolist()):
             size = before[axis]
-            if start.value != 0 or step.value != 1 or stop.value is not None or self.low(stop) < 0:
+            if step.value is None or step.value < 1:
                 continue
-            if size.is_static and size.value > 1:
+            first, last = (self._position(one, self._polynomial(size)) for one in (start, stop))
+            if first is not None and last is not None:
+                count = self._floor(last - first + step - Polynomial.constant(1), step.value)
+                dims[axis] = self._as_dimension(count, dims[axis])
+            elif step.value == 1 and start.value == 0 and size.is_static and size.value > 1 and self.low(stop) >= 0:
                 within = dims[axis]
                 smaller = self._keyed(("minimum", stop, size.value), (within.low, within.high))
                 self._limited[smaller] = stop
                 dims[axis] = self.dimension(smaller, within)
         return PartialShape(dims)
+
+    def _position(self, bound: Polynomial, size: Polynomial) -> Polynomial | None:
+        """Where a slice with a positive step starts or stops, counted from the beginning; None where not known."""
+        if bound.value is not None and bound.value < 0:
+            bound = size + bound
+        elif bound.value is not None and bound.value >= _END:
+            return size
+        if self.low(bound) < 0:
+            return None
+        return bound if self.low(size - bound) >= 0 else size if self.low(bound - size) >= 0 else None
+
+    def _padded(self, node: Node) -> PartialShape | None:
+        """Each dimension and what comes before and behind it."""
+        before, (first, last) = self.dims(node.inputs[0]), (self.elements(source) for source in node.inputs[1:3])
+        if before is None or first is None or last is None:
+            return None
+        sums = [one + front + back for one, front, back in zip(before, first.tolist(), last.tolist())]
+        return PartialShape([self._as_dimension(one, own) for one, own in zip(sums, node.outputs[0].shape)])
 
     def _widened(self, shape: PartialShape, node: Node) -> PartialShape:
         """The shape of an elementwise result. A dimension and itself with a limit above 1 give the dimension.
@@ -495,7 +574,30 @@ class SymbolicShapes:
             exact = x.quotient(y)
             if exact is not None:
                 return exact
+        if isinstance(op, (Divide1, FloorMod1, Mod1)) and y.value is not None and y.value >= 1:
+            rounds_down = isinstance(op, FloorMod1) or (isinstance(op, Divide1) and op.m_pythondiv)
+            if rounds_down or self.low(x) >= 0:
+                quotient = self._floor(x, y.value)
+                return quotient if isinstance(op, Divide1) else x - quotient * y
         return self._keyed((type(op), *op.attributes().values(), x, y), ends)
+
+    def _floor(self, x: Polynomial, divisor: int) -> Polynomial:
+        """The quotient rounded down. What the divisor divides comes out of it; the rest gets a symbol.
+
+        That of -x is the negative of that of x + divisor - 1, so that x and what fills it up share a symbol.
+        """
+        parts = [(monomial, *_divided(factor, divisor, not monomial)) for monomial, factor in x.terms]
+        whole = Polynomial([(monomial, quotient) for monomial, quotient, _ in parts])
+        rest = Polynomial([(monomial, left) for monomial, _, left in parts])
+        if rest.value is not None:
+            return whole
+        if next(factor for monomial, factor in rest.terms if monomial) < 0:
+            return whole - self._floor(Polynomial.constant(divisor - 1) - rest, divisor)
+        ends = [int(end) // divisor if math.isfinite(end) else None for end in (self.low(rest), self.high(rest))]
+        low, high = (-INFINITY if ends[0] is None else ends[0], INFINITY if ends[1] is None else ends[1])
+        symbol = self._keyed(("floor", rest, divisor), (low, high))
+        self._remainders[min(symbol.symbols)] = rest - symbol * Polynomial.constant(divisor), divisor
+        return whole + symbol
 
     def _compared(self, node: Node, known: Sequence[Elements]) -> Elements | None:
         """Comparisons that the bounds of both sides decide; None where one of them is not decided."""
@@ -561,6 +663,12 @@ _DECISIONS: dict[type[Operation], tuple[_End, _End]] = {
     GreaterEqual1: (lambda low, high: low >= 0, lambda low, high: high < 0),
 }
 """For each comparison with 0 the bounds with which it holds, and those with which it does not."""
+
+
+def _divided(factor: int, divisor: int, is_constant: bool) -> tuple[int, int]:
+    """Quotient and remainder; the remainder of a constant is not negative, that of a factor has its sign."""
+    quotient, left = divmod(factor if is_constant else abs(factor), divisor)
+    return (-quotient, -left) if factor < 0 and not is_constant else (quotient, left)
 
 
 def _array(values: Iterable[Any], shape: Sequence[int]) -> Elements:

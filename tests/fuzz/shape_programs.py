@@ -122,8 +122,36 @@ class ShapeProgram:
     def calculate(self) -> None:
         name, dims = self.chance.choice(self.data)
         size = self.dimension(name, self.chance.randrange(len(dims)))
+        if self.sizes and self.chance.random() < 0.5:
+            size = self.chance.choice(self.sizes)
+        if self.chance.random() < 0.3:
+            size = self.node("Sub", self.integers([8]), size)
         op_type, other = self.chance.choice([("Mul", 3), ("Div", 2), ("Sub", 1), ("Mod", 3), ("Max", 2), ("Min", 3)])
         self.sizes.append(self.node(op_type, size, self.integers([other])))
+
+    def windows(self) -> None:
+        """A dimension padded to a multiple of 4, perhaps rolled, parted into windows, and perhaps put together again."""
+        name, dims = self.chance.choice(self.data)
+        axis = self.chance.randrange(len(dims))
+        size, four = self.dimension(name, axis), self.integers([4])
+        width = self.node("Mod", self.node("Sub", four, self.node("Mod", size, four)), four)
+        zeros = [self.integers([0] * count) for count in (len(dims) + axis, len(dims) - axis - 1) if count]
+        widths = self.node("Concat", *zeros[:1], width, *zeros[1:], axis=0)
+        padded = self.node("Pad", name, widths)
+        if self.chance.random() < 0.5:
+            parts = [(1, 2**63 - 1), (0, 1)] if self.chance.random() < 0.5 else [(-3, 2**63 - 1), (0, -3)]
+            cuts = [self.node("Slice", padded, *(self.integers([one]) for one in (*part, axis))) for part in parts]
+            padded = self.node("Concat", *cuts, axis=axis)
+        count = self.node("Div", self.dimension(padded, axis), four)
+        target = [self.dimension(name, index) for index in range(len(dims))]
+        parted = self.node("Concat", *target[:axis], count, four, *target[axis + 1 :], axis=0)
+        shape = [*dims[:axis], f"windows of {dims[axis]}", 4, *dims[axis + 1 :]]
+        found = self.node("Reshape", padded, parted, allowzero=1)
+        if self.chance.random() < 0.5:
+            whole = self.node("Concat", *target[:axis], self.dimension(padded, axis), *target[axis + 1 :], axis=0)
+            joined = self.node("Reshape", self.node("Abs", found), whole, allowzero=1)
+            found, shape = self.node("Slice", joined, self.integers([0]), size, self.integers([axis])), dims
+        self.data.append((found, shape))
 
     def model(self, steps: int) -> onnx.ModelProto:
         """A model of so many steps that returns its last tensors and a list of all sizes."""
@@ -135,6 +163,7 @@ class ShapeProgram:
             self.merge_or_split,
             self.expand,
             self.cut,
+            self.windows,
             self.positions,
             self.calculate,
         ]

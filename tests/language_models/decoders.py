@@ -22,14 +22,24 @@ class Decoder:
     """What a decoder has beside plain attention."""
 
     attention: str = "grouped"
-    """``grouped`` (com.microsoft GroupQueryAttention), ``onnx`` (Attention of opset 23) or ``spelled`` (MatMul,
-    Softmax, MatMul)."""
+    """``grouped`` (com.microsoft GroupQueryAttention), ``multihead`` (com.microsoft MultiHeadAttention), ``onnx``
+    (Attention of opset 23), ``cached`` (the same with its own inputs and outputs of caches, causal) or ``spelled``
+    (MatMul, Softmax, MatMul)."""
     window: int = -1
     sink: bool = False
     softcap: float = 0.0
     packed: bool = True
     """Whether queries, keys and values are one product."""
+    positions: bool = True
+    """Whether positions are an input; otherwise the length of the past tells them. Grouped attention has its own."""
+    guarded: bool = False
+    """Whether hidden keys have -inf, and rows without keys become zeros, as torch's operator is exported."""
     kind: Any = np.float32
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the file has the input ``position_ids``."""
+        return self.positions and self.attention != "grouped"
 
     def build(self, seed: int = 0) -> onnx.ModelProto:
         """The model, with ``input_ids``, ``attention_mask``, caches, and ``position_ids`` where it is not grouped."""
@@ -40,8 +50,13 @@ class Decoder:
         """The names of the inputs that are caches."""
         return [f"past_key_values.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")]
 
+    @property
+    def shared(self) -> int:
+        """Heads of keys and values in the caches."""
+        return HEADS if self.attention == "multihead" else SHARED
+
     def empty_caches(self, batch: int) -> Mapping[str, np.ndarray]:
-        return {name: np.zeros((batch, SHARED, 0, SIZE), self.kind) for name in self.caches}
+        return {name: np.zeros((batch, self.shared, 0, SIZE), self.kind) for name in self.caches}
 
 
 class _Writer:
@@ -80,8 +95,15 @@ class _Writer:
 
     def model(self) -> onnx.ModelProto:
         x = self("Gather", self.constant(self.random.normal(size=(VOCABULARY, HIDDEN))), "input_ids")
-        attend = {"grouped": self.grouped, "onnx": self.onnx_attention, "spelled": self.spelled}
-        before = self.lengths() if self.decoder.attention == "grouped" else self.mask()
+        attend = {
+            "grouped": self.grouped,
+            "multihead": self.multihead,
+            "onnx": self.onnx_attention,
+            "cached": self.cached_attention,
+            "spelled": self.spelled,
+        }
+        masks = {"grouped": self.lengths, "multihead": list, "cached": self.padding}
+        before = masks.get(self.decoder.attention, self.mask)()
         for layer in range(LAYERS):
             x = self("Add", x, attend[self.decoder.attention](self.normalized(x), layer, before))
             inner = self("MatMul", self.normalized(x), self.weight(HIDDEN, 2 * HIDDEN, scale=2))
@@ -94,12 +116,13 @@ class _Writer:
 
     def finished(self) -> onnx.ModelProto:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.decoder.kind))
-        past = ["batch_size", SHARED, "past_sequence_length", "head_size"]
-        present = ["batch_size", SHARED, "total_sequence_length", "head_size"]
+        shared = self.decoder.shared
+        past = ["batch_size", shared, "past_sequence_length", "head_size"]
+        present = ["batch_size", shared, "total_sequence_length", "head_size"]
         tokens, keys = ["batch_size", "sequence_length"], ["batch_size", "total_sequence_length"]
         inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, tokens)]
         inputs.append(helper.make_tensor_value_info("attention_mask", TensorProto.INT64, keys))
-        if self.decoder.attention != "grouped":
+        if self.decoder.has_positions:
             inputs.append(helper.make_tensor_value_info("position_ids", TensorProto.INT64, tokens))
         inputs += [helper.make_tensor_value_info(name, kind, past) for name in self.decoder.caches]
         logits = helper.make_tensor_value_info("logits", kind, [*tokens, VOCABULARY])
@@ -167,8 +190,11 @@ class _Writer:
 
     def mask(self) -> Sequence[str]:
         """``[b, 1, s, t]``: 0, or the lowest number where a key is not seen; as torch's exporters write it."""
-        total = self("Gather", self("Shape", "attention_mask"), self.constant(1, np.int64))
         count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
+        if self.decoder.positions:
+            total = self("Gather", self("Shape", "attention_mask"), self.constant(1, np.int64))
+        else:
+            total = self("Add", self.past_length(), count)
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
         keys = self("Unsqueeze", self("Range", zero, total, one), self.integers(0, 1, 2))
         queries = self("Range", self("Sub", total, count), total, one)
@@ -178,8 +204,20 @@ class _Writer:
             near = self("Greater", keys, self("Sub", queries, self.constant(self.decoder.window, np.int64)))
             seen = self("And", near, seen)
         valid = self("Unsqueeze", self("Cast", "attention_mask", to=TensorProto.BOOL), self.integers(1, 2))
-        lowest = np.finfo(self.decoder.kind).min
+        lowest = -np.inf if self.decoder.guarded else np.finfo(self.decoder.kind).min
         return [self("Where", self("And", seen, valid), self.constant(0), self.constant(lowest))]
+
+    def past_length(self) -> str:
+        return self("Gather", self("Shape", "past_key_values.0.key"), self.constant(2, np.int64))
+
+    def places(self) -> str:
+        """The positions of the tokens, ``[b, s]`` or ``[1, s]``."""
+        if self.decoder.positions:
+            return "position_ids"
+        count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
+        start = self.past_length()
+        row = self("Range", start, self("Add", start, count), self.constant(1, np.int64))
+        return self("Unsqueeze", row, self.integers(0))
 
     def heads(self, x: str, count: int) -> str:
         split = self("Reshape", x, self.integers(0, 0, count, SIZE))
@@ -194,12 +232,54 @@ class _Writer:
         other = self("Concat", self("Neg", second), first, axis=-1)
         return self("Add", self("Mul", x, waves[0]), self("Mul", other, waves[1]))
 
+    def padding(self) -> Sequence[str]:
+        """``[b, 1, 1, t]``: which keys count."""
+        valid = self("Unsqueeze", self("Cast", "attention_mask", to=TensorProto.BOOL), self.integers(1, 2))
+        count = self(
+            "Unsqueeze", self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64)), self.integers(0)
+        )
+        one = self.integers(1)
+        return [self("Expand", valid, self("Concat", one, one, count, one, axis=0))]
+
+    def multihead(self, x: str, layer: int, _: Sequence[str]) -> str:
+        """Each head of keys and values for each of the queries; keys that count are an input of the operator."""
+        q, k, v = self.turned_parts(x)
+        wide = []
+        for part in (k, v):
+            repeated = self.repeated(part)
+            wide.append(self("Reshape", self("Transpose", repeated, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN)))
+        flat = self("Reshape", self("Transpose", q, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN))
+        past, present = (
+            [f"{name}.{layer}.{part}" for part in ("key", "value")] for name in ("past_key_values", "present")
+        )
+        padding = self("Cast", "attention_mask", to=TensorProto.INT32)
+        inputs = [flat, *wide, "", padding, "", *past]
+        output = f"attention.{layer}"
+        attributes = {"num_heads": HEADS, "unidirectional": 1}
+        self.nodes.append(
+            helper.make_node("MultiHeadAttention", inputs, [output, *present], output, domain=MICROSOFT, **attributes)
+        )
+        return self("MatMul", output, self.weight(HIDDEN, HIDDEN))
+
+    def cached_attention(self, x: str, layer: int, padding: Sequence[str]) -> str:
+        past, present = (
+            [f"{name}.{layer}.{part}" for part in ("key", "value")] for name in ("past_key_values", "present")
+        )
+        output = f"attention.{layer}"
+        inputs = [*self.turned_parts(x), *padding, *past]
+        self.nodes.append(helper.make_node("Attention", inputs, [output, *present], f"node {output}", is_causal=1))
+        return self.merged(output)
+
+    def turned_parts(self, x: str) -> Sequence[str]:
+        """New queries, keys and values, ``[b, n, s, h]``."""
+        q, k, v = (self.heads(part, count) for part, count in zip(self.parts(x), (HEADS, SHARED, SHARED)))
+        found = [self("Gather", wave, self.places()) for wave in self.waves()]
+        waves = [self("Unsqueeze", self("Concat", wave, wave, axis=-1), self.integers(1)) for wave in found]
+        return [self.turned(q, waves), self.turned(k, waves), v]
+
     def cached(self, x: str, layer: int) -> Sequence[str]:
         """Queries ``[b, n, s, h]``, and keys and values ``[b, g, t, h]`` behind those of the past."""
-        q, k, v = (self.heads(part, count) for part, count in zip(self.parts(x), (HEADS, SHARED, SHARED)))
-        found = [self("Gather", wave, "position_ids") for wave in self.waves()]
-        waves = [self("Unsqueeze", self("Concat", wave, wave, axis=-1), self.integers(1)) for wave in found]
-        q, k = self.turned(q, waves), self.turned(k, waves)
+        q, k, v = self.turned_parts(x)
         present = []
         for part, new in (("key", k), ("value", v)):
             whole = self("Concat", f"past_key_values.{layer}.{part}", new, axis=2)
@@ -216,7 +296,10 @@ class _Writer:
         k, v = self.repeated(k), self.repeated(v)
         scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
         scores = self("Mul", scores, self.constant(SIZE**-0.5))
-        return self.merged(self("MatMul", self("Softmax", self("Add", scores, *mask), axis=-1), v))
+        shares = self("Softmax", self("Add", scores, *mask), axis=-1)
+        if self.decoder.guarded:
+            shares = self("Where", self("IsNaN", shares), self.constant(0), shares)
+        return self.merged(self("MatMul", shares, v))
 
     def repeated(self, x: str) -> str:
         """Each head twice, as transformers' ``repeat_kv`` is exported."""
@@ -240,6 +323,12 @@ DECODERS = {
     "grouped, float16": Decoder(kind=np.float16),
     "onnx": Decoder("onnx"),
     "onnx, window": Decoder("onnx", window=8),
+    "cached": Decoder("cached"),
+    "multihead": Decoder("multihead"),
     "spelled": Decoder("spelled"),
     "spelled, window": Decoder("spelled", window=8, packed=False),
+    "spelled, guarded": Decoder("spelled", guarded=True),
+    "spelled, own positions": Decoder("spelled", positions=False),
+    "spelled, window, guarded, own positions": Decoder("spelled", window=8, guarded=True, positions=False),
+    "onnx, guarded, own positions": Decoder("onnx", guarded=True, positions=False),
 }

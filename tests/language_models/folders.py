@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from .decoders import HEADS, HIDDEN, LAYERS, POSITIONS, SHARED, SIZE, VOCABULARY, Decoder
+from .decoders import HEADS, HIDDEN, LAYERS, POSITIONS, SIZE, VOCABULARY, Decoder
 
 SPECIAL = ("<pad>", "<s>", "</s>")
 TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}assistant: "
@@ -24,7 +24,7 @@ def write_folder(folder: Path, decoder: Decoder) -> None:
         "past_key_names": "past_key_values.%d.key",
         "past_value_names": "past_key_values.%d.value",
     }
-    if decoder.attention != "grouped":
+    if decoder.has_positions:
         inputs["position_ids"] = "position_ids"
     outputs = {
         "logits": "logits",
@@ -38,7 +38,7 @@ def write_folder(folder: Path, decoder: Decoder) -> None:
         "hidden_size": HIDDEN,
         "num_attention_heads": HEADS,
         "num_hidden_layers": LAYERS,
-        "num_key_value_heads": SHARED,
+        "num_key_value_heads": decoder.shared,
         "inputs": inputs,
         "outputs": outputs,
     }

@@ -54,7 +54,7 @@ class OnnxDecoder:
         """The logits of one row of tokens, ``[1, s, vocabulary]``."""
         self._length += tokens.shape[1]
         feeds = {"input_ids": tokens, "attention_mask": np.ones((1, self._length), np.int64), **self._caches}
-        if self._decoder.attention != "grouped":
+        if self._decoder.has_positions:
             feeds["position_ids"] = np.arange(self._length - tokens.shape[1], self._length)[None]
         values = dict(zip(self._names, self._session.run(None, feeds)))
         self._caches = {name: values[name.replace("past_key_values", "present")] for name in self._decoder.caches}

@@ -9,7 +9,7 @@ import pytest
 
 import converter
 
-from .decoders import DECODERS, LAYERS, Decoder
+from .decoders import DECODERS, HEADS, LAYERS, Decoder
 from .running import OnnxDecoder, OpenVinoDecoder, padded, prompt_of
 
 PROMPT, STEPS = 20, 12
@@ -87,3 +87,27 @@ def test_the_plug_in_runs_attention_in_one_step(pair: Pair, request: pytest.Fixt
     else:
         assert types.count("ScaledDotProductAttention") == LAYERS
         assert "Softmax" not in types
+
+
+@pytest.mark.parametrize("batch", [None, 1, 2])
+@pytest.mark.parametrize("name", ["grouped", "grouped, window and sink", "onnx", "spelled"])
+def test_as_many_queries_as_heads(name: str, batch: int | None, tmp_path: Path) -> None:
+    """The plug-in's step without a cache overwrites what it reads then; the one with a cache needs no rule."""
+    decoder = DECODERS[name]
+    source = decoder.build()
+    model = converter.convert_model(source, stateful=True)
+    assert "Maximum" not in [
+        node.op.type for node in model.nodes() if node.origin and "Transpose" in node.origin.op_type
+    ]
+    if batch is not None:
+        static = {"input_ids": [batch, HEADS], "position_ids": [batch, HEADS], "beam_idx": [batch]}
+        model.reshape({**static, "attention_mask": [batch, -1]})
+    converter.save_model(model, tmp_path / "decoder.xml")
+    ir, onnx_side = OpenVinoDecoder(tmp_path / "decoder.xml"), OnnxDecoder(decoder, source)
+    rows = batch or 2
+    parts = [np.concatenate([prompt_of(HEADS, 7 * row + part) for row in range(rows)]) for part in range(3)]
+    found = [ir(part, np.ones((rows, HEADS * (at + 1)), np.int64)) for at, part in enumerate(parts)]
+    for row in range(rows):
+        onnx_side.reset()
+        for part, logits in zip(parts, found):
+            np.testing.assert_allclose(logits[row : row + 1], onnx_side(part[row : row + 1]), atol=2e-4, rtol=0)

@@ -9,12 +9,14 @@ import ir_runtime
 from converter.targets.registry import RULES, openvino_cpu
 from ir_runtime.rewriting.pipeline import release_of
 
-from . import arithmetic_layers, probes, speed_probes, test_releases
+from . import arithmetic_layers, probes, speed_probes, test_releases, test_sliding_windows
 from .installed import NEEDED
 from .speed_probes import SpeedRow
 
 ALL_RULES = [rule for pipeline in RULES for rule in pipeline.all()]
-PROBED = {row.rule for row in (*probes.ALL, *arithmetic_layers.ROWS, *speed_probes.ROWS, *test_releases.RULED)}
+PROBED = {row.rule for module in (arithmetic_layers, speed_probes, test_sliding_windows) for row in module.ROWS} | {
+    row.rule for row in (*probes.ALL, *test_releases.RULED)
+}
 
 
 def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:

@@ -7,7 +7,7 @@ others before these are read.
     attention -> Transpose      becomes      attention -> Maximum(a, a) -> Transpose
 
 The IR of OpenVINO's importer is as wrong. A converted model may be reshaped to as many queries as heads, and so the
-rule applies wherever the two dimensions may be equal.
+rule applies wherever the two dimensions may be equal. Attention with a cache is another step, which has no such fault.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
@@ -31,6 +32,8 @@ def attention_transposed_in_place(builder: Builder, node: Node, uses: Uses) -> R
     """Prevent the fusion of attention with the Transpose after it."""
     if not _is_attention(node):
         return fail("its input is not the output of attention, or the queries are transposed, too")
+    if _has_cache(node.inputs[0].node):
+        return fail("the attention has a cache, with which it is a step that writes elsewhere")
     if not _may_swap_equals(node):
         return fail("order or rank come at run time, nothing is swapped, or what is swapped is never equal")
     value, order = node.inputs
@@ -60,3 +63,9 @@ def _is_attention(node: Node) -> bool:
             scores = scores.inputs[0].node
         return not (isinstance(scores.op, MatMul1) and isinstance(scores.inputs[0].node.op, Transpose1))
     return isinstance(made.op, ScaledDotProductAttention13) and not isinstance(made.inputs[0].node.op, Transpose1)
+
+
+def _has_cache(attention: Node) -> bool:
+    """Whether keys and values are variables with new ones behind them."""
+    is_layer = isinstance(attention.op, ScaledDotProductAttention13)
+    return is_layer and all(variable_behind(source) is not None for source in attention.inputs[1:3])

@@ -7,6 +7,12 @@ The plug-in returns 1 for NaN, and uses a slope of 0.2 instead of 0.
 
 Where the result is only multiplied by ``x`` itself, NaN stays NaN. The plug-in fuses these layers into one HSwish,
 and so they stay. With a slope of 0 the result is a constant, but NaN where ``x`` is not finite.
+
+    f -> ReLU -> Convolution -> Add -> HardSigmoid      stays
+
+The plug-in's ReLU and Clamp make 0 of NaN. No NaN of the data comes through them, and a layer that would keep it helps
+nobody. So ends each squeeze-and-excitation block of MobileNet and its kin. (Infinite values come through: where a
+Convolution makes NaN of them, the result is the plug-in's 1.)
 """
 
 from __future__ import annotations
@@ -14,14 +20,35 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
-from ir_runtime.operations.activation import HardSigmoid1
-from ir_runtime.operations.elementwise import IsNaN10, Multiply1
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.activation import Clamp1, HardSigmoid1, ReLU1
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.operations.elementwise import Add1, IsNaN10, Multiply1, Subtract1
+from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.movement import Reshape1, Squeeze1, Unsqueeze1
+from ir_runtime.operations.normalization import BatchNormInference5
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
+
+_WITHOUT_NAN = (ReLU1, Clamp1)
+"""Operations of which the plug-in computes 0 for NaN."""
+_BETWEEN = (
+    Convolution1,
+    GroupConvolution1,
+    MatMul1,
+    Add1,
+    Subtract1,
+    Multiply1,
+    BatchNormInference5,
+    Reshape1,
+    Squeeze1,
+    Unsqueeze1,
+)
+"""Operations that make no NaN of finite numbers and finite constants."""
+_MAX_BETWEEN = 6
 
 
 @openvino_cpu.replaces("hard_sigmoid_of_nan", HardSigmoid1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -36,4 +63,19 @@ def hard_sigmoid_of_nan(builder: Builder, node: Node, uses: Uses) -> Replacement
     readers = uses[node.outputs[0]]
     if readers and all(isinstance(reader.op, Multiply1) and x in reader.inputs for reader in readers):
         return fail("it is only multiplied by its own input, which keeps NaN")
+    if _is_without_nan(x):
+        return fail("ReLU or Clamp before it, of which the plug-in makes 0 of NaN")
     return layers.select(builder, builder.emit(IsNaN10(), x), x, builder.emit(node.op, *node.inputs))
+
+
+def _is_without_nan(value: Output) -> bool:
+    """Whether NaN of the data has become 0 in a layer that comes before, with nothing but constants added since."""
+    for _ in range(_MAX_BETWEEN):
+        node = value.node
+        if isinstance(node.op, _WITHOUT_NAN):
+            return True
+        computed = [source for source in node.inputs if source.tensor is None]
+        if not isinstance(node.op, _BETWEEN) or len(computed) != 1:
+            return False
+        (value,) = computed
+    return False

@@ -61,6 +61,8 @@ class Site:
     results: set[Output]
     """The outputs that the plan returns."""
     workers: Workers
+    variables: frozenset[Output] = frozenset()
+    """The inputs of the graph that are values of variables."""
     users: dict[Output, list[Node]] = field(default_factory=dict)
     fresh: set[Output] = field(default_factory=set)
     """Outputs that are in memory of their own: see :class:`Prepared`."""

@@ -6,6 +6,7 @@ twice in a row. A model that is called with other shapes each time only uses the
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
@@ -21,9 +22,12 @@ _Key = tuple[tuple[int, ...], ...]
 
 
 class StaticPlans:
-    """The static plans of one model; ``make`` makes the plan of a model whose inputs have static shapes."""
+    """The static plans of one model; ``make`` makes the plan of a model whose inputs have static shapes.
 
-    def __init__(self, model: Model, make: Callable[[Model], StaticPlan]) -> None:
+    A model that ``grows`` has other shapes at each step, and no plans.
+    """
+
+    def __init__(self, model: Model, make: Callable[[Model], StaticPlan], *, grows: bool = False) -> None:
         self._model = model
         self._make = make
         self._plans: dict[_Key, StaticPlan | None] = {}
@@ -31,7 +35,8 @@ class StaticPlans:
         self._lock = threading.Lock()
         # Strings have no fixed size, so that no array can be made for them before a call.
         self.is_possible = (
-            not model.sinks
+            not grows
+            and not model.sinks
             and all(node.op.deterministic or not node.inputs for node in model.nodes())
             and all(output.element_type.bits and not output.element_type.dtype.hasobject for output in model.inputs)
         )
@@ -45,7 +50,8 @@ class StaticPlans:
         if not self.is_possible:
             return None
         key = tuple([array.shape for array in arguments])
-        if key in self._plans:
+        # Another thread may drop the plan at any time.
+        with contextlib.suppress(KeyError):
             return self._plans[key]
         if key != self._seen:
             self._seen = key
@@ -65,6 +71,13 @@ class StaticPlans:
     def drop(self, arguments: Sequence[Array]) -> None:
         """Never use the plan for the shapes of ``arguments`` again: it needs more memory than there is."""
         self._plans[tuple([array.shape for array in arguments])] = None
+
+    def stop(self) -> None:
+        """Make no more plans: the model's variables have other shapes at each step."""
+        if self.is_possible:
+            self.is_possible = False
+            with self._lock:
+                self._plans.clear()
 
     def _add(self, key: _Key, model: Model) -> StaticPlan | None:
         try:

@@ -186,6 +186,12 @@ IDIOMS = {
     "an operand in the shape of the other": Idiom(
         build=lambda g, c: expanded(g, c), inputs={"x": (2, 3, 8), "z": (3, 1)}, becomes=["Abs", "Add"]
     ),
+    "a gather of everything": Idiom(
+        build=lambda g, c: g(
+            "Gather", g("MatMul", "x", g.constant(np.eye(8, 4) * 2)), g.integers(range(4)), axis=c.choice([2, -1])
+        ),
+        becomes=["MatMul"],
+    ),
     "idle layers": Idiom(build=idle, becomes=["Abs"]),
     "conversions of a comparison": Idiom(
         build=lambda g, c: converts(g, c, c.choice([[INT32], [INT64, INT32], [FLOAT, INT32], [INT8, INT64]])),
@@ -271,6 +277,15 @@ NEAR_MISSES = {
     ),
     "a slice that takes less": NearMiss(
         build=lambda g, c: g("Slice", g("Abs", "x"), *map(g.integers, ([1], [2**31 - 1], [2], [1]))), count=2
+    ),
+    "a gather in another order": NearMiss(
+        build=lambda g, c: g("Gather", g("Abs", "x"), g.integers([0, 2, 1, 3, 4, 5, 6, 7]), axis=2), count=2
+    ),
+    "a gather of as many as there are today": NearMiss(
+        build=lambda g, c: g("Gather", g("Abs", "x"), g.integers(range(8)), axis=2), count=2, may_be_dynamic=False
+    ),
+    "a gather of the first": NearMiss(
+        build=lambda g, c: g("Gather", g("Abs", "x"), g.integers(range(7)), axis=2), count=2
     ),
     "a tile that repeats": NearMiss(build=lambda g, c: g("Tile", g("Abs", "x"), g.integers([1, 2, 1])), count=2),
     "a shape that widens": NearMiss(build=lambda g, c: g("Expand", g("Abs", "x"), g.integers([1, 1, 1, 1])), count=2),

@@ -1,4 +1,4 @@
-"""Slices that are one split, and shuffled channels and blocks."""
+"""Slices that are one split, shuffled channels and blocks, and dimensions of 1 that move."""
 
 from __future__ import annotations
 
@@ -107,7 +107,29 @@ def merged_patches(graph: Graph, chance: random.Random) -> str:
     return graph("Concat", *chance.sample(parts, 4), axis=3)
 
 
+def parts_along_two_axes(graph: Graph, chance: random.Random) -> str:
+    """Two halves, of each of which some columns: real and imaginary parts without the first frame."""
+    parts = [sliced(graph, graph("Abs", "x"), *bounds, 2) for bounds in ((0, 4), (4, END))]
+    parts = [sliced(graph, part, 1, END, 1) for part in parts]
+    return graph("Add", *parts)
+
+
+def pooled(graph: Graph, chance: random.Random) -> str:
+    """The mean of each channel, put last for a normalization, back, and flattened."""
+    means = graph("ReduceMean", graph("Conv", "x", graph.constant(weights(chance, 6, 3, 1, 1))), axes=[2, 3])
+    back = graph("Transpose", graph("Abs", graph("Transpose", means, perm=[0, 2, 3, 1])), perm=[0, 3, 1, 2])
+    if chance.random() < 0.5:
+        return graph("Flatten", back, axis=1)
+    return graph("Reshape", back, graph.integers(chance.choice([[0, 6], [0, -1], [-1, 6]])))
+
+
 IDIOMS = {
+    "parts along two axes": Idiom(build=parts_along_two_axes, becomes=["Abs", "Slice", "Slice", "Add"]),
+    "ones moved and flattened": Idiom(
+        build=pooled,
+        inputs={"x": (2, 3, 4, 5)},
+        becomes=["Convolution", "ReduceMean", "Transpose", "Abs", "Reshape"],
+    ),
     "patches that are put together": Idiom(
         build=merged_patches, inputs=IMAGE, becomes=["Abs", *["Slice"] * 4, "Concat"]
     ),
@@ -119,6 +141,11 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "dimensions moved and flattened": NearMiss(
+        build=lambda g, c: g("Reshape", g("Transpose", "x", perm=[0, 3, 1, 2]), g.integers([-1, 6])),
+        inputs={"x": (2, 3, 1, 6)},
+        count=2,
+    ),
     "rows of rows": NearMiss(build=lambda g, c: rows_and_columns(g, c, axes=(1, 1)), inputs=IMAGE, count=3),
     "rows that are read elsewhere": NearMiss(
         build=lambda g, c: rows_and_columns(g, c, shared=True), inputs=IMAGE, count=5

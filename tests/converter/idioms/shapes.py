@@ -90,7 +90,58 @@ def float_range(graph: Graph, chance: random.Random) -> str:
     return graph("Range", graph.constant(0), graph("Cast", count, to=kind), graph.constant(1))
 
 
+def as_heads(graph: Graph, value: str, chance: random.Random) -> str:
+    """[b, s, 8] -> [b, s, 2, 4], the first dimensions those of the input."""
+    lead = [dimension(graph, "x", axis, chance) for axis in (0, 1)]
+    return graph("Reshape", value, graph("Concat", *lead, graph.integers([2, 4]), axis=0))
+
+
+def padded_and_cut(graph: Graph, chance: random.Random) -> str:
+    """Padded to a multiple, as before attention in windows, and cut to what it was."""
+    size, multiple = dimension(graph, "x", 1, chance), graph.integers([chance.choice([4, 7])])
+    width = graph("Mod", graph("Sub", multiple, graph("Mod", size, multiple)), multiple)
+    widths = graph("Concat", graph.integers([0] * 4), width, graph.integers([0]), axis=0)
+    if chance.random() < 0.5:  # torch lists the widths of each axis from the last one on, and turns them around
+        pairs = graph("Concat", graph.integers([0, 0, 0]), width, graph.integers([0, 0]), axis=0)
+        rows = graph("Reshape", pairs, graph.integers([-1, 2]))
+        turned = graph("Slice", rows, *(graph.integers([one]) for one in (-1, -(2**63) + 1, 0, -1)))
+        widths = graph("Reshape", graph("Transpose", turned, perm=[1, 0]), graph.integers([-1]))
+    return as_heads(graph, graph("Slice", graph("Pad", "x", widths), graph.integers([0]), size, axes_of(graph)), chance)
+
+
+def axes_of(graph: Graph) -> str:
+    return graph.integers([1])
+
+
+def rolled(graph: Graph, chance: random.Random, by: int = 1) -> str:
+    """Rolled along the second dimension."""
+    end = graph.integers([chance.choice([2**31 - 1, 2**63 - 1])])
+    front = graph("Slice", "x", graph.integers([by]), end, axes_of(graph))
+    back = graph("Slice", "x", graph.integers([0]), graph.integers([by]), axes_of(graph))
+    return as_heads(graph, graph("Concat", front, back, axis=1), chance)
+
+
+def every_other(graph: Graph, chance: random.Random) -> str:
+    """Every other row of as many as are even, in two halves."""
+    odd = graph("Mod", dimension(graph, "x", 1, chance), graph.integers([2]))
+    zeros = graph.integers([0] * 4), graph.integers([0])
+    value = graph("Pad", "x", graph("Concat", zeros[0], odd, zeros[1], axis=0))
+    end, steps = graph.integers([2**31 - 1]), graph.integers([2])
+    halves = [graph("Slice", value, graph.integers([start]), end, axes_of(graph), steps) for start in (0, 1)]
+    target = [dimension(graph, halves[index], index, chance) for index in (0, 1)]
+    return graph("Reshape", graph("Add", *halves), graph("Concat", *target, graph.integers([2, 4]), axis=0))
+
+
 IDIOMS = {
+    "padded to a multiple and cut": Idiom(
+        build=padded_and_cut,
+        becomes=["ShapeOf", "Gather", "FloorMod", "Subtract", "FloorMod", "Concat", "Pad", "Slice", "Reshape"],
+    ),
+    "a rolled dimension": Idiom(build=rolled, becomes=["VariadicSplit", "Concat", "Reshape"]),
+    "every other row": Idiom(
+        build=every_other,
+        becomes=["ShapeOf", "Gather", "FloorMod", "Concat", "Pad", "Slice", "Slice", "Add", "Reshape"],
+    ),
     "the shape of a convolution": Idiom(
         build=of_convolutions, inputs={"x": (5, 3, 2)}, becomes=["Transpose", "Convolution", "Convolution", "Reshape"]
     ),
@@ -116,5 +167,6 @@ IDIOMS = {
 
 NEAR_MISSES = {
     "dimensions in another order": NearMiss(build=other_order, count=4),
+    "rolled by more than there may be": NearMiss(build=lambda g, c: rolled(g, c, 5), count=7),
     "a slice to the last but one": NearMiss(build=perhaps_to_the_end, count=4),
 }

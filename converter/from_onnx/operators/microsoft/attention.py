@@ -365,7 +365,7 @@ def group_query_attention(
         if any(cache.scale is not None for cache in caches):
             raise ctx.unsupported("a cache of quantised keys and values cannot become a variable of the model")
         present = k, v = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
-        added = [stateful.mask(ctx, q, lengths, bool(causal), local_window_size)]
+        added = [stateful.mask(ctx, q, position_ids, lengths, bool(causal), local_window_size)]
     if attention_bias is not None:
         added.append(_as_wide(ctx, attention_bias, k))
     sink = head_sink

@@ -29,21 +29,24 @@ def positions(ctx: Context, queries: Output) -> Output:
     return ctx.graphs.model_input(_POSITIONS, TensorType(element_types.i64, dims))
 
 
-def mask(ctx: Context, queries: Output, lengths: Output, causal: bool, window: int) -> Output:
+def mask(ctx: Context, queries: Output, places: Output | None, lengths: Output, causal: bool, window: int) -> Output:
     """The numbers that are added to the scores, ``[b, 1, s, t]``: 0, or the lowest finite number for hidden keys.
 
     A row without any key gets the mean of all values: a position of padding, which nobody reads, but whose NaN would
-    spread. ``lengths`` is ``seqlens_k``, which leads to the mask that it counts.
+    spread. ``lengths`` is ``seqlens_k``, which leads to the mask that it counts. ``places`` are the positions of the
+    queries ``[b, s]``, where there are any.
     """
     valid = _attention_mask(ctx, lengths)
-    total, count = dim_of(ctx, valid, 1), dim_of(ctx, queries, 2)
+    # Counted at the input, all layers have one mask.
+    count = dim_of(ctx, queries, 2) if places is None or places.shape.rank != 2 else dim_of(ctx, places, 1)
+    total = dim_of(ctx, valid, 1)
     keys = arange(ctx, total)
-    places = unsqueeze(ctx, add(ctx, arange(ctx, count), subtract(ctx, total, count)), 1)
+    rows = unsqueeze(ctx, add(ctx, arange(ctx, count), subtract(ctx, total, count)), 1)
     seen = unsqueeze(ctx, layers.not_equal(ctx, valid, ctx.like(0, valid)), 1, 2)
     if causal:
-        seen = layers.logical_and(ctx, layers.less_equal(ctx, keys, places), seen)
+        seen = layers.logical_and(ctx, layers.less_equal(ctx, keys, rows), seen)
     if window > 0:
-        near = layers.greater(ctx, keys, subtract(ctx, places, ctx.constant(window)))
+        near = layers.greater(ctx, keys, subtract(ctx, rows, ctx.constant(window)))
         seen = layers.logical_and(ctx, near, seen)
     return mask_of(ctx, seen, queries)
 

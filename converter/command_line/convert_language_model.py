@@ -1,0 +1,120 @@
+"""``onnx2ir convert`` for language models: a folder in and a folder out, and the way back from variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter.command_line.drawing import json_text, size_text
+from converter.command_line.state import State
+from converter.command_line.verify import exit_of, print_report, print_steps
+
+if TYPE_CHECKING:
+    from converter.equivalence.report import Report
+    from converter.equivalence.steps import StepsReport
+
+STEPS = 8
+"""How many tokens a language model is verified with."""
+
+
+def print_either(report: Report | StepsReport | None) -> None:
+    """Print the report of single calls, or of steps, where there is one."""
+    if report is None:
+        return
+    from converter.equivalence.report import Report
+
+    if isinstance(report, Report):
+        print_report(report)
+    else:
+        print_steps(report)
+
+
+def convert_to_stateless(
+    state: State,
+    model: Path,
+    target: Path | None,
+    unusable: Mapping[str, object],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write the stateful IR ``model`` with inputs and outputs in place of its variables.
+
+    ``unusable`` has options of ONNX models, as they were given, ``options`` are those of ``save_model``.
+    """
+    from converter.conversion import save_model
+    from converter.states.stateless import make_stateless
+    from ir_runtime import read_model
+
+    wrong = [name for name, value in unusable.items() if value]
+    if wrong:
+        raise click.UsageError(f"{', '.join(wrong)} cannot be used with --stateless")
+    if target is None:
+        raise click.UsageError("the .xml to write is required: -o PATH")
+    state.inform(f"Reading {model}")
+    read = read_model(model)
+    count = make_stateless(read)
+    save_model(read, target, **options)
+    if as_json:
+        click.echo(json_text({"xml": str(target), "bin": str(target.with_suffix(".bin")), "variables": count}))
+        return
+    state.inform(f"Wrote {target}: {count} variables are inputs and outputs")
+
+
+def convert_folder(
+    state: State,
+    folder: Path,
+    output: str | None,
+    unusable: Mapping[str, object],
+    as_json: bool,
+    check_seed: int | None,
+    **options: Any,
+) -> None:
+    """Convert the language model in ``folder``; ``unusable`` has options of single models, as they were given."""
+    from converter.language_models.convert import convert_language_model
+
+    if output is None:
+        raise click.UsageError("the folder to write is required: -o FOLDER")
+    wrong = [name for name, value in unusable.items() if value]
+    if wrong:
+        raise click.UsageError(f"{', '.join(wrong)} cannot be used with a folder")
+    state.inform(f"Converting {folder}")
+    with state.working(f"Converting {folder.name}"):
+        made = convert_language_model(folder, output, **options)
+    report = None
+    if check_seed is not None:
+        from converter.equivalence.steps import verify_steps
+        from converter.language_models.source import SourceFolder
+
+        with state.working(f"Verifying {made.model.name}"):
+            report = verify_steps(SourceFolder.open(folder).model, made.model, steps=STEPS, seed=check_seed)
+    weights = made.model.with_suffix(".bin")
+    if as_json:
+        result: dict[str, Any] = {
+            "xml": str(made.model),
+            "bin": str(weights),
+            "encoder": None if made.encoder is None else str(made.encoder),
+            "files": [str(file) for file in made.files],
+            "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
+            "without_paged_attention": list(made.without_paged_attention),
+            "target": options["target"],
+        }
+        if report is not None:
+            result["verification"] = report.to_dict()
+        click.echo(json_text(result))
+        exit_of(report)
+        return
+    for xml in (made.encoder, made.model):
+        if xml is not None:
+            part = xml.with_suffix(".bin")
+            state.inform(f"Wrote {xml} and {part} ({size_text(part.stat().st_size)})")
+    for reason in made.without_paged_attention:
+        state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
+    if not made.tokenizers.written:
+        state.inform(f"The tokenizer was not written: {made.tokenizers.why_not}")
+        if made.tokenizers.command:
+            state.inform(f"This command writes it: {made.tokenizers.command}")
+    print_either(report)
+    exit_of(report)

@@ -1,0 +1,155 @@
+"""Both sides of a language model, step by step: ONNX with caches as inputs and outputs, and an IR that keeps them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from converter.equivalence.engines import session_in
+from converter.equivalence.references import OnnxReference
+from converter.errors import VerificationError
+from converter.onnx_file.types import element_type_of
+from ir_runtime import Model, ModelError
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
+
+TOKENS, MASK, POSITIONS, BEAMS = "input_ids", "attention_mask", "position_ids", "beam_idx"
+_OF_LANGUAGE_MODELS = (TOKENS, MASK, POSITIONS)
+
+Feeds = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A variable of the IR, and the input and the output that it is in the ONNX model."""
+
+    variable: str
+    past: str
+    present: str
+    shape: tuple[int | None, ...]
+    """None for the batch and for the number of keys."""
+
+    def empty(self, kind: np.dtype[Any]) -> Array:
+        """No keys for one row; zeros where the shape is fixed."""
+        first = next((axis for axis, size in enumerate(self.shape) if size is None), None)
+        sizes = [size if size is not None else int(axis == first) for axis, size in enumerate(self.shape)]
+        return np.zeros(sizes, kind)
+
+
+def caches_of(reference: OnnxReference, model: Model) -> list[Cache]:
+    """The caches that both sides have; raises :class:`VerificationError` where a variable has no counterpart."""
+    found = []
+    inputs, outputs = list(reference.graph.inputs), list(reference.graph.outputs)
+    for node in model.nodes():
+        if not isinstance(node.op, (ReadValue3, ReadValue6)):
+            continue
+        name = node.op.variable_id
+        pair = next(((past, name[len(past) :]) for past in inputs if _is_joined(name, past, outputs)), None)
+        if pair is None:
+            raise VerificationError(
+                f"the variable '{name}' of the IR must be called as an input and an output of the ONNX model, one "
+                f"behind the other, but the inputs are {inputs} and the outputs {outputs}"
+            )
+        shape = tuple(dim.value if dim.is_static else None for dim in node.outputs[0].shape)
+        found.append(Cache(name, *pair, shape))
+    if not found:
+        raise VerificationError("the IR has no variables: steps are for models that keep their caches")
+    return found
+
+
+def _is_joined(name: str, past: str, outputs: Sequence[str]) -> bool:
+    return name.startswith(past) and name[len(past) :] in outputs
+
+
+class OnnxDecoder:
+    """The ONNX model with one row of tokens; each call is a step."""
+
+    def __init__(self, reference: OnnxReference, caches: Sequence[Cache]) -> None:
+        self._reference = reference
+        self._caches = caches
+        graph = reference.graph
+        unknown = [
+            name for name in graph.inputs if name not in (*_OF_LANGUAGE_MODELS, *(cache.past for cache in caches))
+        ]
+        if unknown or TOKENS not in graph.inputs:
+            raise VerificationError(
+                f"steps need a language model, whose inputs are {', '.join(_OF_LANGUAGE_MODELS)} and caches; but the "
+                f"ONNX model has {', '.join(graph.inputs)}"
+            )
+        self.output = next(name for name in graph.outputs if name not in {cache.present for cache in caches})
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the past."""
+        kinds = self._reference.graph.inputs
+        self._past = {
+            cache.past: cache.empty(element_type_of(kinds[cache.past].type.tensor_type.elem_type).dtype)
+            for cache in self._caches
+        }
+        self._length = 0
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the caches have fewer bits than float32."""
+        return any(value.dtype.itemsize < 4 for value in self._past.values())
+
+    def feeds(self, tokens: Array) -> Feeds:
+        """The inputs of the next step."""
+        length = self._length + tokens.shape[1]
+        given = {
+            TOKENS: tokens,
+            MASK: np.ones((1, length), np.int64),
+            POSITIONS: np.arange(self._length, length)[None],
+        }
+        known = {name: value for name, value in given.items() if name in self._reference.graph.inputs}
+        return {**known, **self._past}
+
+    def __call__(self, tokens: Array) -> Array:
+        """The logits of the next tokens, ``[1, s, vocabulary]``."""
+        values = self._reference.run(self.feeds(tokens))
+        self._length += tokens.shape[1]
+        self._past = {cache.past: values[cache.present] for cache in self._caches}
+        return values[self.output]
+
+
+class IrDecoder:
+    """The IR, which keeps its caches; each call is a step of a batch."""
+
+    def __init__(self, model: Model, engine: str, path: str | os.PathLike[str] | None, output: str) -> None:
+        self._inputs = {name for node in model.parameters for name in node.end_names}
+        needed = [node.end_names[0] for node in model.parameters if not _is_known(node)]
+        if needed:
+            raise VerificationError(f"steps need a language model, but the IR has the inputs {', '.join(needed)}")
+        self._engine = session_in(engine, model, path)
+        self._output = output
+
+    def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
+        """The logits of the last tokens of each row; ``mask`` covers the past, too."""
+        places = np.where(mask == 0, 1, np.cumsum(mask, axis=1) - 1)[:, -tokens.shape[1] :]
+        rows = range(len(tokens)) if beams is None else beams
+        given = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
+        try:
+            found = self._engine.run({name: value for name, value in given.items() if name in self._inputs})
+        except ModelError as error:
+            raise VerificationError(f"the IR cannot be run: {error}") from error
+        if self._output not in found:
+            raise VerificationError(f"the IR has no output '{self._output}'; its outputs are {', '.join(found)}")
+        return found[self._output]
+
+    @property
+    def name(self) -> str:
+        """What runs the IR."""
+        return self._engine.name
+
+    def reset(self) -> None:
+        """Forget the past."""
+        self._engine.reset()
+
+
+def _is_known(node: Node) -> bool:
+    return any(name in (*_OF_LANGUAGE_MODELS, BEAMS) for name in node.end_names)

@@ -1,0 +1,281 @@
+"""Language models step by step: a prompt, then tokens, the ONNX model with its caches against the IR with its own.
+
+Both sides are given the same tokens, those that the ONNX model finds the likeliest. The rows of a batch, and beams, are
+compared with rows by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from converter.equivalence.compare import Comparison, compare
+from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
+from converter.equivalence.references import OnnxReference
+from converter.equivalence.report import LayerDifference
+from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
+from converter.equivalence.tolerances import chosen_by
+from converter.errors import ConversionError, VerificationError
+from converter.from_onnx.input_forms import shown
+from converter.onnx_file.reader import ModelSource
+from converter.states.stateless import make_stateless
+from ir_runtime import Model, ModelError, read_model
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.uses import replace_all_uses
+
+_MIN_PROMPT, _MAX_WINDOW = 24, 1024
+_PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
+_SHORT_STEPS = 3
+"""How many tokens follow in the runs behind the first one."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The logits of one step, compared: ``number`` 0 is the prompt; ``row`` is that of a batch."""
+
+    run: str
+    number: int
+    tokens: int
+    row: int
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class StepsReport:
+    """The result of :func:`verify_steps`.
+
+    ``first_wrong`` is the first step that differs, ``layer`` the first layer of it that is wrong although its inputs
+    are right, or the first that differs; ``layer_problem`` tells why none is named.
+    """
+
+    oracle: str
+    engine: str
+    seed: int
+    steps: tuple[Step, ...]
+    layer: LayerDifference | None = None
+    layer_problem: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.first_wrong is None
+
+    @property
+    def first_wrong(self) -> Step | None:
+        return next((step for step in self.steps if not step.comparison.passed), None)
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in one sentence."""
+        wrong = self.first_wrong
+        if wrong is None:
+            return "passed"
+        where = "the prompt" if wrong.number == 0 else f"token {wrong.number}"
+        layer = "" if self.layer is None else f"; the first layer is '{self.layer.layer}' ({self.layer.type})"
+        return f"failed: {wrong.run}: {where} differs: {wrong.comparison.reason}{layer}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for JSON."""
+        wrong = self.first_wrong
+        return {
+            **asdict(self),
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "first_wrong": None if wrong is None else asdict(wrong),
+        }
+
+
+def verify_steps(
+    onnx_model: ModelSource,
+    ir: Model | str | os.PathLike[str],
+    *,
+    steps: int,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    engine: str = "numpy",
+) -> StepsReport:
+    """Compare a language model with its stateful IR over a prompt and ``steps`` tokens.
+
+    Runs: a prompt (longer than the windows that the IR's masks have, up to 1024 tokens) and tokens behind it; the same
+    after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left; beams that go on
+    with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine`` is that of
+    :func:`verify`.
+
+    Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
+    """
+    for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
+            raise VerificationError(f"{name} must be a whole number of {least} or more, but is {shown(number)}")
+    stored = None if isinstance(ir, Model) else ir
+    model = ir if isinstance(ir, Model) else read_model(ir)
+    reference = OnnxReference(onnx_model)
+    caches = caches_of(reference, model)
+    onnx_side = OnnxDecoder(reference, caches)
+    ir_side = _WithRounding(model, engine, stored, onnx_side)
+    runs = _Runs(onnx_side, ir_side, (rtol, atol), seed, _prompt_length(model))
+    done: list[Step] = []
+    layer, problem = None, ""
+    for step, feeds in runs.all(steps):
+        done.append(step)
+        if not step.comparison.passed and len([one for one in done if not one.comparison.passed]) == 1:
+            layer, problem = _first_layer(onnx_model, model, feeds, rtol, atol)
+    return StepsReport(reference.name, ir_side.name, seed, tuple(done), layer, problem)
+
+
+def _prompt_length(model: Model) -> int:
+    """More tokens than any window has that a mask of the model compares with."""
+    windows = [0]
+    for node in model.nodes():
+        if isinstance(node.op, ComparisonOperation):
+            constants = [source.type.constant for side in node.inputs for source in side.node.inputs]
+            windows += [
+                int(abs(one.reshape(-1)[0]))
+                for one in constants
+                if one is not None and one.size == 1 and one.dtype.kind == "i"
+            ]
+    return max(_MIN_PROMPT, max(window for window in windows if window <= _MAX_WINDOW) + 8)
+
+
+class _WithRounding:
+    """The IR, and copies of it with weights changed by as much as their compression may have rounded them."""
+
+    def __init__(self, model: Model, engine: str, path: str | os.PathLike[str] | None, onnx_side: OnnxDecoder) -> None:
+        self._decoder = IrDecoder(model, engine, path, onnx_side.output)
+        is_rounded = bool(RoundedWeights.of(model)) and not onnx_side.is_narrow
+        copies = [perturbed_model(model, seed) for seed in range(RUNS if is_rounded else 0)]
+        self._copies = [IrDecoder(copy, "numpy", None, onnx_side.output) for copy in copies]
+        self.name = self._decoder.name
+        self.allowance: Array = np.zeros(1)
+        """For each row of the last step how much rounding may change its logits."""
+
+    def reset(self) -> None:
+        for decoder in (self._decoder, *self._copies):
+            decoder.reset()
+
+    def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
+        found = self._decoder(tokens, mask, beams)
+        others = [decoder(tokens, mask, beams) for decoder in self._copies]
+        self.allowance = np.array(
+            [allowance_of(row, [np.abs(other[at] - row) for other in others]) for at, row in enumerate(found)]
+        )
+        return found
+
+
+class _Runs:
+    """The runs, each step of which is yielded with the ONNX model's inputs for it."""
+
+    def __init__(
+        self,
+        onnx_side: OnnxDecoder,
+        ir_side: _WithRounding,
+        tolerances: tuple[float | None, float | None],
+        seed: int,
+        length: int,
+    ) -> None:
+        self._onnx, self._ir, self._tolerances = onnx_side, ir_side, tolerances
+        self._random = np.random.default_rng(seed)
+        self._length = length
+        self._vocabulary = self._onnx(np.zeros((1, 1), np.int64)).shape[-1]
+
+    def all(self, steps: int) -> Iterator[tuple[Step, Feeds]]:
+        prompt = self._prompt(self._length)
+        yield from self._alone("a prompt, then tokens", [prompt], steps)
+        yield from self._alone("after a reset", [prompt], min(steps, _SHORT_STEPS))
+        half = self._length // 3
+        yield from self._alone("a prompt in two parts", [prompt[:, :half], prompt[:, half:]], 0)
+        lengths = (self._length, 3, self._length // 2)
+        prompts = [self._prompt(length) for length in lengths]
+        yield from self._together("a batch padded on the left", prompts, min(steps, _SHORT_STEPS), None)
+        prompts = [self._prompt(7) for _ in range(3)]
+        yield from self._together("beams", prompts, min(steps, _SHORT_STEPS), [2, 0, 0])
+
+    def _prompt(self, length: int) -> Array:
+        return self._random.integers(0, self._vocabulary, (1, length))
+
+    def _alone(self, run: str, parts: list[Array], steps: int) -> Iterator[tuple[Step, Feeds]]:
+        self._onnx.reset()
+        self._ir.reset()
+        mask = np.zeros((1, 0), np.int64)
+        tokens = parts[0]
+        for number in range(len(parts) + steps):
+            tokens = parts[number] if number < len(parts) else tokens
+            mask = np.concatenate([mask, np.ones_like(tokens)], axis=1)
+            feeds = self._onnx.feeds(tokens)
+            expected = self._onnx(tokens)
+            actual = self._ir(tokens, mask)
+            yield self._step(run, number, tokens, 0, (expected, actual, self._ir.allowance[0])), feeds
+            tokens = expected[:, -1:].argmax(-1)
+
+    def _together(
+        self, run: str, prompts: list[Array], steps: int, beams: list[int] | None
+    ) -> Iterator[tuple[Step, Feeds]]:
+        """A batch; with ``beams`` each row goes on with the past of the row that it names, after the prompt."""
+        rows = range(len(prompts))
+        longest = max(prompt.shape[1] for prompt in prompts)
+        tokens, mask = (np.zeros((len(prompts), longest), np.int64) for _ in range(2))
+        for row, prompt in enumerate(prompts):
+            tokens[row, longest - prompt.shape[1] :], mask[row, longest - prompt.shape[1] :] = prompt, 1
+        self._ir.reset()
+        found = [(self._ir(tokens, mask), self._ir.allowance)]
+        given = [self._random.integers(0, self._vocabulary, (len(prompts), 1)) for _ in range(steps)]
+        for number, step in enumerate(given):
+            mask = np.concatenate([mask, np.ones_like(step)], axis=1)
+            found.append((self._ir(step, mask, beams if number == 0 else None), self._ir.allowance))
+        for row in rows:
+            self._onnx.reset()
+            source = row if beams is None else beams[row]
+            for number, (logits, allowance) in enumerate(found):
+                tokens = prompts[source] if number == 0 else given[number - 1][row : row + 1]
+                feeds = self._onnx.feeds(tokens)
+                expected = self._onnx(tokens)[:, -1:]
+                at = source if number == 0 else row
+                values = expected, logits[at][None, -1:], allowance[at]
+                yield self._step(run, number, tokens, row, values), feeds
+
+    def _step(self, run: str, number: int, tokens: Array, row: int, values: tuple[Array, Array, float]) -> Step:
+        expected, actual, rounding = values
+        choose = chosen_by(*self._tolerances, _PRECISIONS.get(expected.dtype.name, ""))
+        allowed = replace(choose(expected), rounding=float(rounding))
+        compared = compare(self._onnx.output, expected, actual.astype(expected.dtype), allowed)
+        return Step(run, number, tokens.shape[1], row, compared)
+
+
+def _first_layer(
+    onnx_model: ModelSource, model: Model, feeds: Feeds, rtol: float | None, atol: float | None
+) -> tuple[LayerDifference | None, str]:
+    """The first layer that is wrong in a step, with the caches of the ONNX model; or why none is named."""
+    from converter.equivalence.verification import verify
+
+    plain = model.clone()
+    try:
+        make_stateless(plain)
+        kinds = {name: node.outputs[0].element_type for node in plain.parameters for name in node.end_names}
+        given = {name: value.astype(kinds[name].dtype) for name, value in feeds.items() if name in kinds}
+        if POSITIONS in kinds and POSITIONS not in given:
+            keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
+            _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
+        found = verify(onnx_model, plain, inputs=given, rtol=rtol, atol=atol, layers=True, weights=False)
+    except (ConversionError, ModelError) as error:
+        return None, str(error)
+    layer = found.first_fault or found.first_divergence
+    if layer is None:
+        return None, found.layers_problem or "no layer differs with the caches of the ONNX model: the caches differ"
+    return layer, ""
+
+
+def _freeze(model: Model, name: str, value: Array) -> None:
+    node = next(node for node in model.parameters if name in node.end_names)
+    constant = make_node(
+        Const1(value=Tensor.from_array(value.astype(node.outputs[0].element_type.dtype))), (), node.name
+    )
+    model.parameters.remove(node)
+    replace_all_uses(model, {node.outputs[0]: constant.outputs[0]})
+    model.changed()

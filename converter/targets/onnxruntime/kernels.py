@@ -1,0 +1,89 @@
+"""The element types that onnxruntime's CPU provider has kernels for.
+
+ONNX allows most operators more types than that. ``kernels.json`` lists the kernels as onnxruntime itself tells them;
+``docs/generate.py`` writes it, and a test compares it with the installed release.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ir_runtime.records import record
+
+TABLE = Path(__file__).parent / "kernels.json"
+_NO_END = 2**31 - 1
+
+
+@record
+class Kernel:
+    """The opsets from the first to the last that a kernel is for, and the types of each type variable."""
+
+    first: int
+    last: int
+    types: Mapping[str, frozenset[str]]
+
+
+def has_kernel(op_type: str, domain: str, opset: int, types: Mapping[str, str]) -> bool:
+    """Whether onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
+
+    Operators that have no kernel at all are made of others: onnxruntime checks those. It computes float16 as float32
+    where there is no kernel for it.
+    """
+    kernels = [k for k in _kernels().get((domain, op_type), ()) if k.first <= opset <= k.last]
+    if not kernels:
+        return True
+    return any(
+        all(_fits(kind, kernel.types[variable]) for variable, kind in types.items() if variable in kernel.types)
+        for kernel in kernels
+    )
+
+
+def _fits(kind: str, known: frozenset[str]) -> bool:
+    return kind in known or (kind == "tensor(float16)" and "tensor(float)" in known)
+
+
+@functools.cache
+def _kernels() -> Mapping[tuple[str, str], Sequence[Kernel]]:
+    table: dict[str, Any] = json.loads(TABLE.read_text())
+    kinds = [frozenset(kinds) for kinds in table["types"]]
+    return {
+        (domain, op_type): [
+            Kernel(first, last or _NO_END, {variable: kinds[place] for variable, place in types.items()})
+            for first, last, types in rows
+        ]
+        for domain, operators in table["kernels"].items()
+        for op_type, rows in operators.items()
+    }
+
+
+def table_of(definitions: Iterable[Any]) -> str:
+    """The text of ``kernels.json`` for the definitions that onnxruntime gives (``get_all_opkernel_def``)."""
+    kinds: dict[tuple[str, ...], int] = {}
+    kernels: dict[str, dict[str, list[Any]]] = {}
+    for one in definitions:
+        if one.provider != "CPUExecutionProvider" or one.domain not in ("", "com.microsoft"):
+            continue
+        types = {
+            variable: kinds.setdefault(tuple(sorted(allowed)), len(kinds))
+            for variable, allowed in sorted(one.type_constraints.items())
+        }
+        first, last = one.version_range
+        row = [first, 0 if last >= _NO_END else last, types]
+        rows = kernels.setdefault(one.domain, {}).setdefault(one.op_name, [])
+        if row not in rows:
+            rows.append(row)
+    lines = [
+        f"{json.dumps(domain)}: {{\n"
+        + ",\n".join(
+            f"{json.dumps(name)}: {json.dumps(sorted(rows, key=json.dumps))}"
+            for name, rows in sorted(operators.items())
+        )
+        + "\n}"
+        for domain, operators in sorted(kernels.items())
+    ]
+    types_text = ",\n".join(json.dumps(kind) for kind in kinds)
+    return f'{{"types": [\n{types_text}\n],\n"kernels": {{\n' + ",\n".join(lines) + "\n}}\n"

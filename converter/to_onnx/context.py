@@ -1,0 +1,255 @@
+"""What an exporter works with: the layer, and functions that add ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from converter.errors import UnsupportedModelError
+from converter.onnx_file import schema_table
+from converter.onnx_file.types import of_spelling, onnx_number, spelling
+from converter.targets.onnxruntime.kernels import has_kernel
+from ir_runtime.errors import InternalError
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
+
+from .graph import Call, Graph, Value
+from .opsets import Opsets
+
+if TYPE_CHECKING:
+    from ir_runtime.graph.model import Model, Node
+
+    from .translation import Translation
+
+_WIDER = {
+    "u1": ("u8", "i32", "i64", "f32"),
+    "u2": ("u8", "i32", "i64", "f32"),
+    "u4": ("u8", "i32", "i64", "f32"),
+    "i4": ("i8", "i32", "i64", "f32"),
+    "boolean": ("u8", "i32", "i64", "f32"),
+    "i8": ("i32", "i64", "f32"),
+    "u8": ("i32", "i64", "f32"),
+    "i16": ("i32", "i64", "f32"),
+    "u16": ("i32", "i64", "f32"),
+    "i32": ("i64", "f64"),
+    "u32": ("i64", "f64"),
+    "u64": ("i64",),
+    "i64": ("u64",),
+    "f8e4m3": ("f32",),
+    "f8e5m2": ("f32",),
+    "f8e8m0": ("f32",),
+    "f4e2m1": ("f32",),
+    "bf16": ("f32",),
+    "f16": ("f32",),
+    "f32": ("f64",),
+    "f64": ("f32",),
+}
+"""The types that hold the values of a type, the first the nearest. u64 and i64 hold each other's bits, and f64 becomes
+f32 where nothing else can compute it: see :meth:`Context.emit`."""
+_LOSSY = {("f64", "f32"), ("i64", "u64"), ("u64", "i64")}
+
+
+class Context:
+    """The layer that is written, and the graph that it is written into."""
+
+    def __init__(self, translation: Translation, graph: Graph, node: Node) -> None:
+        self._translation = translation
+        self.graph = graph
+        self.node = node
+        """The layer of the IR: its types tell what the values' do not."""
+
+    @property
+    def opsets(self) -> Opsets:
+        return self._translation.opsets
+
+    @property
+    def opset(self) -> int:
+        """The opset that is written, as far as it is known."""
+        return max(self.opsets.version, self.opsets.needed)
+
+    @property
+    def contrib(self) -> bool:
+        """Whether operators of onnxruntime's own domain may be used."""
+        return self._translation.contrib
+
+    def at_least(self, version: int) -> bool:
+        """Whether operators of that opset may be used."""
+        return self.opsets.at_least(version)
+
+    def fail(self, reason: str) -> NoReturn:
+        """Raises the error that the layer cannot be written, with the reason."""
+        raise UnsupportedModelError(reason)
+
+    def emit(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        domain: str = "",
+        type: ElementType | None = None,
+        shape: PartialShape | None = None,
+        **attributes: Any,
+    ) -> Value:
+        """Add a node of one output. ``type`` is needed where the schema does not tell it from the inputs.
+
+        Attributes that are None are left out. Inputs of types that the operator (in onnxruntime: its kernels) does not
+        have are converted to wider ones, and the output back.
+        """
+        return self.emit_many(op_type, *inputs, count=1, domain=domain, types=[type], shapes=[shape], **attributes)[0]
+
+    def emit_many(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        count: int,
+        domain: str = "",
+        types: Sequence[ElementType | None] | None = None,
+        shapes: Sequence[PartialShape | None] | None = None,
+        **attributes: Any,
+    ) -> list[Value]:
+        """As :meth:`emit`, with ``count`` outputs."""
+        schema = schema_table.find(op_type, domain, self.opset)
+        if schema is None and domain == "":
+            known = schema_table.versions(op_type, domain)
+            if not known:
+                raise InternalError(f"ONNX has no operator {op_type}")
+            self.opsets.require(known[0].since_version, f"the operator {op_type}")
+            schema = known[0]
+        bound: dict[str, ElementType] = {}
+        if schema is not None:
+            bound = _bound(schema, inputs)
+            replaced = self._other_types(schema, bound, _bound_outputs(schema, bound, types or ()))
+            if replaced:
+                inputs = tuple(
+                    None
+                    if value is None
+                    else self.cast(value, replaced.get(_variable(schema, place), value.element_type))
+                    for place, value in enumerate(inputs)
+                )
+        else:
+            replaced = {}
+        call = Call(
+            op_type,
+            domain,
+            inputs,
+            {key: value for key, value in attributes.items() if value is not None},
+            self.node.name,
+        )
+        self.graph.calls.append(call)
+        outputs = []
+        for place in range(count):
+            asked = types[place] if types is not None else None
+            shape = shapes[place] if shapes is not None else None
+            variable = "" if schema is None else schema.output_types[min(place, len(schema.output_types) - 1)]
+            wanted = asked or bound.get(variable) or _literal(schema, variable)
+            if wanted is None:
+                raise InternalError(f"the type of output {place} of {op_type} must be given")
+            computed = replaced.get(variable, wanted)
+            made = Value(TensorType(computed, PartialShape.dynamic() if shape is None else shape), made_by=call)
+            call.outputs.append(made)
+            outputs.append(self.cast(made, wanted))
+        return outputs
+
+    def _other_types(
+        self, schema: schema_table.Schema, bound: Mapping[str, ElementType], made: Mapping[str, ElementType]
+    ) -> dict[str, ElementType]:
+        """Types in place of those of the inputs that the operator does not have; empty where it has all.
+
+        ``made`` are types of outputs, which attributes decide and which stay.
+        """
+
+        def is_known(types: Mapping[str, ElementType], of: schema_table.Schema, opset: int) -> bool:
+            spelled = {variable: spelling(kind) for variable, kind in {**types, **made}.items()}
+            if any(one is None or one not in of.allowed[variable] for variable, one in spelled.items()):
+                return False
+            return has_kernel(of.name, of.domain, opset, {key: one for key, one in spelled.items() if one is not None})
+
+        if not bound or is_known(bound, schema, self.opset):
+            return {}
+        for other in schema_table.versions(schema.name, schema.domain):
+            since = other.since_version
+            is_later = since > self.opset and other.allowed.keys() >= bound.keys()
+            if is_later and is_known(bound, other, since) and self.at_least(since):
+                return {}
+        options: list[dict[str, ElementType]] = [{}]
+        for variable, kind in bound.items():
+            wider = [kind, *(element_types.element_type(name) for name in _WIDER.get(kind.name, ()))]
+            options = [{**chosen, variable: one} for chosen in options for one in wider]
+        for chosen in options:
+            if is_known(chosen, schema, self.opset):
+                return {variable: one for variable, one in chosen.items() if one is not bound[variable]}
+        kinds = ", ".join(sorted({str(kind) for kind in bound.values()}))
+        reason = f"{schema.name} of opset {self.opset} takes neither {kinds} nor wider types"
+        raise UnsupportedModelError(reason)
+
+    def constant(self, value: Any, kind: ElementType | None = None) -> Value:
+        """A constant: a number, nested lists of numbers or an array; int64, or float32 for floats, unless ``kind``."""
+        if isinstance(value, Tensor):
+            return self.initializer(value)
+        array = np.asarray(value)
+        if kind is not None:
+            array = array.astype(kind.dtype)
+        elif not isinstance(value, (np.ndarray, np.generic)):
+            array = array.astype(
+                np.float32 if array.dtype.kind == "f" else np.bool_ if array.dtype.kind == "b" else np.int64
+            )
+        return self.initializer(Tensor.from_array(array, kind))
+
+    def initializer(self, tensor: Tensor, name: str = "") -> Value:
+        """A constant that holds the data of ``tensor``; equal small ones without a name are one."""
+        return self._translation.initializer(self.graph, tensor, name)
+
+    def cast(self, value: Value, kind: ElementType) -> Value:
+        """``value`` in another element type; itself where it has that type."""
+        if value.element_type is kind:
+            return value
+        if not onnx_number(kind):
+            self.fail(f"ONNX has no element type {kind}")
+        return self.emit("Cast", value, type=kind, shape=value.shape, to=onnx_number(kind))
+
+    def like(self, number: Any, value: Value) -> Value:
+        """A constant of the element type of ``value``."""
+        return self.constant(number, value.element_type)
+
+    def known(self, value: Value) -> Array | None:
+        """The values of a constant."""
+        return value.type.constant
+
+    def body(self, model: Model, inputs: Mapping[Node, Value], name: str) -> tuple[Graph, list[Value]]:
+        """The graph of a body, with the values of its results.
+
+        ``inputs`` gives the values of its parameters: those of the graphs around it can be read as they are.
+        """
+        return self._translation.body(self, model, inputs, name)
+
+
+def _variable(schema: schema_table.Schema, place: int) -> str:
+    return schema.inputs[min(place, len(schema.inputs) - 1)].type_str
+
+
+def _bound(schema: schema_table.Schema, inputs: Sequence[Value | None]) -> dict[str, ElementType]:
+    """The element type of each type variable."""
+    found: dict[str, ElementType] = {}
+    for place, value in enumerate(inputs):
+        variable = _variable(schema, place)
+        if value is not None and variable in schema.allowed:
+            found.setdefault(variable, value.element_type)
+    return found
+
+
+def _bound_outputs(
+    schema: schema_table.Schema, bound: Mapping[str, ElementType], types: Sequence[ElementType | None]
+) -> dict[str, ElementType]:
+    """The element type of each type variable that the outputs alone have."""
+    pairs = zip(schema.output_types, types)
+    return {name: kind for name, kind in pairs if kind is not None and name in schema.allowed and name not in bound}
+
+
+def _literal(schema: schema_table.Schema | None, variable: str) -> ElementType | None:
+    """The one type that an output can have."""
+    allowed = schema.allowed.get(variable, (variable,)) if schema is not None else ()
+    return of_spelling(allowed[0]) if len(allowed) == 1 else None

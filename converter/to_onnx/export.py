@@ -1,0 +1,144 @@
+"""IR models to ONNX models: :func:`export_model` and :func:`save_onnx`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from converter.errors import ConversionError, InternalError, UnsupportedModelError
+from converter.onnx_file.domains import MICROSOFT
+from converter.onnx_file.types import onnx_number
+from converter.states.stateless import make_stateless
+from ir_runtime import read_model
+from ir_runtime.boundary import expected_errors
+from ir_runtime.errors import InternalError as FaultOfRuntime
+from ir_runtime.errors import ModelError
+from ir_runtime.graph.model import Model, Node, RuntimeInfo
+from ir_runtime.records import record
+
+from .file import write_onnx
+from .graph import Call, Graph
+from .messages import LeftOut, graph_message
+from .names import bodies_of, name_model, used_parts
+from .opsets import Opsets
+from .translation import Translation
+
+PRODUCER = "onnx2ir"
+
+
+@expected_errors(ConversionError, (ConversionError,))
+def export_model(
+    model: Model | str | os.PathLike[str], *, opset: int | None = None, contrib: bool = False
+) -> onnx.ModelProto:
+    """The ONNX model that computes what an IR computes.
+
+    ``model`` is a :class:`ir_runtime.Model` or the path of an ``.xml``; it stays as it is. Names of inputs, outputs
+    and tensors are the IR's. Variables become inputs and outputs. The weights are copied into the result, which holds
+    up to 2 GB: :func:`save_onnx` writes models of any size.
+
+    ``opset`` is the version of ONNX's operators, from 13 on; by default the lowest one that expresses the model
+    compactly. With ``contrib`` onnxruntime's own operators (``com.microsoft``) may be used.
+
+    Raises :class:`UnsupportedModelError`, which lists every layer that has no counterpart, with the reason.
+    """
+    return Exported.of(model, opset, contrib).message()
+
+
+@expected_errors(ConversionError, (ConversionError,))
+def save_onnx(
+    model: Model | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    opset: int | None = None,
+    contrib: bool = False,
+    external_data: bool | None = None,
+) -> None:
+    """Write the ONNX model that computes what an IR computes; the arguments are those of :func:`export_model`.
+
+    Weights go from file to file, in ``path`` itself or, with ``external_data``, in ``path`` with ``.data`` behind it;
+    None does that from 2 GB on, where a file of one piece cannot be read. Both files appear, or neither.
+    """
+    write_onnx(Exported.of(model, opset, contrib), Path(path), external_data)
+
+
+@record
+class Exported:
+    """A model as an ONNX graph with all names, and what is written around it."""
+
+    graph: Graph
+    opset: int
+    runtime_info: Sequence[RuntimeInfo]
+
+    @classmethod
+    def of(cls, model: Model | str | os.PathLike[str], opset: int | None, contrib: bool) -> Exported:
+        """Raises :class:`ConversionError` where the model cannot be expressed."""
+        opsets = Opsets.of(opset)
+        if not isinstance(model, (Model, str, os.PathLike)):
+            raise ConversionError(
+                f"a model is required, such as read_model returns, or the path of an .xml, but got a "
+                f"{type(model).__name__}"
+            )
+        prepared = model.clone() if isinstance(model, Model) else read_model(model)
+        try:
+            if any(isinstance(node.op.type, str) and node.op.type == "ReadValue" for node in prepared.nodes()):
+                make_stateless(prepared)
+            _check_ends(prepared)
+            graph = Translation(opsets, contrib=contrib).model(prepared)
+            if opsets.needed > opsets.version:
+                opsets = Opsets(opsets.needed, is_chosen=False)
+                graph = Translation(opsets, contrib=contrib).model(prepared)
+            if opsets.needed > opsets.version:
+                raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
+            used_parts(graph)
+            name_model(graph, [_name(node) for node in prepared.parameters], [_name(node) for node in prepared.results])
+        except FaultOfRuntime as error:
+            raise InternalError(str(error)) from error
+        except (ConversionError, ModelError):
+            raise
+        except MemoryError as error:
+            raise ConversionError("there is not enough memory to export the model") from error
+        except Exception as error:
+            raise InternalError(
+                f"the exporter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
+            ) from error
+        return cls(graph, opsets.version, prepared.runtime_info)
+
+    def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
+        """The model's message; ``left_out`` takes large constants instead, where it is given."""
+        imported = [helper.make_opsetid("", self.opset)]
+        if any(call.domain == MICROSOFT for call in _calls(self.graph)):
+            imported.append(helper.make_opsetid(MICROSOFT, 1))
+        model = onnx.ModelProto(
+            ir_version=helper.find_min_ir_version_for(imported, ignore_unknown=True),
+            producer_name=PRODUCER,
+            opset_import=imported,
+        )
+        model.graph.CopyFrom(graph_message(self.graph, left_out))
+        return model
+
+
+def _calls(graph: Graph) -> list[Call]:
+    found = list(graph.calls)
+    for call in graph.calls:
+        for body in bodies_of(call):
+            found += _calls(body)
+    return found
+
+
+def _name(end: Node) -> str:
+    return (end.end_names or [end.name])[0]
+
+
+def _check_ends(model: Model) -> None:
+    """Raises :class:`UnsupportedModelError` for inputs of types that ONNX does not have."""
+    wrong = [
+        f"input '{_name(node)}' has the element type {node.outputs[0].element_type}"
+        for node in model.parameters
+        if not onnx_number(node.outputs[0].element_type)
+    ]
+    if wrong:
+        raise UnsupportedModelError(f"ONNX has no such element type: {', '.join(wrong)}")

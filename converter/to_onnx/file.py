@@ -1,0 +1,87 @@
+"""Writes an exported model to a file: the weights one after the other, never all of them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import onnx
+
+from converter.errors import ConversionError
+from ir_runtime.files.whole_files import check_target, write_pair, write_whole
+
+from .messages import LeftOut
+
+if TYPE_CHECKING:
+    from .export import Exported
+
+_MOST_BYTES = (1 << 31) - (1 << 24)
+"""protobuf reads messages of less than 2 GB: beyond this size of all weights they go into a file of their own."""
+_ALIGNMENT = 1 << 12
+"""Where weights in a file of their own begin: multiples of this can be mapped."""
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+"""The numbers of these fields in ModelProto, GraphProto and TensorProto (onnx.proto)."""
+
+
+def write_onnx(model: Exported, path: Path, external: bool | None) -> None:
+    """As :func:`converter.save_onnx`."""
+    if path.suffix.lower() != ".onnx":
+        raise ConversionError(f"the ONNX model's path must end in .onnx, but is '{path}'")
+    check_target(path)
+    large: LeftOut = []
+    message = model.message(large)
+    total = sum(tensor.byte_size for _, tensor in large)
+    if external is None:
+        external = total > _MOST_BYTES
+    if not external:
+        if total > _MOST_BYTES:
+            raise ConversionError(f"{total} bytes of weights do not fit into one ONNX file: they need external data")
+        write_whole(path, lambda file: file.writelines(_in_one_piece(message, large)))
+        return
+    data = path.with_name(f"{path.name}.data")
+    check_target(data)
+    place = 0
+    for one, tensor in large:
+        place += -place % _ALIGNMENT
+        one.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", data.name), ("offset", place), ("length", tensor.byte_size)):
+            one.external_data.add(key=key, value=str(value))
+        place += tensor.byte_size
+    message.graph.initializer.extend(one for one, _ in large)
+    write_pair(path, lambda: [message.SerializeToString(deterministic=True)], data, lambda file: _write(file, large))
+
+
+def _write(file: IO[bytes], large: LeftOut) -> None:
+    place = 0
+    for _, tensor in large:
+        file.write(bytes(-place % _ALIGNMENT))
+        place += -place % _ALIGNMENT + tensor.byte_size
+        for chunk in tensor.chunks():
+            file.write(chunk)
+
+
+def _in_one_piece(message: onnx.ModelProto, large: LeftOut) -> Iterator[bytes | memoryview]:
+    """The file's bytes: fields of a message may come in any order, so that the graph's large constants come last."""
+    graph = message.graph.SerializeToString(deterministic=True)
+    message.ClearField("graph")
+    heads = []
+    for one, tensor in large:
+        head = one.SerializeToString(deterministic=True) + _begin(_RAW_DATA, tensor.byte_size)
+        heads.append(_begin(_INITIALIZER, len(head) + tensor.byte_size) + head)
+    size = len(graph) + sum(len(head) + tensor.byte_size for head, (_, tensor) in zip(heads, large))
+    yield message.SerializeToString(deterministic=True) + _begin(_GRAPH, size)
+    yield graph
+    for head, (_, tensor) in zip(heads, large):
+        yield head
+        yield from tensor.chunks()
+
+
+def _begin(field: int, size: int) -> bytes:
+    """The tag of a field of ``size`` bytes, and the size as a varint."""
+    made = bytearray([field << 3 | 2])
+    while size > 127:
+        made.append(size & 127 | 128)
+        size >>= 7
+    made.append(size)
+    return bytes(made)

@@ -1,0 +1,132 @@
+"""Nodes that many exporters need: arithmetic, shapes, and operands as ONNX wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.tensor import Tensor
+
+from .context import Context
+from .graph import Value
+
+
+def known_list(ctx: Context, value: Value) -> list[int] | None:
+    """The whole numbers of a constant; a scalar is a list of one."""
+    known = ctx.known(value)
+    return None if known is None else [int(number) for number in known.reshape(-1)]
+
+
+def int64_list(ctx: Context, value: Value) -> Value:
+    """``value`` as a list of int64, as ONNX takes axes and shapes."""
+    known = known_list(ctx, value)
+    if known is not None:
+        return ctx.constant(known, element_types.i64)
+    value = ctx.cast(value, element_types.i64)
+    if value.shape.has_rank and value.shape.rank == 0:
+        return unsqueeze(ctx, value, [0])
+    return value
+
+
+def rank_of(ctx: Context, value: Value, what: str = "its input") -> int:
+    """The number of dimensions. Raises the error of the layer where it is not known."""
+    if not value.shape.has_rank:
+        ctx.fail(f"the number of dimensions of {what} must be known")
+    return value.shape.rank
+
+
+def known_axes(ctx: Context, axes: Value, rank: int) -> list[int] | None:
+    """The axes of a constant, counted from the front."""
+    known = known_list(ctx, axes)
+    return None if known is None else [axis % rank if rank else axis for axis in known]
+
+
+def reshape(ctx: Context, x: Value, shape: Sequence[int] | Value) -> Value:
+    """Reshape; in a list 0 keeps a dimension and -1 is what remains. A constant is reshaped at once."""
+    tensor = x.type.tensor
+    if not isinstance(shape, Value):
+        is_plain = 0 not in shape and -1 not in shape
+        if tensor is not None and x.made_by is None and is_plain:
+            return ctx.initializer(reshaped(tensor, tuple(shape)))
+        shape = ctx.constant(list(shape), element_types.i64)
+    return ctx.emit("Reshape", x, shape)
+
+
+def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The same data, not copied, in another shape."""
+    return (
+        Tensor.computed_in_parts(tensor.element_type, shape, tensor.parts, tensor.kin)
+        if tensor.span() is None
+        else Tensor.from_array(tensor.array().reshape(shape), tensor.element_type)
+    )
+
+
+def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
+    """Transpose; nothing where the order stays."""
+    if list(order) == list(range(len(order))):
+        return x
+    return ctx.emit("Transpose", x, perm=list(order))
+
+
+def unsqueeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
+    """Unsqueeze; nothing without axes."""
+    return ctx.emit("Unsqueeze", x, ctx.constant(list(axes), element_types.i64)) if axes else x
+
+
+def squeeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
+    """Squeeze of these dimensions; nothing without axes."""
+    return ctx.emit("Squeeze", x, ctx.constant(list(axes), element_types.i64)) if axes else x
+
+
+def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int | Value, step: int = 1) -> Value:
+    """Slice along one axis; bounds that are computed are lists of one int64."""
+    begin, stop = (bound if isinstance(bound, Value) else ctx.constant([bound]) for bound in (start, end))
+    return ctx.emit("Slice", x, begin, stop, ctx.constant([axis]), ctx.constant([step]))
+
+
+def concat(ctx: Context, values: Sequence[Value], axis: int) -> Value:
+    """Concat; nothing for a single value."""
+    return values[0] if len(values) == 1 else ctx.emit("Concat", *values, axis=axis)
+
+
+def shape_of(ctx: Context, x: Value) -> Value:
+    """The shape as a list of int64: a constant where it is static."""
+    if x.shape.is_static:
+        return ctx.constant(list(x.shape.static()), element_types.i64)
+    return ctx.emit("Shape", x)
+
+
+def dimension(ctx: Context, x: Value, axis: int) -> Value:
+    """One dimension as a list of one int64."""
+    if x.shape.has_rank and x.shape[axis].is_static:
+        return ctx.constant([x.shape[axis].value], element_types.i64)
+    return ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([axis]), axis=0)
+
+
+def scalar(ctx: Context, value: Value) -> Value:
+    """A value of one element without dimensions."""
+    if value.shape.has_rank and value.shape.rank == 0:
+        return value
+    return reshape(ctx, value, [])
+
+
+def known_number(ctx: Context, value: Value) -> float | None:
+    """The number that a constant of one element holds."""
+    known = ctx.known(value)
+    return float(np.asarray(known).reshape(-1)[0]) if known is not None and known.size == 1 else None
+
+
+def reduce(ctx: Context, op_type: str, x: Value, axes: Sequence[int] | Value, *, keepdims: bool = True) -> Value:
+    """A reduction; its axes are an attribute up to opset 17, but for ReduceSum."""
+    known = list(axes) if not isinstance(axes, Value) else known_list(ctx, axes)
+    if known is not None and not (op_type == "ReduceSum" or ctx.opset >= 18):
+        return ctx.emit(op_type, x, axes=known, keepdims=int(keepdims))
+    if known is None:
+        ctx.opsets.require(13 if op_type == "ReduceSum" else 18, f"{op_type} over axes that are computed")
+        assert isinstance(axes, Value)
+        given, may_be_none = int64_list(ctx, axes), 1
+    else:
+        given, may_be_none = ctx.constant(known, element_types.i64), None
+    return ctx.emit(op_type, x, given, keepdims=int(keepdims), noop_with_empty_axes=may_be_none)

@@ -1,0 +1,105 @@
+"""An exported graph as ONNX's messages. Large constants are left to the writer: their data is never held twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from converter.onnx_file.types import onnx_number
+from ir_runtime.graph import element_types
+from ir_runtime.graph.tensor import Tensor
+
+from .graph import Call, Graph, Value
+
+_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+_SMALL_BYTES = 1 << 10
+"""Constants of up to this size are never left out of a message."""
+
+LeftOut = list[tuple[onnx.TensorProto, Tensor]]
+"""Messages of constants without their data, and the data."""
+
+
+def graph_message(
+    graph: Graph, left_out: LeftOut | None = None, dimensions: Mapping[str, Sequence[str]] = _NONE
+) -> onnx.GraphProto:
+    """The message of a graph whose values have their names.
+
+    Large constants come to ``left_out``, where that is given, instead of into the message. ``dimensions`` has the names
+    of the dimensions of inputs and outputs, empty where one has none.
+    """
+    message = onnx.GraphProto(name=graph.name or "graph")
+    for value, tensor in graph.constants:
+        kind = tensor.element_type
+        is_large = kind is not element_types.string and tensor.byte_size > _SMALL_BYTES
+        one = onnx.TensorProto() if left_out is not None and is_large else message.initializer.add()
+        one.name, one.data_type = value.name, onnx_number(kind)
+        one.dims.extend(tensor.shape)
+        if left_out is not None and is_large:
+            left_out.append((one, tensor))
+        else:
+            _fill(one, tensor)
+    for side, values in ((message.input, graph.inputs), (message.output, graph.outputs)):
+        side.extend(value_info(value, dimensions.get(value.name, ())) for value in values)
+    message.node.extend(_node(call) for call in graph.calls)
+    return message
+
+
+def value_info(value: Value, dimensions: Sequence[str]) -> onnx.ValueInfoProto:
+    """The message of an input or an output: dynamic dimensions are unknown, or have their names."""
+    message = onnx.ValueInfoProto(name=value.name)
+    tensor = message.type.tensor_type
+    tensor.elem_type = onnx_number(value.element_type)
+    shape = value.shape
+    if shape.has_rank:
+        tensor.shape.SetInParent()
+        for place, dimension in enumerate(shape.dims):
+            one = tensor.shape.dim.add()
+            if dimension.is_static:
+                one.dim_value = dimension.low
+            elif place < len(dimensions) and dimensions[place]:
+                one.dim_param = dimensions[place]
+    return message
+
+
+def _node(call: Call) -> onnx.NodeProto:
+    message = onnx.NodeProto(
+        op_type=call.op_type,
+        domain=call.domain,
+        name=call.name,
+        input=[_name(value) for value in call.inputs],
+        output=[_name(value) for value in call.outputs],
+    )
+    while message.input and not message.input[-1]:
+        message.input.pop()
+    for key in sorted(call.attributes):
+        message.attribute.append(_attribute(key, call.attributes[key]))
+    return message
+
+
+def _attribute(key: str, value: Any) -> onnx.AttributeProto:
+    if isinstance(value, Graph):
+        return helper.make_attribute(key, graph_message(value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)) and not value:
+        return onnx.AttributeProto(name=key, type=onnx.AttributeProto.INTS)
+    return helper.make_attribute(key, value)
+
+
+def _name(value: Value | None) -> str:
+    return "" if value is None else value.name
+
+
+def _fill(message: onnx.TensorProto, tensor: Tensor) -> None:
+    if tensor.element_type is element_types.string:
+        message.string_data.extend(
+            value if isinstance(value, bytes) else str(value).encode() for value in tensor.array().reshape(-1).tolist()
+        )
+    else:
+        message.raw_data = b"".join(tensor.chunks())

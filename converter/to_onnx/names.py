@@ -1,0 +1,109 @@
+"""The names of an exported graph: those of the IR's tensors and layers, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .graph import Call, Graph, Value
+
+
+class Names:
+    """Names that are not taken yet."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def unique(self, name: str) -> str:
+        """``name``, or with a number behind it where it is taken."""
+        found, number = name, 1
+        while found in self._taken:
+            found, number = f"{name}_{number}", number + 1
+        self._taken.add(found)
+        return found
+
+    def is_free(self, name: str) -> bool:
+        return name not in self._taken
+
+
+def used_parts(graph: Graph) -> None:
+    """Leave out nodes and constants that nothing reads, in place; bodies too."""
+    read: set[Value] = set()
+    _mark(graph, read)
+
+
+def _mark(graph: Graph, read: set[Value]) -> None:
+    read.update(graph.outputs)
+    kept = []
+    for call in reversed(graph.calls):
+        if not any(value in read for value in call.outputs if value is not None):
+            continue
+        kept.append(call)
+        read.update(value for value in call.inputs if value is not None)
+        for body in bodies_of(call):
+            _mark(body, read)
+        call.outputs = [value if value in read else None for value in call.outputs]
+        while call.outputs and call.outputs[-1] is None:
+            call.outputs.pop()
+    graph.calls = kept[::-1]
+    graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
+
+
+def bodies_of(call: Call) -> list[Graph]:
+    """The graphs among a node's attributes."""
+    return [value for value in call.attributes.values() if isinstance(value, Graph)]
+
+
+def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Give every value and node of a model its name: inputs and outputs theirs, the others theirs where it is free.
+
+    An output that is an input, a constant or another output, too, is copied by an Identity.
+    """
+    names = Names()
+    for value, name in zip(graph.inputs, inputs):
+        value.name = names.unique(name)
+    final: set[Value] = set(graph.inputs)
+    wanted = [names.unique(name) for name in outputs]
+    _own_outputs(graph, final)
+    for value, name in zip(graph.outputs, wanted):
+        value.name = name
+        final.add(value)
+    _name_rest(graph, names, final)
+
+
+def _own_outputs(graph: Graph, taken: set[Value]) -> None:
+    """Make each output a value that a node of the graph itself computes, each one once."""
+    own = {value for call in graph.calls for value in call.outputs if value is not None}
+    seen: set[Value] = set()
+    for place, value in enumerate(graph.outputs):
+        if value in own and value not in taken and value not in seen:
+            seen.add(value)
+            continue
+        call = Call("Identity", "", [value], {}, value.name or "output")
+        copy = graph.outputs[place] = Value(value.type, made_by=call)
+        call.outputs = [copy]
+        graph.calls.append(call)
+
+
+def _name_rest(graph: Graph, names: Names, final: set[Value]) -> None:
+    nodes = Names()
+    _name_values(graph, names, nodes, final)
+
+
+def _name_values(graph: Graph, names: Names, nodes: Names, final: set[Value]) -> None:
+    for value, _ in graph.constants:
+        if value not in final:
+            value.name = names.unique(value.name or "constant")
+            final.add(value)
+    for call in graph.calls:
+        call.name = nodes.unique(call.name or call.op_type)
+        for body in bodies_of(call):
+            for entry in body.inputs:
+                entry.name = names.unique(entry.name or f"{call.name}/input")
+                final.add(entry)
+            _own_outputs(body, set(body.inputs))
+            _name_values(body, names, nodes, final)
+        for place, output in enumerate(call.outputs):
+            if output is not None and output not in final:
+                own = f"{call.name}.{place}" if len(call.outputs) > 1 else call.name
+                output.name = names.unique(output.name or own)
+                final.add(output)

@@ -1,0 +1,177 @@
+"""Activations."""
+
+from __future__ import annotations
+
+import math
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import known_number, scalar, unsqueeze
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.activation import (
+    Clamp1,
+    Elu1,
+    Gelu2,
+    Gelu7,
+    HardSigmoid1,
+    HSigmoid5,
+    HSwish4,
+    LogSoftmax5,
+    Mish4,
+    PReLU1,
+    ReLU1,
+    Selu1,
+    Sigmoid1,
+    SoftMax1,
+    SoftMax8,
+    SoftPlus4,
+    SoftSign9,
+    Swish4,
+)
+
+
+def _plain(op_type: str, operation: type[Operation]) -> None:
+    def export(ctx: Context, op: Operation, x: Value) -> Value:
+        return ctx.emit(op_type, x)
+
+    export.__doc__ = op_type
+    ir_op(operation)(export)
+
+
+for _op_type, _operation in {
+    "Relu": ReLU1,
+    "Sigmoid": Sigmoid1,
+    "Softplus": SoftPlus4,
+    "Softsign": SoftSign9,
+}.items():
+    _plain(_op_type, _operation)
+
+
+@ir_op(HSigmoid5)
+def h_sigmoid(ctx: Context, op: Operation, x: Value) -> Value:
+    """HardSigmoid with alpha = 1/6 and beta = 0.5"""
+    return ctx.emit("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
+@ir_op(HSwish4)
+def h_swish(ctx: Context, op: Operation, x: Value) -> Value:
+    """HardSwish; before opset 14 Mul(x, HardSigmoid(x))"""
+    if ctx.at_least(14):
+        return ctx.emit("HardSwish", x)
+    return ctx.emit("Mul", x, ctx.emit("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+
+
+@ir_op(Mish4)
+def mish(ctx: Context, op: Operation, x: Value) -> Value:
+    """Mish; before opset 18 Mul(x, Tanh(Softplus(x)))"""
+    if ctx.at_least(18):
+        return ctx.emit("Mish", x)
+    return ctx.emit("Mul", x, ctx.emit("Tanh", ctx.emit("Softplus", x)))
+
+
+def _gelu(ctx: Context, x: Value, mode: str) -> Value:
+    if ctx.at_least(20):
+        return ctx.emit("Gelu", x, approximate="none" if mode == "ERF" else "tanh")
+    half = ctx.emit("Mul", ctx.like(0.5, x), x)
+    if mode == "ERF":
+        part = ctx.emit("Erf", ctx.emit("Mul", x, ctx.like(math.sqrt(0.5), x)))
+    else:
+        cube = ctx.emit("Mul", x, ctx.emit("Mul", x, x))
+        inner = ctx.emit("Add", x, ctx.emit("Mul", ctx.like(0.044715, x), cube))
+        part = ctx.emit("Tanh", ctx.emit("Mul", ctx.like(math.sqrt(2 / math.pi), x), inner))
+    return ctx.emit("Mul", half, ctx.emit("Add", ctx.like(1, x), part))
+
+
+@ir_op(Gelu2)
+def gelu_2(ctx: Context, op: Operation, x: Value) -> Value:
+    """Gelu; before opset 20 by Erf"""
+    return _gelu(ctx, x, "ERF")
+
+
+@ir_op(Gelu7)
+def gelu(ctx: Context, op: Gelu7, x: Value) -> Value:
+    """Gelu; before opset 20 by Erf or Tanh"""
+    return _gelu(ctx, x, op.approximation_mode)
+
+
+@ir_op(Elu1)
+def elu(ctx: Context, op: Elu1, x: Value) -> Value:
+    """Elu"""
+    return ctx.emit("Elu", x, alpha=op.alpha)
+
+
+@ir_op(Clamp1)
+def clamp(ctx: Context, op: Clamp1, x: Value) -> Value:
+    """Clip; Relu for the bounds 0 and infinity"""
+    kind = x.element_type
+    if kind.is_real:
+        if op.min == 0 and op.max == math.inf:
+            return ctx.emit("Relu", x)
+        low, high = op.min, op.max
+        return ctx.emit("Clip", x, _bound(ctx, low, -math.inf, x), _bound(ctx, high, math.inf, x))
+    least, most = kind.limits
+    low = least if op.min <= least else min(math.ceil(op.min), most)
+    high = most if op.max >= most else max(math.floor(op.max), least)
+    return ctx.emit("Clip", x, ctx.like(low, x), ctx.like(high, x))
+
+
+def _bound(ctx: Context, bound: float, none: float, x: Value) -> Value | None:
+    return None if bound == none else ctx.like(bound, x)
+
+
+@ir_op(Selu1)
+def selu(ctx: Context, op: Selu1, x: Value, alpha: Value, scale: Value) -> Value:
+    """Selu; by Elu where the parameters are computed"""
+    factor, gamma = known_number(ctx, alpha), known_number(ctx, scale)
+    if factor is not None and gamma is not None:
+        return ctx.emit("Selu", x, alpha=factor, gamma=gamma)
+    zero = ctx.like(0, x)
+    below = ctx.emit("Mul", scalar(ctx, alpha), ctx.emit("Elu", ctx.emit("Min", x, zero), alpha=1.0))
+    return ctx.emit("Mul", scalar(ctx, scale), ctx.emit("Where", ctx.emit("Greater", x, zero), x, below))
+
+
+@ir_op(HardSigmoid1)
+def hard_sigmoid(ctx: Context, op: HardSigmoid1, x: Value, alpha: Value, beta: Value) -> Value:
+    """HardSigmoid; by Clip where the parameters are computed"""
+    slope, shift = known_number(ctx, alpha), known_number(ctx, beta)
+    if slope is not None and shift is not None:
+        return ctx.emit("HardSigmoid", x, alpha=slope, beta=shift)
+    line = ctx.emit("Add", ctx.emit("Mul", x, scalar(ctx, alpha)), scalar(ctx, beta))
+    return ctx.emit("Clip", line, ctx.like(0, x), ctx.like(1, x))
+
+
+@ir_op(Swish4)
+def swish(ctx: Context, op: Swish4, x: Value, beta: Value | None = None) -> Value:
+    """Mul(x, Sigmoid(x)), with beta as a factor in the Sigmoid where it is not 1"""
+    inner = x
+    if beta is not None and known_number(ctx, beta) != 1:
+        inner = ctx.emit("Mul", x, scalar(ctx, beta))
+    return ctx.emit("Mul", x, ctx.emit("Sigmoid", inner))
+
+
+@ir_op(PReLU1)
+def prelu(ctx: Context, op: PReLU1, x: Value, slope: Value) -> Value:
+    """PRelu; a list of one slope a channel gets dimensions behind it"""
+    if x.shape.has_rank and slope.shape.has_rank and slope.shape.rank == 1 and x.shape.rank > 2:
+        count, channels = slope.shape[0], x.shape[1]
+        if count.merge(channels) is not None and not (count.is_static and count.value == 1):
+            slope = unsqueeze(ctx, slope, list(range(1, x.shape.rank - 1)))
+    if slope.shape.has_rank and x.shape.has_rank and slope.shape.rank > x.shape.rank:
+        ctx.fail("the slope has more dimensions than the data")
+    number = known_number(ctx, slope)
+    if number is not None:
+        return ctx.emit("LeakyRelu", x, alpha=number)
+    return ctx.emit("PRelu", x, slope)
+
+
+@ir_op(SoftMax1, SoftMax8)
+def softmax(ctx: Context, op: SoftMax8, x: Value) -> Value:
+    """Softmax"""
+    return ctx.emit("Softmax", x, axis=op.axis)
+
+
+@ir_op(LogSoftmax5)
+def log_softmax(ctx: Context, op: LogSoftmax5, x: Value) -> Value:
+    """LogSoftmax"""
+    return ctx.emit("LogSoftmax", x, axis=op.axis)

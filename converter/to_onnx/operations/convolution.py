@@ -1,0 +1,171 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
+from converter.to_onnx.registry import ir_op
+from converter.to_onnx.windows import dilations_of, padding, spatial
+from ir_runtime.graph import element_types
+from ir_runtime.operations.convolution import (
+    BinaryConvolution1,
+    Convolution1,
+    ConvolutionBackpropData1,
+    DeformableConvolution1,
+    DeformableConvolution8,
+    GroupConvolution1,
+    GroupConvolutionBackpropData1,
+)
+
+_Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
+
+
+@ir_op(Convolution1)
+def convolution(ctx: Context, op: Convolution1, x: Value, weights: Value) -> Value:
+    """Conv"""
+    rank = _spatial_rank(ctx, x, weights, 2)
+    return ctx.emit("Conv", x, weights, **_attributes(ctx, op, x, weights, rank))
+
+
+@ir_op(GroupConvolution1)
+def group_convolution(ctx: Context, op: GroupConvolution1, x: Value, weights: Value) -> Value:
+    """Conv with ``group``: the weights' first two dimensions become one"""
+    rank = _spatial_rank(ctx, x, weights, 3)
+    groups = weights.shape[0] if weights.shape.has_rank else None
+    if groups is None or not groups.is_static:
+        ctx.fail("the number of groups must be known")
+    return ctx.emit("Conv", x, _joined(ctx, weights, 0), group=groups.value, **_attributes(ctx, op, x, weights, rank))
+
+
+def _joined(ctx: Context, weights: Value, axis: int) -> Value:
+    """The weights with the dimensions ``axis`` and the next as one."""
+    dims = weights.shape.dims
+    merged = [*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]]
+    if all(one.is_static for one in merged):
+        return reshape(ctx, weights, [one.value for one in merged])
+    rest = [dimension(ctx, weights, place) for place in range(axis + 2, len(dims))]
+    front = [dimension(ctx, weights, place) for place in range(axis)]
+    shape = concat(ctx, [*front, ctx.constant([-1], element_types.i64), *rest], 0)
+    return ctx.emit("Reshape", weights, shape)
+
+
+def _spatial_rank(ctx: Context, x: Value, weights: Value, lead: int) -> int:
+    if weights.shape.has_rank:
+        return weights.shape.rank - lead
+    return rank_of(ctx, x, "the data or the weights") - 2
+
+
+def _attributes(ctx: Context, op: Any, x: Value, weights: Value, rank: int) -> dict[str, Any]:
+    kernel, sizes = (spatial(one.shape.dims if one.shape.has_rank else (), rank) for one in (weights, x))
+    return {
+        "strides": list(op.strides[:rank] or [1] * rank),
+        "dilations": dilations_of(op, rank),
+        **padding(ctx, op, kernel, sizes),
+    }
+
+
+@ir_op(ConvolutionBackpropData1)
+def convolution_transposed(
+    ctx: Context, op: ConvolutionBackpropData1, x: Value, weights: Value, shape: Value | None = None
+) -> Value:
+    """ConvTranspose"""
+    rank = _spatial_rank(ctx, x, weights, 2)
+    return _transposed(ctx, op, x, weights, weights.shape.dims[2:], rank, shape, 1)
+
+
+@ir_op(GroupConvolutionBackpropData1)
+def group_convolution_transposed(
+    ctx: Context, op: GroupConvolutionBackpropData1, x: Value, weights: Value, shape: Value | None = None
+) -> Value:
+    """ConvTranspose with ``group``: the weights' first two dimensions become one"""
+    rank = _spatial_rank(ctx, x, weights, 3)
+    groups = weights.shape[0] if weights.shape.has_rank else None
+    if groups is None or not groups.is_static:
+        ctx.fail("the number of groups must be known")
+    return _transposed(ctx, op, x, _joined(ctx, weights, 0), weights.shape.dims[3:], rank, shape, groups.value)
+
+
+def _transposed(
+    ctx: Context,
+    op: _Backprop,
+    x: Value,
+    weights: Value,
+    kernel: Any,
+    rank: int,
+    shape: Value | None,
+    groups: int,
+) -> Value:
+    more = list(op.output_padding[:rank] or [0] * rank)
+    attributes: dict[str, Any] = {
+        "strides": list(op.strides[:rank] or [1] * rank),
+        "dilations": list(op.dilations[:rank] or [1] * rank),
+        "output_padding": more if any(more) else None,
+        "group": groups if groups != 1 else None,
+    }
+    begins, ends = (list(pads[:rank] or [0] * rank) for pads in (op.pads_begin, op.pads_end))
+    is_same = op.auto_pad.startswith("same")
+    if op.auto_pad != "explicit":
+        begins, ends = [0] * rank, [0] * rank
+    if shape is not None:
+        wanted = known_list(ctx, shape)
+        sizes = x.shape.dims[2:] if x.shape.has_rank else ()
+        if wanted is None or not all(one.is_static for one in (*sizes, *kernel)) or not sizes:
+            ctx.fail("where an input gives the output's shape, that shape and those of data and kernel must be known")
+        natural = [
+            stride * (size.value - 1) + (taps.value - 1) * dilation + 1 + extra
+            for stride, size, taps, dilation, extra in zip(
+                attributes["strides"], sizes, kernel, attributes["dilations"], more
+            )
+        ]
+        totals = [have - want for have, want in zip(natural, wanted)]
+        if is_same:
+            # Unlike in a convolution, same_upper cuts more off the front.
+            halves = [max(total, 0) // 2 for total in totals]
+            rests = [max(total, 0) - half for total, half in zip(totals, halves)]
+            begins = rests if op.auto_pad == "same_upper" else halves
+        ends = [total - begin for total, begin in zip(totals, begins)]
+        if any(end < 0 for end in ends):
+            # The output is longer than what the windows reach: zeros behind it.
+            padded = [max(-end, 0) for end in ends]
+            made = ctx.emit("ConvTranspose", x, weights, pads=[*begins, *[max(end, 0) for end in ends]], **attributes)
+            zeros = [0] * (rank + 4) + padded
+            return ctx.emit("Pad", made, ctx.constant(zeros, element_types.i64))
+    return ctx.emit("ConvTranspose", x, weights, pads=[*begins, *ends], **attributes)
+
+
+@ir_op(DeformableConvolution1, DeformableConvolution8)
+def deformable_convolution(
+    ctx: Context, op: DeformableConvolution8, x: Value, offsets: Value, weights: Value, mask: Value | None = None
+) -> Value:
+    """DeformConv (opset 19), which interpolates with zeros around the data"""
+    if not getattr(op, "bilinear_interpolation_pad", False):
+        ctx.fail("ONNX's DeformConv interpolates with zeros around the data (bilinear_interpolation_pad)")
+    ctx.opsets.require(19, "DeformConv")
+    attributes = _attributes(ctx, op, x, weights, 2)
+    if "auto_pad" in attributes:
+        ctx.fail(f"ONNX's DeformConv has no auto_pad, but it is {op.auto_pad}")
+    return ctx.emit(
+        "DeformConv", x, weights, offsets, None, mask, group=op.group, offset_group=op.deformable_group, **attributes
+    )
+
+
+@ir_op(BinaryConvolution1)
+def binary_convolution(ctx: Context, op: BinaryConvolution1, x: Value, weights: Value) -> Value:
+    """Conv of the signs: -1 for 0, 1 for any other number; padding has the sign of ``pad_value``"""
+    kind = x.element_type
+    one = ctx.constant(1, element_types.f32)
+    is_set = ctx.emit("Not", ctx.emit("Equal", x, ctx.like(0, x)))
+    fill = 1.0 if op.pad_value else -1.0
+    signs = ctx.emit("Where", is_set, one, ctx.emit("Neg", one))
+    flags = ctx.emit("Cast", weights, type=element_types.boolean, to=9)
+    kernel = ctx.emit("Where", flags, one, ctx.emit("Neg", one))
+    # Signs less the padding's are 0 in the padding; the sum of the kernel times the padding's sign is added back.
+    centred = ctx.emit("Sub", signs, ctx.constant(fill, element_types.f32))
+    attributes = _attributes(ctx, op, x, weights, 2)
+    sums = ctx.emit("ReduceSum", kernel, ctx.constant([1, 2, 3]), keepdims=0)
+    whole = ctx.emit("Mul", sums, ctx.constant(fill, element_types.f32))
+    bias = reshape(ctx, whole, [-1])
+    return ctx.cast(ctx.emit("Conv", centred, kernel, bias, **attributes), kind)

@@ -1,0 +1,319 @@
+"""Arithmetic, comparison, logic, bits, unary mathematics, Convert and Select."""
+
+from __future__ import annotations
+
+import math
+
+from converter.to_onnx.broadcasting import aligned
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.elementwise import (
+    Abs1,
+    Acos1,
+    Acosh4,
+    Add1,
+    Asin1,
+    Asinh4,
+    Atan1,
+    Atanh4,
+    Binary,
+    BitwiseAnd13,
+    BitwiseLeftShift15,
+    BitwiseNot13,
+    BitwiseOr13,
+    BitwiseRightShift15,
+    BitwiseXor13,
+    Ceiling1,
+    Convert1,
+    ConvertLike1,
+    Cos1,
+    Cosh1,
+    Divide1,
+    Equal1,
+    Erf1,
+    Exp1,
+    Floor1,
+    FloorMod1,
+    Greater1,
+    GreaterEqual1,
+    IsFinite10,
+    IsInf10,
+    IsNaN10,
+    Less1,
+    LessEqual1,
+    Log1,
+    LogicalAnd1,
+    LogicalNot1,
+    LogicalOr1,
+    LogicalXor2,
+    Maximum1,
+    Minimum1,
+    Mod1,
+    Multiply1,
+    Negative1,
+    NotEqual1,
+    Power1,
+    Round5,
+    Select1,
+    Sign1,
+    Sin1,
+    Sinh1,
+    Sqrt1,
+    SquaredDifference1,
+    Subtract1,
+    Tan1,
+    Tanh1,
+    Unary,
+    Xor1,
+)
+
+
+def _binary(op_type: str, *operations: type[Operation]) -> None:
+    def export(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+        return ctx.emit(op_type, *aligned(ctx, op.auto_broadcast, a, b))
+
+    export.__doc__ = op_type
+    ir_op(*operations)(export)
+
+
+for _op_type, _operation in {
+    "Add": Add1,
+    "Sub": Subtract1,
+    "Mul": Multiply1,
+    "Max": Maximum1,
+    "Min": Minimum1,
+    "Equal": Equal1,
+    "Greater": Greater1,
+    "GreaterOrEqual": GreaterEqual1,
+    "Less": Less1,
+    "LessOrEqual": LessEqual1,
+    "And": LogicalAnd1,
+    "Or": LogicalOr1,
+}.items():
+    _binary(_op_type, _operation)
+_binary("Xor", LogicalXor2, Xor1)
+
+
+@ir_op(NotEqual1)
+def not_equal(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    """Not(Equal)"""
+    return ctx.emit("Not", ctx.emit("Equal", *aligned(ctx, op.auto_broadcast, a, b)))
+
+
+@ir_op(SquaredDifference1)
+def squared_difference(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    """Mul(d, d) of d = Sub(a, b)"""
+    difference = ctx.emit("Sub", *aligned(ctx, op.auto_broadcast, a, b))
+    return ctx.emit("Mul", difference, difference)
+
+
+@ir_op(Divide1)
+def divide(ctx: Context, op: Divide1, a: Value, b: Value) -> Value:
+    """Div, which rounds integers towards zero; one less where the rest is not 0 and has another sign than b"""
+    a, b = aligned(ctx, op.auto_broadcast, a, b)
+    quotient = ctx.emit("Div", a, b)
+    if a.element_type.kind != "signed" or not op.m_pythondiv or (_is_positive(a) and _is_positive(b)):
+        return quotient
+    rest = ctx.emit("Mod", a, b, fmod=1)
+    zero = ctx.like(0, a)
+    is_less = ctx.emit("Less", rest, zero)
+    if not _is_positive(b):
+        is_more = ctx.emit("And", ctx.emit("Greater", rest, zero), ctx.emit("Less", b, zero))
+        is_less = ctx.emit("Or", ctx.emit("And", is_less, ctx.emit("Greater", b, zero)), is_more)
+    return ctx.emit("Sub", quotient, ctx.cast(is_less, a.element_type))
+
+
+def _is_positive(value: Value) -> bool:
+    bounds = value.type.known_bounds
+    return bounds is not None and bool((bounds.lower >= 0).all())
+
+
+@ir_op(Power1)
+def power(ctx: Context, op: Power1, a: Value, b: Value) -> Value:  # type: ignore[valid-type]
+    """Pow"""
+    return ctx.emit("Pow", *aligned(ctx, op.auto_broadcast, a, b))  # type: ignore[attr-defined]
+
+
+@ir_op(Mod1)
+def mod(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    """Mod with fmod=1: the remainder has the sign of a"""
+    return ctx.emit("Mod", *aligned(ctx, op.auto_broadcast, a, b), fmod=1)
+
+
+@ir_op(FloorMod1)
+def floor_mod(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    """Mod; for floats fmod, plus b where that has another sign than b"""
+    a, b = aligned(ctx, op.auto_broadcast, a, b)
+    if not a.element_type.is_real:
+        return ctx.emit("Mod", a, b)
+    rest = ctx.emit("Mod", a, b, fmod=1)
+    zero = ctx.like(0, rest)
+    differs = ctx.emit("Xor", ctx.emit("Less", rest, zero), ctx.emit("Less", b, zero))
+    has_rest = ctx.emit("Not", ctx.emit("Equal", rest, zero))
+    return ctx.emit("Where", ctx.emit("And", differs, has_rest), ctx.emit("Add", rest, b), rest)
+
+
+def _bitwise(op_type: str, logical: str, operation: type[Operation]) -> None:
+    def export(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+        a, b = aligned(ctx, op.auto_broadcast, a, b)
+        if a.element_type is element_types.boolean:
+            return ctx.emit(logical, a, b)
+        ctx.opsets.require(18, op_type)
+        return ctx.emit(op_type, a, b)
+
+    export.__doc__ = f"{op_type}; of booleans {logical}"
+    ir_op(operation)(export)
+
+
+_bitwise("BitwiseAnd", "And", BitwiseAnd13)
+_bitwise("BitwiseOr", "Or", BitwiseOr13)
+_bitwise("BitwiseXor", "Xor", BitwiseXor13)
+
+
+@ir_op(BitwiseNot13)
+def bitwise_not(ctx: Context, op: Unary, x: Value) -> Value:
+    """BitwiseNot; of booleans Not"""
+    if x.element_type is element_types.boolean:
+        return ctx.emit("Not", x)
+    ctx.opsets.require(18, "BitwiseNot")
+    return ctx.emit("BitwiseNot", x)
+
+
+@ir_op(BitwiseLeftShift15)
+def left_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    """BitShift of the bits as an unsigned type"""
+    a, b = aligned(ctx, op.auto_broadcast, a, b)
+    kind = a.element_type
+    unsigned = element_types.element_type(f"u{kind.bits}") if kind.kind == "signed" else kind
+    shifted = ctx.emit("BitShift", ctx.cast(a, unsigned), ctx.cast(b, unsigned), direction="LEFT")
+    return ctx.cast(shifted, kind)
+
+
+@ir_op(BitwiseRightShift15)
+def right_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    """BitShift; of signed types, whose sign is shifted in, ~(~a >> b) where a is negative"""
+    a, b = aligned(ctx, op.auto_broadcast, a, b)
+    kind = a.element_type
+    if kind.kind == "unsigned":
+        return ctx.emit("BitShift", a, b, direction="RIGHT")
+    unsigned = element_types.element_type(f"u{kind.bits}")
+    is_negative = ctx.emit("Less", a, ctx.like(0, a))
+    # -1 - a has all bits of a flipped.
+    flipped = ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, a), a), a)
+    shifted = ctx.emit("BitShift", ctx.cast(flipped, unsigned), ctx.cast(b, unsigned), direction="RIGHT")
+    shifted = ctx.cast(shifted, kind)
+    return ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, shifted), shifted), shifted)
+
+
+def _unary(op_type: str, operation: type[Operation]) -> None:
+    def export(ctx: Context, op: Unary, x: Value) -> Value:
+        return ctx.emit(op_type, x)
+
+    export.__doc__ = op_type
+    ir_op(operation)(export)
+
+
+def _unary_of_floats(op_type: str, operation: type[Operation]) -> None:
+    """For operations that ONNX has for floats alone; of integers they are computed in float32 here, too."""
+
+    def export(ctx: Context, op: Unary, x: Value) -> Value:
+        kind = x.element_type
+        if kind.is_real:
+            return ctx.emit(op_type, x)
+        wide = element_types.f64 if kind.bits > 16 else element_types.f32
+        return ctx.cast(ctx.emit(op_type, ctx.cast(x, wide)), kind)
+
+    export.__doc__ = f"{op_type}; of integers by way of floats"
+    ir_op(operation)(export)
+
+
+for _op_type, _operation_ in {"Abs": Abs1, "Neg": Negative1, "Sign": Sign1, "Not": LogicalNot1}.items():
+    _unary(_op_type, _operation_)
+for _op_type, _operation_ in {
+    "Sqrt": Sqrt1,
+    "Exp": Exp1,
+    "Log": Log1,
+    "Sin": Sin1,
+    "Cos": Cos1,
+    "Tan": Tan1,
+    "Asin": Asin1,
+    "Acos": Acos1,
+    "Atan": Atan1,
+    "Sinh": Sinh1,
+    "Cosh": Cosh1,
+    "Tanh": Tanh1,
+    "Asinh": Asinh4,
+    "Acosh": Acosh4,
+    "Atanh": Atanh4,
+    "Erf": Erf1,
+}.items():
+    _unary_of_floats(_op_type, _operation_)
+
+
+def _rounding(op_type: str, operation: type[Operation]) -> None:
+    def export(ctx: Context, op: Unary, x: Value) -> Value:
+        return ctx.emit(op_type, x) if x.element_type.is_real else x
+
+    export.__doc__ = f"{op_type}; nothing for integers"
+    ir_op(operation)(export)
+
+
+_rounding("Ceil", Ceiling1)
+_rounding("Floor", Floor1)
+
+
+@ir_op(Round5)
+def round_(ctx: Context, op: Round5, x: Value) -> Value:
+    """Round; away from zero by the whole part, and one more where the rest is at least a half"""
+    if not x.element_type.is_real:
+        return x
+    if op.mode == "half_to_even":
+        return ctx.emit("Round", x)
+    size = ctx.emit("Abs", x)
+    whole = ctx.emit("Floor", size)
+    is_up = ctx.emit("GreaterOrEqual", ctx.emit("Sub", size, whole), ctx.like(0.5, x))
+    return ctx.emit("Mul", ctx.emit("Sign", x), ctx.emit("Add", whole, ctx.cast(is_up, x.element_type)))
+
+
+@ir_op(IsNaN10)
+def is_nan(ctx: Context, op: Unary, x: Value) -> Value:
+    """IsNaN"""
+    return ctx.emit("IsNaN", x)
+
+
+@ir_op(IsInf10)
+def is_inf(ctx: Context, op: IsInf10, x: Value) -> Value:
+    """IsInf"""
+    if not (op.detect_negative or op.detect_positive):
+        return ctx.emit("And", ctx.emit("IsNaN", x), ctx.emit("Equal", x, x))
+    return ctx.emit("IsInf", x, detect_negative=int(op.detect_negative), detect_positive=int(op.detect_positive))
+
+
+@ir_op(IsFinite10)
+def is_finite(ctx: Context, op: Unary, x: Value) -> Value:
+    """Less(Abs(x), infinity), which NaN is not, either"""
+    return ctx.emit("Less", ctx.emit("Abs", x), ctx.like(math.inf, x))
+
+
+@ir_op(Convert1)
+def convert(ctx: Context, op: Convert1, x: Value) -> Value:
+    """Cast"""
+    return ctx.cast(x, op.destination_type)
+
+
+@ir_op(ConvertLike1)
+def convert_like(ctx: Context, op: ConvertLike1, x: Value, like: Value) -> Value:
+    """Cast to the type of the second input"""
+    return ctx.cast(x, like.element_type)
+
+
+@ir_op(Select1)
+def select(ctx: Context, op: Select1, condition: Value, then: Value, otherwise: Value) -> Value:
+    """Where"""
+    if op.auto_broadcast == "pdpd":
+        _, condition = aligned(ctx, "pdpd", then, condition)
+        _, otherwise = aligned(ctx, "pdpd", then, otherwise)
+    return ctx.emit("Where", condition, then, otherwise)

@@ -1,0 +1,107 @@
+"""Shapes, orders and repetition."""
+
+from __future__ import annotations
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, int64_list, known_axes, known_list, rank_of, reshape, squeeze, unsqueeze
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.operations.movement import (
+    Broadcast1,
+    Broadcast3,
+    Concat1,
+    Reshape1,
+    Squeeze1,
+    Squeeze15,
+    Tile1,
+    Transpose1,
+    Unsqueeze1,
+)
+
+
+@ir_op(Reshape1)
+def reshape_(ctx: Context, op: Reshape1, x: Value, shape: Value) -> Value:
+    """Reshape; allowzero=1 (opset 14) where a 0 is a dimension of 0"""
+    known = known_list(ctx, shape)
+    if known is not None:
+        static = ctx.node.outputs[0].shape
+        is_empty = static.is_static and 0 in static.static()
+        if not is_empty and (op.special_zero or 0 not in known):
+            return reshape(ctx, x, known)
+        if is_empty:  # of nothing, -1 and 0 tell nothing
+            ctx.opsets.require(14, "a Reshape to a dimension of 0")
+            return ctx.emit("Reshape", x, ctx.constant(list(static.static())), allowzero=1)
+    bounds = shape.type.known_bounds
+    is_positive = bounds is not None and bool((bounds.lower > 0).all())
+    plain = op.special_zero or is_positive
+    if not plain:
+        ctx.opsets.require(14, "a Reshape whose 0 is a dimension of 0")
+    target = ctx.constant(known) if known is not None else int64_list(ctx, shape)
+    return ctx.emit("Reshape", x, target, allowzero=None if plain else 1)
+
+
+@ir_op(Transpose1)
+def transpose(ctx: Context, op: Transpose1, x: Value, order: Value) -> Value:
+    """Transpose; with an order that is computed, Gather along the flat index of each element"""
+    known = known_list(ctx, order)
+    if known is None:
+        ctx.fail("the order of the dimensions must be known")
+    return ctx.emit("Transpose", x, perm=known or None)
+
+
+@ir_op(Squeeze1, Squeeze15)
+def squeeze_(ctx: Context, op: Squeeze1, x: Value, axes: Value | None = None) -> Value:
+    """Squeeze; without axes of all dimensions that are 1"""
+    known = None if axes is None else known_list(ctx, axes)
+    if getattr(op, "allow_axis_skip", False) and axes is not None:
+        rank = rank_of(ctx, x)
+        dims = x.shape.dims
+        chosen = known_axes(ctx, axes, rank)
+        if chosen is None or any(dims[axis].contains(1) and not dims[axis].is_static for axis in chosen):
+            ctx.fail("with allow_axis_skip the axes, and whether their dimensions are 1, must be known")
+        return squeeze(ctx, x, [axis for axis in chosen if dims[axis].is_static and dims[axis].value == 1])
+    if axes is None or known == []:
+        return ctx.emit("Squeeze", x)
+    return ctx.emit("Squeeze", x, int64_list(ctx, axes))
+
+
+@ir_op(Unsqueeze1)
+def unsqueeze_(ctx: Context, op: Unsqueeze1, x: Value, axes: Value) -> Value:
+    """Unsqueeze"""
+    if known_list(ctx, axes) == []:
+        return x
+    return ctx.emit("Unsqueeze", x, int64_list(ctx, axes))
+
+
+@ir_op(Concat1)
+def concat_(ctx: Context, op: Concat1, *values: Value) -> Value:
+    """Concat"""
+    return ctx.emit("Concat", *values, axis=op.axis)
+
+
+@ir_op(Broadcast1, Broadcast3)
+def broadcast(ctx: Context, op: Broadcast3, x: Value, shape: Value, axes: Value | None = None) -> Value:
+    """Expand; in the mode explicit the dimensions are moved to their axes first"""
+    if op.mode == "explicit":
+        assert axes is not None
+        placed, target = known_list(ctx, axes), shape.shape
+        if placed is None or not target.is_static:
+            ctx.fail("in the mode explicit the axes and the rank of the target must be known")
+        rank = target.element_count().value
+        x = unsqueeze(ctx, x, [axis for axis in range(rank) if axis not in placed])
+    return ctx.emit("Expand", x, int64_list(ctx, shape))
+
+
+@ir_op(Tile1)
+def tile(ctx: Context, op: Tile1, x: Value, repeats: Value) -> Value:
+    """Tile; the shorter of shape and repeats is filled up with ones in front"""
+    rank = rank_of(ctx, x, "the data")
+    count = repeats.shape.element_count()
+    if not repeats.shape.has_rank or not count.is_static:
+        ctx.fail("the number of repeats must be known")
+    times = int64_list(ctx, repeats)
+    if count.value < rank:
+        ones = ctx.constant([1] * (rank - count.value), element_types.i64)
+        times = concat(ctx, [ones, times], 0)
+    return ctx.emit("Tile", unsqueeze(ctx, x, list(range(count.value - rank))), times)

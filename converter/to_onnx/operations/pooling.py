@@ -1,0 +1,188 @@
+"""Poolings over windows, and to a given shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, known_list, rank_of, reduce, shape_of
+from converter.to_onnx.registry import ir_op
+from converter.to_onnx.windows import dilations_of, padding, spatial
+from ir_runtime.graph import element_types
+from ir_runtime.graph.shapes import Dimension
+from ir_runtime.operations.pooling import (
+    AdaptiveAvgPool8,
+    AdaptiveMaxPool8,
+    AvgPool,
+    AvgPool1,
+    AvgPool14,
+    AvgPool16,
+    IndexedMaxPool,
+    MaxPool1,
+    MaxPool8,
+    MaxPool14,
+    Pooling,
+)
+from ir_runtime.records import record
+
+
+@record
+class _Windows:
+    """The attributes of a pooling, and the pads of the data that onnxruntime does not take as attributes."""
+
+    attributes: Mapping[str, Any]
+    outer: Sequence[int]
+    """Pads in front of and behind each spatial dimension, which a Pad must add; empty where there are none."""
+
+
+def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
+    """onnxruntime takes no pads as large as the kernel; windows that are rounded up follow from pads, where the
+    dimensions are known, as releases of onnx and onnxruntime count them differently."""
+    rank = len(op.kernel)
+    sizes = spatial(x.shape.dims if x.shape.has_rank else (), rank)
+    dilations = dilations_of(op, rank)
+    found = padding(ctx, op, [Dimension(taps, taps) for taps in op.kernel], sizes)
+    counts = spatial(ctx.node.outputs[0].shape.dims if ctx.node.outputs[0].shape.has_rank else (), rank)
+    is_up = op.rounding_type != "floor" and "pads" in found
+    if is_up and all(one.is_static for one in (*sizes, *counts)):
+        begins = found["pads"][:rank]
+        rows = zip(sizes, counts, begins, found["pads"][rank:], op.kernel, op.strides, dilations)
+        ends = [
+            max((count.value - 1) * stride + (taps - 1) * dilation + 1 - size.value - begin, min(end, 0))
+            for size, count, begin, end, taps, stride, dilation in rows
+        ]
+        found, is_up = {"pads": [*begins, *ends]}, False
+    attributes = {
+        "kernel_shape": list(op.kernel),
+        "strides": list(op.strides),
+        "ceil_mode": 1 if is_up else None,
+        "dilations": dilations if any(one != 1 for one in dilations) else None,
+        **found,
+    }
+    pads = found.get("pads", ())
+    if all(0 <= pad < taps for pad, taps in zip(pads, [*op.kernel, *op.kernel])):
+        return _Windows(attributes, ())
+    return _Windows({**attributes, "pads": [0] * (2 * rank)}, pads)
+
+
+def _padded(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
+    rank = len(pads) // 2
+    whole = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
+    return ctx.emit("Pad", x, ctx.constant(whole, element_types.i64), ctx.like(value, x))
+
+
+@ir_op(AvgPool1, AvgPool14, AvgPool16)
+def average_pool(ctx: Context, op: AvgPool, x: Value) -> Value:
+    """AveragePool; dilations from opset 19 on"""
+    windows = _windows(ctx, op, x)
+    attributes = {name: value for name, value in windows.attributes.items() if name != "dilations" or value}
+    if "dilations" in attributes:
+        ctx.opsets.require(19, "an AveragePool with dilations")
+    if not windows.outer:
+        return ctx.emit("AveragePool", x, count_include_pad=int(not op.exclude_pad) or None, **attributes)
+    means = ctx.emit("AveragePool", _padded(ctx, x, windows.outer, 0), **attributes)
+    if not op.exclude_pad:
+        return means
+    ones = ctx.emit("Add", ctx.emit("Mul", x, ctx.like(0, x)), ctx.like(1, x))
+    return ctx.emit("Div", means, ctx.emit("AveragePool", _padded(ctx, ones, windows.outer, 0), **attributes))
+
+
+def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
+    windows = _windows(ctx, op, x)
+    if windows.outer:
+        if count > 1 and len(ctx.node.outputs) > 1:
+            ctx.fail("indices of a pooling need pads that are smaller than the kernel")
+        kind = x.element_type
+        x = _padded(ctx, x, windows.outer, -math.inf if kind.is_real else kind.limits[0])
+    kinds = [x.element_type, element_types.i64]
+    return ctx.emit_many("MaxPool", x, count=count, types=kinds, **windows.attributes)
+
+
+@ir_op(MaxPool1)
+def max_pool(ctx: Context, op: MaxPool1, x: Value) -> Value:
+    """MaxPool"""
+    return _maxima(ctx, op, x, 1)[0]
+
+
+@ir_op(MaxPool8, MaxPool14)
+def max_pool_with_indices(ctx: Context, op: IndexedMaxPool, x: Value) -> list[Value]:
+    """MaxPool with Indices, which count through the whole tensor: Mod by the size of the dimensions from ``axis`` on"""
+    best, places = _maxima(ctx, op, x, 2)
+    axis = op.axis % rank_of(ctx, x, "the data") if op.axis < 0 else op.axis
+    if axis:
+        sizes = ctx.emit("Slice", shape_of(ctx, x), ctx.constant([axis]), ctx.constant([np.iinfo(np.int64).max]))
+        places = ctx.emit("Mod", places, reduce(ctx, "ReduceProd", sizes, [0], keepdims=False))
+    return [best, ctx.cast(places, op.index_element_type)]
+
+
+@ir_op(AdaptiveAvgPool8)
+def adaptive_average_pool(ctx: Context, op: AdaptiveAvgPool8, x: Value, shape: Value) -> Value:
+    """GlobalAveragePool, AveragePool, or for unequal regions a product with their shares along each dimension"""
+    counts = known_list(ctx, shape)
+    if counts is None:
+        ctx.fail("the shape of the output must be known")
+    if all(count == 1 for count in counts):
+        return ctx.emit("GlobalAveragePool", x)
+    sizes = x.shape.dims[2:] if x.shape.has_rank else ()
+    if not sizes or not all(one.is_static for one in sizes):
+        ctx.fail("the spatial dimensions of the data must be known")
+    if all(one.value % count == 0 for one, count in zip(sizes, counts)):
+        kernel = [one.value // count for one, count in zip(sizes, counts)]
+        return ctx.emit("AveragePool", x, kernel_shape=kernel, strides=kernel)
+    rank = rank_of(ctx, x)
+    for axis, (one, count) in enumerate(zip(sizes, counts), 2):
+        shares = np.zeros((one.value, count), np.float64)
+        for place, (start, stop) in enumerate(op.regions(one.value, count)):
+            shares[start:stop, place] = 1 / (stop - start)
+        order = [*[i for i in range(rank) if i != axis], axis]
+        moved = ctx.emit("Transpose", x, perm=order) if axis != rank - 1 else x
+        made = ctx.emit("MatMul", moved, ctx.like(shares, x))
+        x = ctx.emit("Transpose", made, perm=[order.index(i) for i in range(rank)]) if axis != rank - 1 else made
+    return x
+
+
+@ir_op(AdaptiveMaxPool8)
+def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value) -> list[Value]:
+    """One MaxPool for equal regions, else one for each region, with Indices within the spatial dimensions"""
+    counts = known_list(ctx, shape)
+    sizes = x.shape.dims[2:] if x.shape.has_rank else ()
+    if counts is None or not sizes or not all(one.is_static for one in sizes):
+        ctx.fail("the spatial dimensions of data and output must be known")
+    lengths = [one.value for one in sizes]
+    kinds = [x.element_type, element_types.i64]
+    total = ctx.constant(int(np.prod(lengths)))
+    if all(length % count == 0 for length, count in zip(lengths, counts)):
+        kernel = [length // count for length, count in zip(lengths, counts)]
+        best, places = ctx.emit_many("MaxPool", x, count=2, types=kinds, kernel_shape=kernel, strides=kernel)
+        return [best, ctx.cast(ctx.emit("Mod", places, total), op.index_element_type)]
+    numbers = ctx.constant(np.arange(int(np.prod(lengths))).reshape(lengths))
+    best, places = _regions(ctx, op, x, numbers, lengths, counts, 0)
+    return [best, ctx.cast(places, op.index_element_type)]
+
+
+def _regions(
+    ctx: Context, op: AdaptiveMaxPool8, x: Value, numbers: Value, lengths: list[int], counts: list[int], axis: int
+) -> tuple[Value, Value]:
+    """The maxima of the regions along ``axis`` and those behind it, and the numbers of their elements."""
+    if axis == len(lengths):
+        flat = ctx.emit("Reshape", x, ctx.constant([0, 0, -1]))
+        winner = ctx.emit("ArgMax", flat, axis=2, keepdims=1, type=element_types.i64)
+        best = reduce(ctx, "ReduceMax", flat, [2])
+        where = ctx.emit("Gather", ctx.emit("Reshape", numbers, ctx.constant([-1])), winner, axis=0)
+        tail = ctx.constant([0, 0, *[1] * len(lengths)])
+        return ctx.emit("Reshape", best, tail), ctx.emit("Reshape", where, tail)
+    found = []
+    for start, stop in op.regions(lengths[axis], counts[axis]):
+        bounds = ctx.constant([start]), ctx.constant([stop])
+        part = ctx.emit("Slice", x, *bounds, ctx.constant([axis + 2]))
+        part_numbers = ctx.emit("Slice", numbers, *bounds, ctx.constant([axis]))
+        found.append(_regions(ctx, op, part, part_numbers, lengths, counts, axis + 1))
+    return (
+        concat(ctx, [best for best, _ in found], axis + 2),
+        concat(ctx, [where for _, where in found], axis + 2),
+    )

@@ -1,0 +1,81 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import known_list, reduce
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.reduction import (
+    ReduceL1_4,
+    ReduceL2_4,
+    ReduceLogicalAnd1,
+    ReduceLogicalOr1,
+    ReduceMax1,
+    ReduceMean1,
+    ReduceMin1,
+    ReduceProd1,
+    ReduceSum1,
+    Reduction,
+)
+
+
+def _reduction(op_type: str, operation: type[Operation], single: str = "") -> None:
+    """``single`` is what remains of the operation where there are no axes."""
+
+    def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+        if known_list(ctx, axes) == []:
+            return ctx.emit(single, x) if single else x
+        return reduce(ctx, op_type, x, axes, keepdims=op.keep_dims)
+
+    export.__doc__ = op_type
+    ir_op(operation)(export)
+
+
+for _op_type, _operation in {
+    "ReduceSum": ReduceSum1,
+    "ReduceProd": ReduceProd1,
+    "ReduceMax": ReduceMax1,
+    "ReduceMin": ReduceMin1,
+}.items():
+    _reduction(_op_type, _operation)
+_reduction("ReduceL1", ReduceL1_4, "Abs")
+
+
+@ir_op(ReduceMean1)
+def reduce_mean(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+    """ReduceMean; of integers in float64, rounded towards zero"""
+    if known_list(ctx, axes) == []:
+        return x
+    kind = x.element_type
+    if kind.is_real:
+        return reduce(ctx, "ReduceMean", x, axes, keepdims=op.keep_dims)
+    mean = reduce(ctx, "ReduceMean", ctx.cast(x, element_types.f64), axes, keepdims=op.keep_dims)
+    return ctx.cast(mean, kind)
+
+
+@ir_op(ReduceL2_4)
+def reduce_l2(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+    """ReduceL2; of integers in float64, rounded towards zero"""
+    kind = x.element_type
+    work = x if kind.is_real else ctx.cast(x, element_types.f64)
+    if known_list(ctx, axes) == []:
+        return ctx.emit("Abs", x)
+    return ctx.cast(reduce(ctx, "ReduceL2", work, axes, keepdims=op.keep_dims), kind)
+
+
+def _logical(op_type: str, operation: type[Operation]) -> None:
+    def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+        if known_list(ctx, axes) == []:
+            return x
+        found = reduce(ctx, op_type, ctx.cast(x, element_types.i32), axes, keepdims=op.keep_dims)
+        return ctx.cast(found, element_types.boolean)
+
+    export.__doc__ = f"{op_type} of 0 and 1"
+    ir_op(operation)(export)
+
+
+_logical("ReduceMin", ReduceLogicalAnd1)
+_logical("ReduceMax", ReduceLogicalOr1)

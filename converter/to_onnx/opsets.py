@@ -1,0 +1,54 @@
+"""The opset of a model that is exported: the caller's, or the lowest one that says the model compactly."""
+
+from __future__ import annotations
+
+from converter.errors import ConversionError
+
+OLDEST = 13
+"""The first opset that can be written: from it on Squeeze, Unsqueeze and ReduceSum take their axes as inputs."""
+NEWEST = 25
+"""The last one; it must be one that released runtimes read."""
+
+
+class OpsetTooLow(Exception):
+    """A layer needs a later opset than the caller's."""
+
+    def __init__(self, needed: int, what: str) -> None:
+        super().__init__(f"{what} needs opset {needed}")
+        self.needed = needed
+
+
+class Opsets:
+    """Which opset is written, and which opsets the layers asked for.
+
+    Where the caller did not choose one, every question is answered with yes and remembered: the export is repeated
+    with the highest opset that was asked for.
+    """
+
+    def __init__(self, version: int, *, is_chosen: bool) -> None:
+        self.version = version
+        self.is_chosen = is_chosen
+        self.needed = version
+
+    @classmethod
+    def of(cls, opset: int | None) -> Opsets:
+        """``opset`` is the caller's. Raises :class:`ConversionError` for one that cannot be written."""
+        if opset is None:
+            return cls(OLDEST, is_chosen=False)
+        if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
+            raise ConversionError(f"the opset must be a number from {OLDEST} to {NEWEST}, but is {opset!r}")
+        return cls(opset, is_chosen=True)
+
+    def at_least(self, version: int) -> bool:
+        """Whether operators of that opset may be used; where the caller did not choose, they may."""
+        if version <= self.version:
+            return True
+        if self.is_chosen:
+            return False
+        self.needed = max(self.needed, version)
+        return True
+
+    def require(self, version: int, what: str) -> None:
+        """Raises :class:`OpsetTooLow` where ``what`` needs a later opset than the caller's."""
+        if not self.at_least(version):
+            raise OpsetTooLow(version, what)

@@ -1,0 +1,84 @@
+"""Which function writes which IR operation as ONNX operators.
+
+An exporter takes the context, the operation with its attributes, and one value for each of the layer's inputs; it
+returns one value for each of its outputs, or the value alone where there is one output.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from converter.errors import ConversionError
+from ir_runtime.graph.operation import Operation
+from ir_runtime.records import record
+
+Export = Callable[..., Any]
+F = TypeVar("F", bound=Export)
+
+PACKAGE = "converter.to_onnx.operations"
+
+
+@record
+class Exporter:
+    """The function that writes an operation."""
+
+    operation: type[Operation]
+    function: Export
+
+
+_EXPORTERS: dict[type[Operation], Exporter] = {}
+_REFUSED: dict[type[Operation], str] = {}
+
+
+def ir_op(*operations: type[Operation], replace: bool = False) -> Callable[[F], F]:
+    """Decorator: the function writes these operations, each of them one revision of one IR operation.
+
+    Claiming an operation twice is an error unless ``replace`` is set.
+    """
+
+    def register(function: F) -> F:
+        for operation in operations:
+            if operation in _EXPORTERS and not replace:
+                raise ConversionError(f"the operation {operation.type}-{operation.opset} is claimed twice")
+            _EXPORTERS[operation] = Exporter(operation, function)
+        return function
+
+    return register
+
+
+def refuse_ir_op(reason: str, *operations: type[Operation]) -> None:
+    """Register why these operations cannot be written as ONNX operators; it ends the sentence of the error."""
+    _REFUSED.update(dict.fromkeys(operations, reason))
+
+
+def find_exporter(operation: type[Operation]) -> Export | str:
+    """The function that writes an operation; where there is none, the reason."""
+    import_all()
+    found = _EXPORTERS.get(operation)
+    if found is not None:
+        return found.function
+    return _REFUSED.get(operation, "there is no ONNX operator for it, and nobody has written it by others")
+
+
+def all_exporters() -> Iterator[Exporter]:
+    """Every exporter, by type and opset of its operation."""
+    import_all()
+    yield from sorted(_EXPORTERS.values(), key=lambda one: (one.operation.type, one.operation.opset))
+
+
+def refused_operations() -> dict[type[Operation], str]:
+    """The operations that are known not to be expressible, with the reasons."""
+    import_all()
+    return dict(_REFUSED)
+
+
+@functools.cache
+def import_all() -> None:
+    """Import every module of the package: each registers what it writes."""
+    package = importlib.import_module(PACKAGE)
+    for module in pkgutil.iter_modules(package.__path__, f"{PACKAGE}."):
+        importlib.import_module(module.name)

@@ -1,0 +1,105 @@
+"""The walk over an IR: every layer by its exporter, every problem of the model at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from converter.errors import ConversionError, Problem, UnsupportedModelError, error_of
+from converter.onnx_file.types import onnx_number
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
+
+from .context import Context
+from .graph import Graph, Value
+from .opsets import Opsets, OpsetTooLow
+from .registry import find_exporter
+
+_SHARED_BYTES = 1 << 10
+"""Equal constants of at most this many bytes are one initializer."""
+
+
+class Translation:
+    """One walk over a model, with what all its graphs share."""
+
+    def __init__(self, opsets: Opsets, *, contrib: bool) -> None:
+        self.opsets = opsets
+        self.contrib = contrib
+        self.problems: list[Problem] = []
+        self._main = Graph()
+        self._shared: dict[tuple[Graph, str, tuple[int, ...], bytes], Value] = {}
+
+    def model(self, model: Model) -> Graph:
+        """The graph of a model. Raises :class:`ConversionError` with all problems."""
+        graph = self._main = Graph(model.name)
+        values: dict[Output, Value] = {}
+        for node in model.parameters:
+            (output,) = node.outputs
+            value = Value(TensorType(output.element_type, output.shape), (node.end_names or [node.name])[0])
+            graph.inputs.append(value)
+            values[output] = value
+        self._walk(model, graph, values)
+        for node in model.results:
+            graph.outputs.append(values[node.inputs[0]])
+        if self.problems:
+            raise error_of(self.problems)
+        return graph
+
+    def body(self, ctx: Context, model: Model, inputs: Mapping[Node, Value], name: str) -> tuple[Graph, list[Value]]:
+        """As :meth:`Context.body`."""
+        graph = Graph(name)
+        values = {node.outputs[0]: value for node, value in inputs.items()}
+        self._walk(model, graph, values)
+        return graph, [values[node.inputs[0]] for node in model.results]
+
+    def _walk(self, model: Model, graph: Graph, values: dict[Output, Value]) -> None:
+        for node in model.nodes():
+            if node.op.role in ("parameter", "result"):
+                continue
+            made = self._exported(node, graph, [values[source] for source in node.inputs])
+            for output, value in zip(node.outputs, made):
+                if value.made_by is not None and value not in values.values():
+                    value.type = output.type  # what inference knows of it: its shape, its values
+                values[output] = value
+
+    def _exported(self, node: Node, graph: Graph, inputs: list[Value]) -> list[Value]:
+        ctx = Context(self, graph, node)
+        exporter = find_exporter(type(node.op))
+        try:
+            if isinstance(exporter, str):
+                raise UnsupportedModelError(exporter)
+            made = exporter(ctx, node.op, *inputs)
+            values = [made] if isinstance(made, Value) else list(made)
+            # Types that ONNX does not have are held in wider ones.
+            return [
+                ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
+                for value, output in zip(values, node.outputs)
+            ]
+        except OpsetTooLow as error:
+            self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
+        except ConversionError as error:
+            if error.problems:
+                raise
+            self._add(node, str(error))
+        return [Value(output.type) for output in node.outputs]
+
+    def _add(self, node: Node, reason: str) -> None:
+        self.problems.append(
+            Problem(node.name, f"{node.op.type}-{node.op.opset}", "", self.opsets.version, reason, True)
+        )
+
+    def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:
+        """As :meth:`Context.initializer`."""
+        key = None
+        if not name and tensor.byte_size <= _SHARED_BYTES:
+            key = graph, tensor.element_type.name, tensor.shape, b"".join(bytes(chunk) for chunk in tensor.chunks())
+            if key in self._shared:
+                return self._shared[key]
+        if tensor.byte_size > _SHARED_BYTES:
+            graph = self._main  # bodies read it from there: large data has one place
+        value = Value(TensorType(tensor.element_type, PartialShape(tensor.shape), tensor), name)
+        graph.constants.append((value, tensor))
+        if key is not None:
+            self._shared[key] = value
+        return value

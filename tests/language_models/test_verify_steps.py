@@ -1,0 +1,202 @@
+"""Stateful IRs against the ONNX model step by step, and faults that are put into them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+import converter
+from converter.command_line import main
+from converter.equivalence.steps import StepsReport, verify_steps
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import Add1, Greater1
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.movement import Concat1
+from ir_runtime.rewriting.caches import variable_behind
+
+from .decoders import DECODERS, LAYERS, Decoder
+from .folders import write_folder
+
+
+def stateful(decoder: Decoder) -> tuple[onnx.ModelProto, Model]:
+    model = decoder.build()
+    return model, converter.convert_model(model, stateful=True)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "openvino"])
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+def test_each_decoder_passes(decoder: Decoder, engine: str) -> None:
+    report = verify_steps(*stateful(decoder), steps=5, engine=engine)
+    assert report.passed, report.verdict
+    assert len({step.run for step in report.steps}) == 5
+    assert len(report.steps) > 30
+
+
+def constant(value: object) -> Node:
+    return make_node(Const1(value=Tensor.from_array(np.asarray(value))), (), "changed by hand")
+
+
+def attentions(model: Model) -> list[Node]:
+    return [node for node in model.nodes() if isinstance(node.op, ScaledDotProductAttention13)]
+
+
+def swap_keys_and_values(model: Model) -> str:
+    node = attentions(model)[1]
+    node.inputs[1], node.inputs[2] = node.inputs[2], node.inputs[1]
+    return node.name
+
+
+def move_positions(model: Model) -> str:
+    """One further along, for the keys and queries of all layers but not for those of the past: only steps show it."""
+    parameter = next(node for node in model.parameters if node.name == "position_ids")
+    readers = [node for node in model.nodes() if parameter.outputs[0] in node.inputs and isinstance(node.op, Gather8)]
+    factor = make_node(Add1(), [parameter.outputs[0], parameter.outputs[0]], "positions twice")
+    for reader in readers:
+        reader.inputs = [factor.outputs[0] if one is parameter.outputs[0] else one for one in reader.inputs]
+    return readers[0].name
+
+
+def move_window(model: Model) -> str:
+    node = next(node for node in model.nodes() if isinstance(node.op, Greater1))
+    add = node.inputs[1].node
+    add.inputs[1] = constant(np.int64(-9)).outputs[0]
+    return node.name
+
+
+def ignore_the_mask(model: Model) -> str:
+    """Every key counts, those of padding too: only a batch shows it."""
+    parameter = next(node for node in model.parameters if node.name == "attention_mask")
+    for node in model.nodes():
+        if node.op.type == "NotEqual" and parameter.outputs[0] in node.inputs:
+            node.inputs[1] = constant(np.int64(-1)).outputs[0]
+            return node.name
+    raise AssertionError("there is no comparison with the mask")
+
+
+def keep_the_rows(model: Model) -> str:
+    """``beam_idx`` is ignored: only beams show it."""
+    for node in model.nodes():
+        if isinstance(node.op, Concat1) and isinstance(node.inputs[0].node.op, Gather8):
+            gather = node.inputs[0].node
+            if variable_behind(gather.outputs[0]) is not None:
+                node.inputs[0] = gather.inputs[0]
+    return ""
+
+
+def spoil_what_is_kept(model: Model) -> str:
+    """The first variable keeps twice its keys: the second step shows it."""
+    sink = model.sinks[0]
+    twice = make_node(Add1(), [sink.inputs[0], sink.inputs[0]], "twice")
+    sink.inputs = [twice.outputs[0]]
+    return ""
+
+
+FAULTS: dict[str, tuple[Callable[[Model], str], Decoder, str, bool]] = {
+    "keys and values are swapped": (swap_keys_and_values, Decoder(), "a prompt, then tokens", True),
+    "positions are wrong": (move_positions, Decoder(), "a prompt, then tokens", True),
+    "a window is off by one": (move_window, Decoder(window=8), "a prompt, then tokens", True),
+    "padding counts": (ignore_the_mask, Decoder(), "a batch padded on the left", False),
+    "beams are ignored": (keep_the_rows, Decoder(), "beams", False),
+    "a cache is spoilt": (spoil_what_is_kept, Decoder(), "a prompt, then tokens", True),
+}
+
+
+@pytest.mark.parametrize(("spoil", "decoder", "run", "is_layer"), FAULTS.values(), ids=FAULTS)
+def test_faults_are_found(spoil: Callable[[Model], str], decoder: Decoder, run: str, is_layer: bool) -> None:
+    model, ir = stateful(decoder)
+    spoil(ir)
+    report = verify_steps(model, ir, steps=4)
+    assert not report.passed
+    assert report.first_wrong is not None
+    assert report.first_wrong.run == run
+    assert (report.layer is not None) == is_layer, report.layer_problem
+    assert run in report.verdict
+
+
+def test_the_layer_with_swapped_keys_is_named() -> None:
+    model, ir = stateful(Decoder())
+    name = swap_keys_and_values(ir)
+    report = verify_steps(model, ir, steps=1)
+    assert report.layer is not None
+    assert name in (report.layer.layer, *report.layer.part)
+    assert f"the first layer is '{report.layer.layer}'" in report.verdict
+
+
+def test_rounded_weights_are_allowed_for_and_hide_no_fault(tmp_path: Path) -> None:
+    model, ir = stateful(Decoder())
+    converter.save_model(ir, tmp_path / "ir.xml", compress="int8")
+    assert verify_steps(model, tmp_path / "ir.xml", steps=3).passed
+    swap_keys_and_values(ir)
+    converter.save_model(ir, tmp_path / "wrong.xml", compress="int8")
+    assert not verify_steps(model, tmp_path / "wrong.xml", steps=3).passed
+
+
+def test_errors() -> None:
+    model, ir = stateful(Decoder())
+    plain = converter.convert_model(model)
+    with pytest.raises(converter.VerificationError, match="has no variables: steps are for models that keep"):
+        verify_steps(model, plain, steps=1)
+    other = Decoder("spelled").build()
+    for tensor in (*other.graph.input, *other.graph.output):
+        tensor.name = tensor.name.replace("past_key_values", "former").replace("present", "later")
+    with pytest.raises(converter.VerificationError, match="must be called as an input and an output of the ONNX model"):
+        verify_steps(other, ir, steps=1)
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
+
+
+def test_commands(tmp_path: Path) -> None:
+    write_folder(tmp_path / "onnx", Decoder())
+    code, text = run(
+        "convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir", "--compress", "int8", "--verify"
+    )
+    assert code == 0, text
+    assert "beams" in text
+    assert "PASSED" in text
+    code, text = run("verify", tmp_path / "onnx", tmp_path / "ir", "--steps", 2, "--engine", "openvino")
+    assert code == 0, text
+    assert "IR in OpenVINO" in text
+    result = CliRunner().invoke(
+        main, ["--quiet", "verify", str(tmp_path / "onnx"), str(tmp_path / "ir"), "--steps", "2", "--json"]
+    )
+    found = json.loads(result.stdout)
+    assert found["passed"]
+    assert found["steps"][0]["run"] == "a prompt, then tokens"
+    code, text = run("verify", tmp_path / "onnx", tmp_path / "ir")
+    assert code == 2
+    assert "compared with --steps N" in text
+    code, text = run("verify", tmp_path / "onnx", tmp_path / "ir", "--steps", 2, "--stress")
+    assert code == 2
+    assert "--stress cannot be used with --steps" in text
+
+
+def test_a_wrong_ir_fails_the_command(tmp_path: Path) -> None:
+    model, ir = stateful(Decoder())
+    onnx.save(model, tmp_path / "model.onnx")
+    swap_keys_and_values(ir)
+    converter.save_model(ir, tmp_path / "ir.xml")
+    code, text = run("verify", tmp_path / "model.onnx", tmp_path / "ir.xml", "--steps", 2)
+    assert code == 1
+    assert "first layer that is wrong although its inputs are right" in text
+    assert "FAILED" in text
+
+
+def test_reports_are_plain_values() -> None:
+    report = verify_steps(*stateful(Decoder()), steps=1)
+    assert isinstance(report, StepsReport)
+    json.dumps(report.to_dict(), default=list)
+    assert report.to_dict()["first_wrong"] is None
+    assert LAYERS == 2
