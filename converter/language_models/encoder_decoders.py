@@ -19,7 +19,6 @@ from converter.conversion import MakeStates, convert
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.onnx_file.reader import open_model
 from converter.states.computed_once import ComputedOnce, keep_computed
-from converter.states.lengths_of_caches import lengths_from_parts
 from converter.states.masks_of_new_tokens import add_masks
 from converter.states.stateful import compute_in_float32, make_stateful
 from converter.targets.registry import DEFAULT
@@ -101,7 +100,6 @@ def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
         keep_computed(model, once)
         make_stateful(model, shapes)
         add_masks(model)
-        lengths_from_parts(model)
 
     returned = [name for name in outputs if name not in given.values()]
     decoder = _converted(parts.others, returned, with_caches=True, make_states=make_states, **options)

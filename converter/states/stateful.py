@@ -36,7 +36,7 @@ from ir_runtime.rewriting.type_updates import update_types
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
-from .lengths import take_lengths_from_mask
+from .lengths import take_lengths
 from .pairs import Pair, pairs_of
 from .position_inputs import add_position_ids
 
@@ -106,7 +106,7 @@ def make_stateful(
         growing = [(one, axis) for one in variables for axis in (one.growing_axis,) if axis is not None]
         pasts = {replaced[one.pair.past.outputs[0]]: axis for one, axis in growing}
         presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
-        take_lengths_from_mask(model, tokens, pasts, presents, unique)
+        take_lengths(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
     update_types(model, replaced.values())
     model.runtime_info += _options(model)

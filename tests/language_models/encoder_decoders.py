@@ -159,8 +159,9 @@ class _Decoder(_Graph):
         self("Identity", value, name=self.prefix + name)
 
     def logits(self) -> None:
-        x = self("Gather", self.random("words", VOCABULARY, HIDDEN), "input_ids")
         count = self.dimension("input_ids", 1)
+        rows = self("Concat", self.integers(-1), self("Unsqueeze", count, self.integers(0)), axis=0)
+        x = self("Gather", self.random("words", VOCABULARY, HIDDEN), self("Reshape", "input_ids", rows))
         before = self.dimension("past_key_values.0.decoder.key", 2) if self.with_past else self.integer(0)
         total = self("Add", before, count)
         places = self("Range", before, total, self.integer(1))
@@ -170,8 +171,7 @@ class _Decoder(_Graph):
         for layer in range(LAYERS):
             q, k, v = (self.heads(self.product(self.normalized(x), f"{layer}.self.{part}"), x) for part in "qkv")
             k, v = (self.cached(new, f"{layer}.decoder.{part}") for new, part in ((k, "key"), (v, "value")))
-            # T5 takes the length from the keys of the first layer, Whisper from the past.
-            mask = mask or self.mask(places, total if self.of.speech else self.dimension(k, 2))
+            mask = mask or self.mask(places, k, total)
             x = self("Add", x, self.product(self.attention(q, k, v, mask, x), f"{layer}.self.o"))
             q = self.heads(self.product(self.normalized(x), f"{layer}.cross.q"), x)
             k, v = (self.of_states(layer, part, x) for part in ("key", "value"))
@@ -199,11 +199,15 @@ class _Decoder(_Graph):
         self.result(f"present.{name}", made)
         return made
 
-    def mask(self, places: str, total: str) -> str:
-        """0, or the lowest number for keys behind a query; for texts with a bias by the distance."""
+    def mask(self, places: str, k: str, total: str) -> str:
+        """0, or the lowest number for keys behind a query; for texts with a bias by the distance.
+
+        T5 takes the number of keys, and the shape of a mask of all keys, from the keys of its first layer.
+        """
         if self.of.speech and self.of.one_token and self.with_past:
             return ""
-        keys = self("Range", self.integer(0), total, self.integer(1))
+        count = total if self.of.speech else self.dimension(k, 2)
+        keys = self("Range", self.integer(0), count, self.integer(1))
         distance = self("Sub", self("Unsqueeze", places, self.integers(1)), keys)
         lowest = self.number(float(np.finfo(self.of.kind).min))
         unseen = self("Less", distance, self.integer(-POSITIONS if self.of.one_token and self.with_past else 0))
@@ -211,6 +215,10 @@ class _Decoder(_Graph):
         if self.of.speech:
             return mask
         near = self("Max", self("Min", distance, self.integer(7)), self.integer(0))
+        one = numpy_helper.from_array(np.ones(1, self.of.kind))
+        every = self("ConstantOfShape", self("Gather", self("Shape", k), self.integers(0, 2)), value=one)
+        counted = self("Add", mask, self("Unsqueeze", every, self.integers(1, 2)))
+        mask = self("Where", self("Equal", counted, self.number(0)), lowest, mask)
         bias = self("Transpose", self("Gather", self.random("distances", 8, HEADS), near), perm=[2, 0, 1])
         return self("Add", self("Unsqueeze", bias, self.integers(0)), mask)
 

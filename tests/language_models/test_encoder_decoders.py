@@ -196,10 +196,18 @@ def test_what_is_of_the_encoder_is_computed_once(both: Both) -> None:
     both.close(both.ir.step(steps[1]), both.onnx.step(steps[1]))
 
 
+def type_of(operation: openvino.Node) -> str:
+    found: str = operation.get_rt_info()["layerType"].astype(str)
+    return found
+
+
 def test_layers(both: Both) -> None:
     operations = both.ir.decoder.get_runtime_model().get_ops()
-    types = [operation.get_rt_info()["layerType"].astype(str) for operation in operations]
-    assert types.count("ScaledDotProductAttention") == LAYERS  # one step with the cache that grows
+    steps = [operation for operation in operations if type_of(operation) == "ScaledDotProductAttention"]
+    assert len(steps) == LAYERS
+    for step in steps:  # with the caches that grow
+        sources = [type_of(port.get_source_output().get_node()) for port in step.inputs()]
+        assert sources.count("MemoryInput") == 2
     model = openvino.Core().read_model(both.made.model)
     kinds = [operation.get_type_name() for operation in model.get_ops()]
     assert kinds.count("ScaledDotProductAttention") == 2 * LAYERS  # none is there twice, for both calls
