@@ -10,7 +10,7 @@ import click
 
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.state import State
-from converter.command_line.verify import exit_of, print_report, print_steps
+from converter.command_line.verify import decoder_in, exit_of, print_report, print_steps
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -80,16 +80,16 @@ def convert_folder(
     wrong = [name for name, value in unusable.items() if value]
     if wrong:
         raise click.UsageError(f"{', '.join(wrong)} cannot be used with a folder")
+    reference = None if check_seed is None else decoder_in(folder, "--verify")
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
         made = convert_language_model(folder, output, **options)
     report = None
-    if check_seed is not None:
+    if reference is not None and check_seed is not None:
         from converter.equivalence.steps import verify_steps
-        from converter.language_models.source import SourceFolder
 
         with state.working(f"Verifying {made.model.name}"):
-            report = verify_steps(SourceFolder.open(folder).model, made.model, steps=STEPS, seed=check_seed)
+            report = verify_steps(reference, made.model, steps=STEPS, seed=check_seed)
     weights = made.model.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {

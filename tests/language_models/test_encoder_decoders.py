@@ -257,6 +257,40 @@ def test_missing_files(files: Sequence[str], reason: str, tmp_path: Path) -> Non
         converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir")
 
 
+def test_a_merged_decoder_beside_the_others_changes_nothing(tmp_path: Path) -> None:
+    """As Optimum leaves its folders."""
+    written = {}
+    for name, files in {"two": NAMES[:3], "all": NAMES}.items():
+        MODELS["text"].save(tmp_path / name, files)
+        made = converter.convert_language_model(tmp_path / name, tmp_path / f"{name}-ir")
+        written[name] = [path.read_bytes() for path in (made.model, made.model.with_suffix(".bin"))]
+    assert written["two"] == written["all"]
+
+
+@pytest.mark.parametrize("other", NAMES[1:3])
+def test_a_merged_decoder_beside_one_other(other: str, tmp_path: Path) -> None:
+    MODELS["text"].save(tmp_path / "onnx", (NAMES[0], other, NAMES[3]))
+    made = converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir")
+    assert made.encoder is not None
+    assert "then_branch" in made.model.read_text()  # that of the merged one
+
+
+def test_steps_are_refused(tmp_path: Path) -> None:
+    MODELS["speech"].save(tmp_path / "onnx")
+    given = [str(tmp_path / name) for name in ("onnx", "ir")]
+    result = CliRunner().invoke(main, ["convert", given[0], "--stateful", "-o", given[1], "--verify"])
+    assert result.exit_code == 2
+    assert "--verify cannot be used with" in result.output
+    assert not (tmp_path / "ir").exists()
+    converter.convert_language_model(*given)
+    result = CliRunner().invoke(main, ["verify", *given, "--steps", "2"])
+    assert result.exit_code == 2
+    assert "'onnx2ir verify encoder_model.onnx openvino_encoder_model.xml' compares the encoder" in result.output
+    files = [str(tmp_path / name) for name in ("onnx/encoder_model.onnx", "ir/openvino_encoder_model.xml")]
+    result = CliRunner().invoke(main, ["verify", *files])
+    assert result.exit_code == 0, result.output
+
+
 def test_decoders_of_another_model(tmp_path: Path) -> None:
     MODELS["text"].save(tmp_path / "onnx")
     onnx.save(Decoder("spelled").build(), tmp_path / "onnx" / "decoder_with_past_model.onnx")
