@@ -4,7 +4,8 @@ Optimum writes a decoder twice. ``decoder_model.onnx`` is the first call: it com
 encoder's states. ``decoder_with_past_model.onnx`` is every other call: it is given them. ``decoder_model_merged.onnx``
 has both as the branches of one If. The stateful decoder is that of the other calls, for the first call too: its own
 caches start empty, and what is made of the encoder's states is computed once by layers of the first call. Exporters
-trace the other calls with one token, and older ones leave out the mask that it has no need of: it is added.
+trace the other calls with one token, and older ones leave out the mask that it has no need of: it is added, where
+attention is one layer.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
 
     returned = [name for name in outputs if name not in given.values()]
     decoder = _converted(parts.others, returned, with_caches=True, make_states=make_states, **options)
-    _check(decoder, _part(parts.first, returned[:1], **same), parts)
+    advice = "export the model with a newer release of Optimum" if same["fuse"] else "convert it with fusion"
+    _check(decoder, _part(parts.first, returned[:1], **same), parts, advice)
     return decoder
 
 
@@ -151,7 +153,7 @@ def _converted(
     return model
 
 
-def _check(decoder: Model, first: Model, parts: EncoderDecoder) -> None:
+def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> None:
     """Compare the first call of the stateful decoder with the file of the first call, for random inputs.
 
     Exporters trace the calls with caches with one token. What a model does for more, such as a mask, may be lost.
@@ -169,7 +171,7 @@ def _check(decoder: Model, first: Model, parts: EncoderDecoder) -> None:
         raise UnsupportedModelError(
             f"{parts.others} is exported for one token a call: given a prompt of {_PROMPT} tokens and no past, its "
             f"'{logits}' differ from those of {parts.first} by {difference:.3g} (the largest is {largest:.3g}); "
-            "export the model with a newer release of Optimum"
+            f"{advice}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -234,10 +235,41 @@ def test_compressed_weights(tmp_path: Path) -> None:
     assert 0 < error < 0.1
 
 
-def test_a_decoder_that_is_right_for_one_token_only_is_refused(tmp_path: Path) -> None:
-    EncoderDecoder(one_token=True).save(tmp_path / "onnx")
-    with pytest.raises(converter.UnsupportedModelError, match="one token a call"):
-        converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "an older release": {"target": "cpu@2023.3"},
+    "any runtime": {"target": "any"},
+    "not fused": {"fuse": False},
+    "exact": {"exact": True},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("name", ["text", "speech"])
+def test_options(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    model = MODELS[name]
+    model.save(tmp_path / "onnx")
+    converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir", **options)
+    ours, theirs = Ir(tmp_path / "ir"), Onnx(model)
+    for side in (ours, theirs):
+        side.encode(given_to(model))
+    for seed, count in enumerate((5, 1, 1)):
+        step = tokens_of(1, count, seed)
+        np.testing.assert_allclose(ours.step(step), theirs.step(step), atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "fuse", "advice"),
+    [
+        (EncoderDecoder(one_token=True), True, "a newer release of Optimum"),
+        (EncoderDecoder(speech=True, one_token=True), False, "convert it with fusion"),
+    ],
+)
+def test_a_decoder_that_is_right_for_one_token_only_is_refused(
+    model: EncoderDecoder, fuse: bool, advice: str, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "onnx")
+    with pytest.raises(converter.UnsupportedModelError, match=f"one token a call.*{advice}"):
+        converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir", fuse=fuse)
     assert not (tmp_path / "ir").exists()
 
 
