@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.states.stateless import make_stateless
+    from converter.to_onnx.export import export_model, save_onnx
     from converter.verification import verify, verify_steps
 
 __all__ = [
@@ -44,9 +45,11 @@ __all__ = [
     "WeightCompression",
     "convert_language_model",
     "convert_model",
+    "export_model",
     "onnx_op",
     "make_stateless",
     "save_model",
+    "save_onnx",
     "verify",
     "verify_steps",
 ]
@@ -65,6 +68,7 @@ _MODULES = {
     "converter.compression.weight_compression": ("WeightCompression",),
     "converter.equivalence.steps": ("StepsReport",),
     "converter.states.stateless": ("make_stateless",),
+    "converter.to_onnx.export": ("export_model", "save_onnx"),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
     "converter.verification": ("verify", "verify_steps"),
 }

@@ -45,5 +45,6 @@ def main() -> None:
     Examples:
       onnx2ir convert model.onnx -o model.xml --verify
       onnx2ir verify model.onnx model.xml
+      onnx2ir export model.xml -o model.onnx
       onnx2ir ops model.onnx
     """

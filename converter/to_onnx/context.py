@@ -194,9 +194,8 @@ class Context:
         if kind is not None:
             array = array.astype(kind.dtype)
         elif not isinstance(value, (np.ndarray, np.generic)):
-            array = array.astype(
-                np.float32 if array.dtype.kind == "f" else np.bool_ if array.dtype.kind == "b" else np.int64
-            )
+            kinds = {"f": np.float32, "b": np.bool_} if array.size else {}
+            array = array.astype(kinds.get(array.dtype.kind, np.int64))
         return self.initializer(Tensor.from_array(array, kind))
 
     def initializer(self, tensor: Tensor, name: str = "") -> Value:
@@ -219,12 +218,16 @@ class Context:
         """The values of a constant."""
         return value.type.constant
 
-    def body(self, model: Model, inputs: Mapping[Node, Value], name: str) -> tuple[Graph, list[Value]]:
-        """The graph of a body, with the values of its results.
+    def inside(self, graph: Graph) -> Context:
+        """The same layer with another graph to write into: a body."""
+        return Context(self._translation, graph, self.node)
+
+    def translate(self, model: Model, inputs: Mapping[Node, Value]) -> list[Value]:
+        """Write the layers of a body into this graph; the values of its results.
 
         ``inputs`` gives the values of its parameters: those of the graphs around it can be read as they are.
         """
-        return self._translation.body(self, model, inputs, name)
+        return self._translation.translate(model, self.graph, inputs)
 
 
 def _variable(schema: schema_table.Schema, place: int) -> str:

@@ -93,7 +93,7 @@ class Exported:
                 graph = Translation(opsets, contrib=contrib).model(prepared)
             if opsets.needed > opsets.version:
                 raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
-            used_parts(graph)
+            used_parts(graph, opsets.version)
             name_model(graph, [_name(node) for node in prepared.parameters], [_name(node) for node in prepared.results])
         except FaultOfRuntime as error:
             raise InternalError(str(error)) from error

@@ -24,11 +24,16 @@ _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 """The numbers of these fields in ModelProto, GraphProto and TensorProto (onnx.proto)."""
 
 
-def write_onnx(model: Exported, path: Path, external: bool | None) -> None:
-    """As :func:`converter.save_onnx`."""
+def check_onnx_path(path: Path) -> None:
+    """Raises :class:`ConversionError` where a model cannot be written under this name."""
     if path.suffix.lower() != ".onnx":
         raise ConversionError(f"the ONNX model's path must end in .onnx, but is '{path}'")
     check_target(path)
+
+
+def write_onnx(model: Exported, path: Path, external: bool | None) -> list[Path]:
+    """As :func:`converter.save_onnx`; the files that were written."""
+    check_onnx_path(path)
     large: LeftOut = []
     message = model.message(large)
     total = sum(tensor.byte_size for _, tensor in large)
@@ -38,7 +43,7 @@ def write_onnx(model: Exported, path: Path, external: bool | None) -> None:
         if total > _MOST_BYTES:
             raise ConversionError(f"{total} bytes of weights do not fit into one ONNX file: they need external data")
         write_whole(path, lambda file: file.writelines(_in_one_piece(message, large)))
-        return
+        return [path]
     data = path.with_name(f"{path.name}.data")
     check_target(data)
     place = 0
@@ -50,6 +55,7 @@ def write_onnx(model: Exported, path: Path, external: bool | None) -> None:
         place += tensor.byte_size
     message.graph.initializer.extend(one for one, _ in large)
     write_pair(path, lambda: [message.SerializeToString(deterministic=True)], data, lambda file: _write(file, large))
+    return [path, data]
 
 
 def _write(file: IO[bytes], large: LeftOut) -> None:

@@ -56,7 +56,7 @@ class Call:
         self.op_type = op_type
         self.domain = domain
         self.inputs = list(inputs)
-        self.outputs: list[Value | None] = []
+        self.outputs: list[Value] = []
         self.attributes = dict(attributes)
         self.name = name
 

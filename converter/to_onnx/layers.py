@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.graph import element_types
+from ir_runtime.graph.shapes import Dimension
 from ir_runtime.graph.tensor import Tensor
 
 from .context import Context
@@ -55,12 +56,11 @@ def reshape(ctx: Context, x: Value, shape: Sequence[int] | Value) -> Value:
 
 
 def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The same data, not copied, in another shape."""
-    return (
-        Tensor.computed_in_parts(tensor.element_type, shape, tensor.parts, tensor.kin)
-        if tensor.span() is None
-        else Tensor.from_array(tensor.array().reshape(shape), tensor.element_type)
-    )
+    """The same data in another shape: a view, but of types of which several elements share a byte."""
+    if tensor.element_type.is_packed:
+        packed = np.frombuffer(b"".join(tensor.chunks()), np.uint8)
+        return Tensor.from_packed(packed, tensor.element_type, shape)
+    return Tensor.from_array(tensor.array().reshape(shape), tensor.element_type)
 
 
 def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
@@ -130,3 +130,41 @@ def reduce(ctx: Context, op_type: str, x: Value, axes: Sequence[int] | Value, *,
     else:
         given, may_be_none = ctx.constant(known, element_types.i64), None
     return ctx.emit(op_type, x, given, keepdims=int(keepdims), noop_with_empty_axes=may_be_none)
+
+
+def reshape_to(ctx: Context, x: Value, parts: Sequence[int | Value | Dimension]) -> Value:
+    """Reshape to numbers and lists of one int64; a single dimension that is not known follows from the others."""
+    known = [part.value if isinstance(part, Dimension) and part.is_static else part for part in parts]
+    unknown = [place for place, part in enumerate(known) if not isinstance(part, int)]
+    if len(unknown) <= 1 and 0 not in known:
+        return reshape(ctx, x, [part if isinstance(part, int) else -1 for part in known])
+    values = []
+    for part in known:
+        if isinstance(part, Dimension):
+            ctx.fail("more than one dimension of the data is not known")
+        values.append(ctx.constant([part], element_types.i64) if isinstance(part, int) else part)
+    if 0 in known:
+        ctx.opsets.require(14, "a Reshape to a dimension of 0")
+    return ctx.emit("Reshape", x, concat(ctx, values, 0), allowzero=1 if 0 in known else None)
+
+
+def dimensions(ctx: Context, x: Value) -> list[int | Value]:
+    """Every dimension: a number, or a list of one int64 that is computed."""
+    rank = rank_of(ctx, x, "the data")
+    return [one.value if one.is_static else dimension(ctx, x, axis) for axis, one in enumerate(x.shape.dims[:rank])]
+
+
+def scaled(ctx: Context, dim: int | Value, by: int) -> int | Value:
+    """A dimension times a number."""
+    return dim * by if isinstance(dim, int) else ctx.emit("Mul", dim, ctx.constant([by]))
+
+
+def divided(ctx: Context, dim: int | Value, by: int) -> int | Value:
+    """A dimension divided by a number that divides it."""
+    return dim // by if isinstance(dim, int) else ctx.emit("Div", dim, ctx.constant([by]))
+
+
+def split_equally(ctx: Context, x: Value, count: int, axis: int) -> list[Value]:
+    """Split into equal parts; from opset 18 on their number is an attribute."""
+    number = count if ctx.opset >= 18 else None
+    return ctx.emit_many("Split", x, count=count, types=[x.element_type] * count, axis=axis, num_outputs=number)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from converter.onnx_file import schema_table
+
 from .graph import Call, Graph, Value
 
 
@@ -25,24 +27,25 @@ class Names:
         return name not in self._taken
 
 
-def used_parts(graph: Graph) -> None:
+def used_parts(graph: Graph, opset: int) -> None:
     """Leave out nodes and constants that nothing reads, in place; bodies too."""
     read: set[Value] = set()
-    _mark(graph, read)
+    _mark(graph, opset, read)
 
 
-def _mark(graph: Graph, read: set[Value]) -> None:
+def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
     read.update(graph.outputs)
     kept = []
     for call in reversed(graph.calls):
-        if not any(value in read for value in call.outputs if value is not None):
+        if not any(value in read for value in call.outputs):
             continue
         kept.append(call)
         read.update(value for value in call.inputs if value is not None)
         for body in bodies_of(call):
-            _mark(body, read)
-        call.outputs = [value if value in read else None for value in call.outputs]
-        while call.outputs and call.outputs[-1] is None:
+            _mark(body, opset, read)
+        schema = schema_table.find(call.op_type, call.domain, opset)
+        least = 1 if schema is None else schema.least_outputs
+        while len(call.outputs) > least and call.outputs[-1] not in read:
             call.outputs.pop()
     graph.calls = kept[::-1]
     graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
@@ -72,7 +75,7 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> N
 
 def _own_outputs(graph: Graph, taken: set[Value]) -> None:
     """Make each output a value that a node of the graph itself computes, each one once."""
-    own = {value for call in graph.calls for value in call.outputs if value is not None}
+    own = {value for call in graph.calls for value in call.outputs}
     seen: set[Value] = set()
     for place, value in enumerate(graph.outputs):
         if value in own and value not in taken and value not in seen:
@@ -103,7 +106,7 @@ def _name_values(graph: Graph, names: Names, nodes: Names, final: set[Value]) ->
             _own_outputs(body, set(body.inputs))
             _name_values(body, names, nodes, final)
         for place, output in enumerate(call.outputs):
-            if output is not None and output not in final:
+            if output not in final:
                 own = f"{call.name}.{place}" if len(call.outputs) > 1 else call.name
                 output.name = names.unique(output.name or own)
                 final.add(output)

@@ -46,12 +46,11 @@ class Translation:
             raise error_of(self.problems)
         return graph
 
-    def body(self, ctx: Context, model: Model, inputs: Mapping[Node, Value], name: str) -> tuple[Graph, list[Value]]:
-        """As :meth:`Context.body`."""
-        graph = Graph(name)
+    def translate(self, model: Model, graph: Graph, inputs: Mapping[Node, Value]) -> list[Value]:
+        """As :meth:`Context.translate`."""
         values = {node.outputs[0]: value for node, value in inputs.items()}
         self._walk(model, graph, values)
-        return graph, [values[node.inputs[0]] for node in model.results]
+        return [values[node.inputs[0]] for node in model.results]
 
     def _walk(self, model: Model, graph: Graph, values: dict[Output, Value]) -> None:
         for node in model.nodes():

@@ -227,34 +227,34 @@ class StridedSlice1(Operation):
     shrink_axis_mask: Sequence[int] = integers(default=())
     ellipsis_mask: Sequence[int] = integers(default=())
 
-    def _plan(self, rank: int, count: int) -> Iterator[tuple[str, int, int]]:
+    def plan(self, rank: int, count: int) -> Iterator[tuple[str, int, int]]:
         """The steps in order: (kind, dimension of data, position in begin); kinds are ``new``,
         ``whole``, ``one`` and ``part``."""
         if sum(map(bool, self.ellipsis_mask)) > 1:
             raise InferenceError("ellipsis_mask may hold a single 1")
         inserted = sum(
-            1 for i in range(count) if self._is(self.new_axis_mask, i) and not self._is(self.ellipsis_mask, i)
+            1 for i in range(count) if self.is_set(self.new_axis_mask, i) and not self.is_set(self.ellipsis_mask, i)
         )
-        ellipsis = any(self._is(self.ellipsis_mask, i) for i in range(count))
+        ellipsis = any(self.is_set(self.ellipsis_mask, i) for i in range(count))
         named = count - inserted - ellipsis
         if named > rank:
             raise InferenceError(f"begin names {named} dimensions, but the data have {rank}")
         axis = 0
         for i in range(count):
-            if self._is(self.ellipsis_mask, i):
+            if self.is_set(self.ellipsis_mask, i):
                 for _ in range(rank - named):
                     yield "whole", axis, i
                     axis += 1
-            elif self._is(self.new_axis_mask, i):
+            elif self.is_set(self.new_axis_mask, i):
                 yield "new", axis, i
             else:
-                yield ("one" if self._is(self.shrink_axis_mask, i) else "part"), axis, i
+                yield ("one" if self.is_set(self.shrink_axis_mask, i) else "part"), axis, i
                 axis += 1
         for rest in range(axis, rank):
             yield "whole", rest, count
 
     @staticmethod
-    def _is(mask: Sequence[int], index: int) -> bool:
+    def is_set(mask: Sequence[int], index: int) -> bool:
         return index < len(mask) and bool(mask[index])
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -265,7 +265,7 @@ class StridedSlice1(Operation):
             return [TensorType(kind, PartialShape.dynamic())]
         strides = inputs[3].constant if len(inputs) > 3 else np.ones(count, np.int64)
         dims: list[Dimension] = []
-        for what, axis, i in self._plan(data.shape.rank, count):
+        for what, axis, i in self.plan(data.shape.rank, count):
             if what == "new":
                 dims.append(Dimension(1, 1))
             elif what == "whole":
@@ -276,8 +276,8 @@ class StridedSlice1(Operation):
                     continue
                 step = _checked_step(int(strides.reshape(-1)[i]))
                 ends = (INFINITY, -INFINITY) if step < 0 else (0, INFINITY)
-                low = (ends[0], ends[0]) if self._is(self.begin_mask, i) else _interval(begin.known_bounds, i)
-                high = (ends[1], ends[1]) if self._is(self.end_mask, i) else _interval(end.known_bounds, i)
+                low = (ends[0], ends[0]) if self.is_set(self.begin_mask, i) else _interval(begin.known_bounds, i)
+                high = (ends[1], ends[1]) if self.is_set(self.end_mask, i) else _interval(end.known_bounds, i)
                 dims.append(sliced_dimension(data.shape[axis], low, high, step))
         return [TensorType(kind, PartialShape(dims))]
 
@@ -294,17 +294,17 @@ class StridedSlice1(Operation):
         begin, end = _flat(inputs[1]), _flat(inputs[2])
         strides = _flat(inputs[3]) if len(inputs) > 3 else [1] * len(begin)
         chosen: list[Any] = []
-        for what, axis, i in self._plan(data.ndim, len(begin)):
+        for what, axis, i in self.plan(data.ndim, len(begin)):
             if what == "new":
                 chosen.append(None)
             elif what == "whole":
                 chosen.append(slice(None))
             elif what == "one":
-                first = 0 if self._is(self.begin_mask, i) else begin[i]
+                first = 0 if self.is_set(self.begin_mask, i) else begin[i]
                 chosen.append(normalize_axis(first, data.shape[axis], "begin"))
             else:
-                low = None if self._is(self.begin_mask, i) else begin[i]
-                high = None if self._is(self.end_mask, i) else end[i]
+                low = None if self.is_set(self.begin_mask, i) else begin[i]
+                high = None if self.is_set(self.end_mask, i) else end[i]
                 chosen.append(slice(low, high, _checked_step(strides[i])))
         return data[tuple(chosen)]
 

@@ -39,8 +39,13 @@ def _plain(op_type: str, operation: type[Operation]) -> None:
     ir_op(operation)(export)
 
 
+@ir_op(ReLU1)
+def relu(ctx: Context, op: Operation, x: Value) -> Value:
+    """Relu; of integers Max"""
+    return ctx.emit("Relu", x) if x.element_type.is_real else ctx.emit("Max", x, ctx.like(0, x))
+
+
 for _op_type, _operation in {
-    "Relu": ReLU1,
     "Sigmoid": Sigmoid1,
     "Softplus": SoftPlus4,
     "Softsign": SoftSign9,

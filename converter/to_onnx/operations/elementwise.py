@@ -300,8 +300,11 @@ def is_finite(ctx: Context, op: Unary, x: Value) -> Value:
 
 @ir_op(Convert1)
 def convert(ctx: Context, op: Convert1, x: Value) -> Value:
-    """Cast"""
-    return ctx.cast(x, op.destination_type)
+    """Cast; of floats to types of 4 bits by way of int32, which cuts fractions off instead of rounding them"""
+    kind = op.destination_type
+    if kind.is_packed and kind.is_integral and x.element_type.is_real:
+        x = ctx.cast(x, element_types.i32)
+    return ctx.cast(x, kind)
 
 
 @ir_op(ConvertLike1)

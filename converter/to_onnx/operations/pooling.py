@@ -57,6 +57,8 @@ def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
             for size, count, begin, end, taps, stride, dilation in rows
         ]
         found, is_up = {"pads": [*begins, *ends]}, False
+    elif op.rounding_type == "ceil_torch" and _may_start_behind(op):
+        ctx.fail("rounding_type='ceil_torch' needs data of known dimensions: windows may start behind them")
     attributes = {
         "kernel_shape": list(op.kernel),
         "strides": list(op.strides),
@@ -68,6 +70,11 @@ def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
     if all(0 <= pad < taps for pad, taps in zip(pads, [*op.kernel, *op.kernel])):
         return _Windows(attributes, ())
     return _Windows({**attributes, "pads": [0] * (2 * rank)}, pads)
+
+
+def _may_start_behind(op: Pooling) -> bool:
+    """Whether windows that are rounded up may start behind the data."""
+    return any(op.pads_end) or any(stride > taps for stride, taps in zip(op.strides, op.kernel))
 
 
 def _padded(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:

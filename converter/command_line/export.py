@@ -1,0 +1,105 @@
+"""``onnx2ir export``: from IR to ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter.command_line.drawing import json_text, size_text
+from converter.command_line.program import main
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.verify import exit_of, print_report
+
+if TYPE_CHECKING:
+    from converter.equivalence.report import Report
+
+
+@main.command()
+@click.argument("model", type=MODEL_FILE)
+@click.option(
+    "-o",
+    "--output-model",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="The .onnx to write; by default beside the model, by its name.",
+)
+@click.option(
+    "--opset", type=int, metavar="N", help="The version of ONNX's operators [the lowest that is compact, from 13 on]."
+)
+@click.option("--contrib", is_flag=True, help="Use onnxruntime's own operators (com.microsoft), too.")
+@click.option(
+    "--external-data/--no-external-data",
+    default=None,
+    help="Write the weights to a file of their own beside the model; by default from 2 GB on.",
+)
+@click.option("--verify", "check", is_flag=True, help="Compare the written model, in onnxruntime, with the IR.")
+@click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
+@click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
+@click.option(
+    "--report", "page", type=OUTPUT_FILE, metavar="FILE", help="With --verify: write an HTML page with what was found."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@guarded
+def export(
+    state: State,
+    model: Path,
+    output_model: Path | None,
+    opset: int | None,
+    contrib: bool,
+    external_data: bool | None,
+    check: bool,
+    inputs: Path | None,
+    seed: int,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the IR MODEL (.xml) as an ONNX model.
+
+    \b
+    Examples:
+      onnx2ir export model.xml
+      onnx2ir export model.xml -o model.onnx --verify
+      onnx2ir export model.xml --opset 17
+      onnx2ir export int4.xml --contrib -o int4.onnx
+    """
+    from converter.errors import ConversionError
+    from converter.to_onnx.export import Exported
+    from converter.to_onnx.file import check_onnx_path, write_onnx
+    from ir_runtime import read_model
+    from ir_runtime.files.whole_files import check_writable
+
+    for name, given in (("--inputs", inputs), ("--report", page)):
+        if given is not None and not check:
+            raise click.UsageError(f"{name} needs --verify")
+    target = output_model if output_model is not None else model.with_suffix(".onnx")
+    check_onnx_path(target)
+    if not target.parent.is_dir():
+        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
+    check_writable(target)
+    if page is not None:
+        check_writable(page)
+    with state.working(f"Exporting {model.name}"):
+        read = read_model(model)
+        exported = Exported.of(read, opset, contrib)
+        files = write_onnx(exported, target, external_data)
+    report: Report | None = None
+    if check:
+        from converter.verification import verify
+
+        with state.working(f"Verifying {target.name}"):
+            report = verify(target, model, inputs=inputs, seed=seed, weights=False, report=page)
+    count = len(exported.graph.calls)
+    if as_json:
+        result: dict[str, Any] = {"onnx": str(target), "opset": exported.opset, "nodes": count}
+        result["files"] = {str(path): path.stat().st_size for path in files}
+        if report is not None:
+            result["verification"] = report.to_dict()
+        click.echo(json_text(result))
+    else:
+        sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
+        state.inform(f"Wrote {sizes}: {count} nodes of opset {exported.opset}")
+        if report is not None:
+            print_report(report)
+    exit_of(report)

@@ -1,0 +1,104 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, dimension, known_number, rank_of, reshape, scalar, transpose, unsqueeze
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+
+
+@ir_op(ScaledDotProductAttention13)
+def attention(
+    ctx: Context,
+    op: ScaledDotProductAttention13,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value | None = None,
+    scale: Value | None = None,
+    sink: Value | None = None,
+) -> Value:
+    """Attention (opset 23) of four dimensions without a sink; else products and Softmax"""
+    if mask is not None and (op.causal or _is_none(mask)):
+        mask = None
+    if sink is None and _is_plain(query, key, value, mask) and ctx.at_least(23):
+        factor = None if scale is None else known_number(ctx, scale)
+        if scale is not None and factor is None:
+            query, factor = ctx.emit("Mul", query, scalar(ctx, scale)), 1.0
+        return ctx.emit("Attention", query, key, value, mask, is_causal=int(op.causal) or None, scale=factor)
+    return _spelled_out(ctx, op, query, key, value, mask, scale, sink)
+
+
+def _is_none(mask: Value) -> bool:
+    """A scalar that is no boolean means no mask."""
+    return mask.element_type is not element_types.boolean and mask.shape.has_rank and mask.shape.rank == 0
+
+
+def _is_plain(query: Value, key: Value, value: Value, mask: Value | None) -> bool:
+    """Whether ONNX's Attention takes these shapes: one batch, heads of the query in groups of those of the key."""
+    shapes = [one.shape for one in (query, key, value)]
+    if not all(shape.has_rank and shape.rank == 4 for shape in shapes):
+        return False
+    if not all(shape[1].is_static and shape[1].value for shape in shapes):
+        return False
+    heads, groups, of_values = (shape[1].value for shape in shapes)
+    if groups != of_values or groups not in (heads, 1):
+        return False
+    batches = {shape[0].value if shape[0].is_static else -1 for shape in shapes}
+    if len(batches) > 1:
+        return False
+    return mask is None or (mask.shape.has_rank and mask.shape.rank in (2, 4))
+
+
+def _spelled_out(
+    ctx: Context,
+    op: ScaledDotProductAttention13,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value | None,
+    scale: Value | None,
+    sink: Value | None,
+) -> Value:
+    rank = rank_of(ctx, key, "the keys")
+    size = query.shape[-1] if query.shape.has_rank else key.shape[-1]
+    if scale is not None:
+        factor = scalar(ctx, scale)
+    elif size.is_static:
+        factor = ctx.like(1 / math.sqrt(size.value), query)
+    else:
+        width = ctx.cast(dimension(ctx, query, -1), query.element_type)
+        factor = ctx.emit("Div", ctx.like(1, query), ctx.emit("Sqrt", reshape(ctx, width, [])))
+    turned = transpose(ctx, key, [*range(rank - 2), rank - 1, rank - 2])
+    scores = ctx.emit("MatMul", ctx.emit("Mul", query, factor), turned)
+    if op.causal:
+        mask = _causal(ctx, scores)
+    if mask is not None and mask.element_type is element_types.boolean:
+        scores = ctx.emit("Where", mask, scores, ctx.like(-math.inf, scores))
+    elif mask is not None:
+        scores = ctx.emit("Add", scores, mask)
+    if sink is not None:
+        shape = ctx.emit("Shape", scores)
+        lead = ctx.emit("Slice", shape, ctx.constant([0]), ctx.constant([-1]))
+        column = ctx.emit("Expand", sink, concat(ctx, [lead, ctx.constant([1])], 0))
+        count = ctx.emit("Slice", shape, ctx.constant([-1]), ctx.constant([1 << 62]))
+        shares = ctx.emit("Softmax", concat(ctx, [scores, column], -1), axis=-1)
+        shares = ctx.emit("Slice", shares, ctx.constant([0]), count, ctx.constant([-1]))
+    else:
+        shares = ctx.emit("Softmax", scores, axis=-1)
+    return ctx.emit("MatMul", shares, value)
+
+
+def _causal(ctx: Context, scores: Value) -> Value:
+    """Where the number of the column is at most that of the row."""
+    shape = ctx.emit("Shape", scores)
+    rows, columns = (
+        ctx.emit("Range", ctx.constant(0), ctx.emit("Gather", shape, ctx.constant(place), axis=0), ctx.constant(1))
+        for place in (-2, -1)
+    )
+    return ctx.emit("LessOrEqual", columns, unsqueeze(ctx, rows, [1]))

@@ -1,0 +1,242 @@
+"""If, Loop and TensorIterator, whose bodies read the graphs around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Graph, Value
+from converter.to_onnx.layers import concat, dimension, known_number, reshape, scalar
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import InputMap, Node, OutputMap
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
+
+_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+
+
+@ir_op(If8)
+def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
+    """If"""
+    given = (condition, *inputs)
+    branches = []
+    for name, sub in zip(("then", "else"), op.bodies):
+        graph = Graph(f"{ctx.node.name}/{name}")
+        inner = ctx.inside(graph)
+        values = {
+            sub.body.parameters[entry.parameter]: given[entry.external]
+            for entry in sub.inputs
+            if entry.external is not None
+        }
+        results = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+        places = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
+        kinds = [output.element_type for output in ctx.node.outputs]
+        graph.outputs = [inner.cast(results[places[place]], kind) for place, kind in enumerate(kinds)]
+        branches.append(graph)
+    return ctx.emit_many(
+        "If",
+        scalar(ctx, ctx.cast(condition, element_types.boolean)),
+        count=len(ctx.node.outputs),
+        types=[output.element_type for output in ctx.node.outputs],
+        then_branch=branches[0],
+        else_branch=branches[1],
+    )
+
+
+def _unfed(ctx: Context, parameters: Sequence[Node], fed: object) -> dict[Node, Value]:
+    """Parameters that nothing feeds are zero, as in OpenVINO."""
+    found = {}
+    for node in parameters:
+        if node in fed:  # type: ignore[operator]
+            continue
+        (output,) = node.outputs
+        if not output.shape.is_static:
+            ctx.fail(f"nothing feeds the parameter '{node.name}' of the body, whose shape is dynamic")
+        found[node] = ctx.constant(np.zeros(output.shape.static()), output.element_type)
+    return found
+
+
+@ir_op(Loop5)
+def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value) -> list[Value]:
+    """Loop"""
+    number = known_number(ctx, trips)
+    count: Value | None = None
+    if number is None or number >= 0:
+        count = scalar(ctx, ctx.cast(trips, element_types.i64))
+        if number is None:
+            endless = ctx.emit("Less", count, ctx.constant(0))
+            count = ctx.emit("Where", endless, ctx.constant(_MAX), count)
+    begins = scalar(ctx, ctx.cast(condition, element_types.boolean))
+    holds = known_number(ctx, condition)
+    return _loop(ctx, op, (trips, condition, *inputs), count, None if holds else begins, op.condition())
+
+
+@ir_op(TensorIterator1)
+def tensor_iterator(ctx: Context, op: TensorIterator1, *inputs: Value) -> list[Value]:
+    """Loop over the slices of the inputs"""
+    return _loop(ctx, op, inputs, None, None, None)
+
+
+def _loop(
+    ctx: Context,
+    op: Union[Loop5, TensorIterator1],
+    given: Sequence[Value],
+    count: Value | None,
+    condition: Value | None,
+    marked: int | None,
+) -> list[Value]:
+    sub = op.sub
+    graph = Graph(f"{ctx.node.name}/body")
+    inner = ctx.inside(graph)
+    iteration = Value(TensorType(element_types.i64, PartialShape(())), f"{ctx.node.name}/iteration")
+    goes_on = Value(TensorType(element_types.boolean, PartialShape(())), f"{ctx.node.name}/condition")
+    graph.inputs = [iteration, goes_on]
+    carried = op.carried()
+    starts: list[Value] = []
+    states: dict[int, int] = {}
+    values: dict[Node, Value] = {}
+    limits = [] if count is None else [count]
+    for entry in sub.inputs:
+        node = sub.body.parameters[entry.parameter]
+        (output,) = node.outputs
+        if entry.external is None:
+            counter = inner.cast(iteration, output.element_type)
+            values[node] = reshape(inner, counter, [1]) if output.shape.has_rank and output.shape.rank else counter
+        elif entry.axis is not None:
+            source = given[entry.external]
+            limits.append(_slice_count(ctx, source, entry))
+            values[node] = _cut(inner, source, entry, iteration)
+        elif entry.parameter in carried:
+            states[entry.parameter] = len(starts)
+            starts.append(given[entry.external])
+            values[node] = Value(
+                TensorType(output.element_type, PartialShape.dynamic()), f"{ctx.node.name}/{node.name}"
+            )
+            values[node].type = TensorType(output.element_type, output.shape)
+            graph.inputs.append(values[node])
+        else:
+            values[node] = given[entry.external]
+    for parameter in set(carried) - set(states):
+        node = sub.body.parameters[parameter]
+        (output,) = node.outputs
+        states[parameter] = len(starts)
+        starts += _unfed(ctx, [node], {}).values()
+        values[node] = Value(TensorType(output.element_type, output.shape), f"{ctx.node.name}/{node.name}")
+        graph.inputs.append(values[node])
+    results = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+    kinds = [node.inputs[0].element_type for node in sub.body.results]
+    results = [inner.cast(value, kind) for value, kind in zip(results, kinds)]
+    new_states = [results[carried[parameter]] for parameter in states]
+    state_kinds = [kinds[carried[parameter]] for parameter in states]
+    place_of_state = {carried[parameter]: place for parameter, place in states.items()}
+    # A last value that no iteration reads is a state that nobody reads.
+    for output_entry in sub.outputs:
+        if output_entry.external is None or output_entry.axis is not None or output_entry.result in place_of_state:
+            continue
+        result = sub.body.results[output_entry.result].inputs[0]
+        place_of_state[output_entry.result] = len(starts)
+        dims = [one.value if one.is_static else 0 for one in result.shape.dims] if result.shape.has_rank else []
+        starts.append(ctx.constant(np.zeros(dims), result.element_type))
+        unread = Value(
+            TensorType(result.element_type, PartialShape.dynamic()), f"{ctx.node.name}/last_{output_entry.result}"
+        )
+        graph.inputs.append(unread)
+        new_states.append(results[output_entry.result])
+        state_kinds.append(result.element_type)
+    joined = [entry for entry in sub.outputs if entry.external is not None and entry.axis is not None]
+    stacked = [results[entry.result] for entry in joined]
+    next_condition = goes_on if marked is None else scalar(inner, results[marked])
+    if marked is None:
+        next_condition = inner.constant(True)
+    graph.outputs = [next_condition, *new_states, *stacked]
+    trips = None
+    for limit in limits:
+        trips = limit if trips is None else ctx.emit("Min", trips, limit)
+    if trips is None and marked is None:
+        trips = ctx.constant(1)
+    first = condition if condition is not None else (None if marked is None else ctx.constant(True))
+    made = ctx.emit_many(
+        "Loop",
+        trips,
+        first,
+        *starts,
+        count=len(new_states) + len(stacked),
+        types=[*state_kinds, *[kinds[entry.result] for entry in joined]],
+        body=graph,
+    )
+    outputs: dict[int, Value] = {}
+    for output_entry in sub.outputs:
+        if output_entry.external is None:
+            continue
+        if output_entry.axis is None:
+            outputs[output_entry.external] = made[place_of_state[output_entry.result]]
+        else:
+            value = made[len(new_states) + joined.index(output_entry)]
+            rank = sub.body.results[output_entry.result].inputs[0].shape
+            outputs[output_entry.external] = _joined(ctx, value, output_entry, rank)
+    return [outputs[place] for place in range(len(ctx.node.outputs))]
+
+
+def _ends(ctx: Context, source: Value, entry: InputMap) -> tuple[Value, Value]:
+    """The first and the last border of the slices, as lists of one int64; the end of the data counts as -1."""
+    assert entry.axis is not None
+    size = dimension(ctx, source, entry.axis)
+    return (_border(ctx, size, entry.start), _border(ctx, size, entry.end))
+
+
+def _border(ctx: Context, size: Value, place: int) -> Value:
+    return ctx.constant([place]) if place >= 0 else ctx.emit("Add", size, ctx.constant([place + 1]))
+
+
+def _slice_count(ctx: Context, source: Value, entry: InputMap) -> Value:
+    start, end = _ends(ctx, source, entry)
+    low, high = (end, start) if entry.stride < 0 else (start, end)
+    length = ctx.emit("Sub", high, low)
+    step = abs(entry.stride)
+    return reshape(ctx, ctx.emit("Div", length, ctx.constant([step])) if step != 1 else length, [])
+
+
+def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Value:
+    """The slice of an iteration."""
+    assert entry.axis is not None
+    start, _ = _ends(ctx, source, entry)
+    offset = ctx.emit("Mul", reshape(ctx, iteration, [1]), ctx.constant([entry.stride]))
+    begin = ctx.emit("Add", start, offset)
+    size = ctx.constant([entry.part_size])
+    if entry.stride < 0:
+        begin, end = ctx.emit("Sub", begin, size), begin
+    else:
+        end = ctx.emit("Add", begin, size)
+    return ctx.emit("Slice", source, begin, end, ctx.constant([entry.axis]))
+
+
+def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -> Value:
+    """The iterations, stacked along a new first dimension, one after the other along their axis."""
+    assert entry.axis is not None
+    if not shape.has_rank:
+        ctx.fail("the rank of what the iterations return must be known")
+    if entry.stride < 0:
+        bounds = (ctx.constant([-1]), ctx.constant([_MIN]), ctx.constant([0]), ctx.constant([-1]))
+        stacked = ctx.emit("Slice", stacked, *bounds)
+    rank, axis = shape.rank, entry.axis
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
+    moved = ctx.emit("Transpose", stacked, perm=order) if axis else stacked
+    # The number of iterations and the parts along the axis become one dimension. Without iterations only what is
+    # known of the body tells the others.
+    before = ctx.emit("Shape", moved)
+    parts = [
+        ctx.constant([one.value]) if one.is_static else _entry(ctx, before, place if place < axis else place + 1)
+        for place, one in enumerate(shape.dims)
+    ]
+    parts[axis] = ctx.emit("Mul", _entry(ctx, before, axis), _entry(ctx, before, axis + 1))
+    ctx.opsets.require(14, "a loop whose iterations are joined")
+    return ctx.emit("Reshape", moved, concat(ctx, parts, 0), allowzero=1)
+
+
+def _entry(ctx: Context, numbers: Value, place: int) -> Value:
+    return ctx.emit("Gather", numbers, ctx.constant([place]), axis=0)

@@ -1,0 +1,56 @@
+"""Values made from shapes and numbers."""
+
+from __future__ import annotations
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, int64_list, known_list, reshape, scalar
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
+
+
+@ir_op(ShapeOf1, ShapeOf3)
+def shape_of(ctx: Context, op: ShapeOf1 | ShapeOf3, x: Value) -> Value:
+    """Shape"""
+    return ctx.cast(ctx.emit("Shape", x), getattr(op, "output_type", element_types.i64))
+
+
+@ir_op(Range1, Range4)
+def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: Value) -> Value:
+    """Range, in float32 where a bound is a float, else in int64 or int32"""
+    wanted: ElementType = getattr(op, "output_type", start.element_type)
+    kinds = {one.element_type for one in (start, stop, step)}
+    if any(kind is element_types.f64 for kind in kinds):
+        work = element_types.f64
+    elif any(kind.is_real for kind in kinds):
+        work = element_types.f32
+    else:
+        work = element_types.i32 if kinds == {element_types.i32} else element_types.i64
+    bounds = [scalar(ctx, ctx.cast(one, work)) for one in (start, stop, step)]
+    return ctx.cast(ctx.emit("Range", *bounds), wanted)
+
+
+@ir_op(CumSum3)
+def cum_sum(ctx: Context, op: CumSum3, x: Value, axis: Value) -> Value:
+    """CumSum"""
+    at = scalar(ctx, axis if axis.element_type in (element_types.i32, element_types.i64) else _int64(ctx, axis))
+    return ctx.emit("CumSum", x, at, exclusive=int(op.exclusive) or None, reverse=int(op.reverse) or None)
+
+
+def _int64(ctx: Context, value: Value) -> Value:
+    return ctx.cast(value, element_types.i64)
+
+
+@ir_op(Eye9)
+def eye(ctx: Context, op: Eye9, rows: Value, columns: Value, diagonal: Value, batch: Value | None = None) -> Value:
+    """Equal of the column's number and the row's plus the diagonal, and Expand to the batch"""
+    zero, one = ctx.constant(0), ctx.constant(1)
+    counts = [reshape(ctx, _int64(ctx, count), []) for count in (rows, columns)]
+    down, across = (ctx.emit("Range", zero, count, one) for count in counts)
+    shifted = ctx.emit("Add", down, reshape(ctx, _int64(ctx, diagonal), [1]))
+    made = ctx.cast(ctx.emit("Equal", ctx.emit("Unsqueeze", shifted, ctx.constant([1])), across), op.output_type)
+    if batch is None or known_list(ctx, batch) == []:
+        return made
+    return ctx.emit("Expand", made, concat(ctx, [int64_list(ctx, batch), ctx.emit("Shape", made)], 0))

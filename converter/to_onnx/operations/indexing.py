@@ -1,0 +1,103 @@
+"""Elements chosen by indices."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import (
+    concat,
+    known_list,
+    rank_of,
+    reshape,
+    scalar,
+    squeeze,
+    transpose,
+    unsqueeze,
+)
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.operations.indexing import (
+    Gather1,
+    Gather7,
+    Gather8,
+    GatherElements6,
+    GatherND5,
+    GatherND8,
+    NonZero3,
+    OneHot1,
+    OneHot16,
+)
+
+_Gather = Union[Gather1, Gather7, Gather8]
+
+
+@ir_op(Gather1, Gather7, Gather8)
+def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> Value:
+    """Gather; GatherND within shared first dimensions"""
+    at = known_list(ctx, axis)
+    if at is None:
+        ctx.fail("the axis must be known")
+    batch = getattr(op, "batch_dims", 0)
+    if batch:
+        batch = batch % rank_of(ctx, indices, "the indices")
+    if not batch:
+        return ctx.emit("Gather", x, indices, axis=at[0])
+    rank, count = rank_of(ctx, x, "the data"), rank_of(ctx, indices, "the indices")
+    place = at[0] % rank
+    # The axis comes directly behind the shared dimensions, and what stood between them behind the indices.
+    moved = transpose(ctx, x, [*range(batch), place, *[i for i in range(batch, rank) if i != place]])
+    places = unsqueeze(ctx, ctx.cast(indices, element_types.i64), [-1])
+    found = ctx.emit("GatherND", moved, places, batch_dims=batch)
+    between = list(range(count, count + place - batch))
+    return transpose(
+        ctx,
+        found,
+        [*range(batch), *between, *range(batch, count), *range(count + place - batch, rank + count - 1 - batch)],
+    )
+
+
+@ir_op(GatherElements6)
+def gather_elements(ctx: Context, op: GatherElements6, x: Value, indices: Value) -> Value:
+    """GatherElements"""
+    return ctx.emit("GatherElements", x, indices, axis=op.axis)
+
+
+@ir_op(GatherND8)
+def gather_nd(ctx: Context, op: GatherND8, x: Value, indices: Value) -> Value:
+    """GatherND"""
+    return ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
+
+
+@ir_op(GatherND5)
+def gather_nd_5(ctx: Context, op: GatherND5, x: Value, indices: Value) -> Value:
+    """GatherND, with the batch dimensions of the output as one"""
+    found = ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
+    if op.batch_dims < 2:
+        return found
+    tail = ctx.emit("Slice", ctx.emit("Shape", found), ctx.constant([op.batch_dims]), ctx.constant([1 << 30]))
+    return ctx.emit("Reshape", found, concat(ctx, [ctx.constant([-1]), tail], 0))
+
+
+@ir_op(OneHot1, OneHot16)
+def one_hot(ctx: Context, op: OneHot1 | OneHot16, indices: Value, depth: Value, on: Value, off: Value) -> Value:
+    """OneHot; negative indices, which count from the end there, are put out of range"""
+    indices = ctx.cast(indices, element_types.i64)
+    depth = scalar(ctx, ctx.cast(depth, element_types.i64))
+    bounds = indices.type.known_bounds
+    may_be_negative = bounds is None or bool((bounds.lower < 0).any())
+    if may_be_negative and getattr(op, "negative_indices_mode", "ignore_negative") == "ignore_negative":
+        indices = ctx.emit("Where", ctx.emit("Less", indices, ctx.constant(0)), depth, indices)
+    values = concat(ctx, [reshape(ctx, off, [1]), reshape(ctx, on, [1])], 0)
+    if ctx.node.inputs[0].shape.has_rank and ctx.node.inputs[0].shape.rank == 0:  # onnx's inference takes no scalars
+        return squeeze(ctx, ctx.emit("OneHot", unsqueeze(ctx, indices, [0]), depth, values, axis=-1), [0])
+    return ctx.emit("OneHot", indices, depth, values, axis=op.axis)
+
+
+@ir_op(NonZero3)
+def non_zero(ctx: Context, op: NonZero3, x: Value) -> Value:
+    """NonZero; of a scalar as a list"""
+    if rank_of(ctx, x, "the data") == 0:
+        x = unsqueeze(ctx, x, [0])
+    return ctx.cast(ctx.emit("NonZero", x), op.output_type)

@@ -1,0 +1,169 @@
+"""Resized data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.shapes import Dimension
+from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
+
+_MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
+
+
+@ir_op(Interpolate4)
+def interpolate_4(
+    ctx: Context, op: Interpolate4, x: Value, sizes: Value, scales: Value, axes: Value | None = None
+) -> Value:
+    """Resize"""
+    return _resized(ctx, op, x, sizes if op.shape_calculation_mode == "sizes" else scales, axes)
+
+
+@ir_op(Interpolate11)
+def interpolate_11(ctx: Context, op: Interpolate11, x: Value, given: Value, axes: Value | None = None) -> Value:
+    """Resize; the filters of Pillow as products with their weights"""
+    return _resized(ctx, op, x, given, axes)
+
+
+@ir_op(Interpolate1)
+def interpolate_1(ctx: Context, op: Interpolate1, x: Value, sizes: Value) -> Value:
+    """Resize"""
+    modern = Interpolate11(
+        mode=op.mode if op.mode != "linear" or op.antialias else "linear_onnx",
+        shape_calculation_mode="sizes",
+        coordinate_transformation_mode="align_corners" if op.align_corners else "asymmetric",
+        nearest_mode="simple",
+        antialias=op.antialias,
+        pads_begin=op.pads_begin,
+        pads_end=op.pads_end,
+    )
+    return _resized(ctx, modern, x, sizes, ctx.constant(list(op.axes)))
+
+
+def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Value | None) -> Value:
+    rank = rank_of(ctx, x, "the data")
+    chosen = list(range(rank)) if axes is None else known_list(ctx, axes)
+    if chosen is None:
+        ctx.fail("the axes must be known")
+    chosen = [axis % rank for axis in chosen]
+    begin, end = op.pads_of(op.pads_begin, rank), op.pads_of(op.pads_end, rank)
+    if any([*begin, *end]):
+        dims = [
+            one.value + first + last if one.is_static else None for one, first, last in zip(x.shape.dims, begin, end)
+        ]
+        x = ctx.emit("Pad", x, ctx.constant([*begin, *end]))
+        x.type = type(x.type)(x.element_type, type(x.shape)(dims))
+    if _is_matrix(op):
+        return _by_products(ctx, op, x, given, chosen)
+    if op.mode == "nearest" and op.nearest_mode == "simple":
+        return _simple(ctx, op, x, given, chosen)
+    return _resize(ctx, op, x, given, chosen, op.nearest_mode)
+
+
+def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Sequence[int]) -> Value:
+    """Places are rounded up along dimensions that shrink, and down along the others: one Resize for each."""
+    known, sizes = ctx.known(given), [x.shape[axis] for axis in axes]
+    if known is None or not all(one.is_static for one in sizes):
+        ctx.fail("with nearest_mode='simple' it must be known which dimensions shrink")
+    numbers = known.reshape(-1)
+    in_sizes = op.shape_calculation_mode == "sizes"
+    shrinks = [bool(number < (one.value if in_sizes else 1)) for number, one in zip(numbers, sizes)]
+    for rounding, wanted in (("ceil", True), ("floor", False)):
+        chosen = [place for place, one in enumerate(shrinks) if one is wanted]
+        if not chosen:
+            continue
+        part, part_axes = numbers[chosen], [axes[place] for place in chosen]
+        made = _resize(ctx, op, x, ctx.constant(part, given.element_type), part_axes, rounding)
+        dims = list(x.shape.dims)
+        for axis, number in zip(part_axes, part):
+            count = int(number) if in_sizes else scaled_dimension(dims[axis].value, np.float32(number))
+            dims[axis] = Dimension(count, count)
+        made.type = type(x.type)(x.element_type, type(x.shape)(dims))
+        x = made
+    return x
+
+
+def _resize(
+    ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, chosen: Sequence[int], rounding: str
+) -> Value:
+    rank = x.shape.rank
+    attributes: dict[str, Any] = {
+        "mode": _MODES[op.mode],
+        "coordinate_transformation_mode": op.coordinate_transformation_mode,
+        "cubic_coeff_a": op.cube_coeff if op.mode == "cubic" else None,
+        "nearest_mode": rounding if op.mode == "nearest" else None,
+    }
+    kind = x.element_type
+    if op.mode != "nearest" and not kind.is_real:
+        x = ctx.cast(x, element_types.f32)
+    if op.shape_calculation_mode == "sizes":
+        made = ctx.emit("Resize", x, None, None, _full(ctx, x, given, chosen, rank, scales=False), **attributes)
+    else:
+        made = ctx.emit("Resize", x, None, _full(ctx, x, given, chosen, rank, scales=True), **attributes)
+    if made.element_type is kind:
+        return made
+    low, high = (ctx.constant(float(limit), element_types.f32) for limit in kind.limits)
+    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", made), low, high), kind)
+
+
+def _full(ctx: Context, x: Value, given: Value, axes: Sequence[int], rank: int, *, scales: bool) -> Value:
+    """Sizes or scales of all dimensions."""
+    known = ctx.known(given)
+    if known is not None and (scales or all(x.shape[i].is_static for i in range(rank) if i not in axes)):
+        numbers = [1.0 if scales else float(x.shape[i].low) for i in range(rank)]
+        for axis, number in zip(axes, known.reshape(-1).tolist()):
+            numbers[axis] = number
+        return ctx.constant(np.array(numbers, np.float32) if scales else [int(number) for number in numbers])
+    values = ctx.cast(given, element_types.f32) if scales else int64_list(ctx, given)
+    if list(axes) == list(range(rank)):
+        return values
+    parts = []
+    for axis in range(rank):
+        if axis in axes:
+            parts.append(ctx.emit("Gather", values, ctx.constant([list(axes).index(axis)]), axis=0))
+        else:
+            parts.append(ctx.constant(np.array([1], np.float32)) if scales else dimension(ctx, x, axis))
+    return concat(ctx, parts, 0)
+
+
+def _is_matrix(op: Interpolate4 | Interpolate11) -> bool:
+    """Whether ONNX's Resize has no such mode, so that each axis is a product with the weights."""
+    return (
+        op.mode.endswith("_pillow")
+        or (op.mode == "linear" and op.antialias)
+        or op.coordinate_transformation_mode == "tf_half_pixel_for_nn"
+    )
+
+
+def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Sequence[int]) -> Value:
+    """Along each axis the product with the weights of each element in each place of the output."""
+    known = ctx.known(given)
+    if known is None or not all(x.shape[axis].is_static for axis in axes):
+        ctx.fail(f"the mode {op.mode} in ONNX needs known dimensions before and after")
+    kind, rank = x.element_type, x.shape.rank
+    work = x if kind in (element_types.f32, element_types.f64) else ctx.cast(x, element_types.f32)
+    for axis, number in zip(axes, known.reshape(-1).tolist()):
+        size = x.shape[axis].value
+        if op.shape_calculation_mode == "sizes":
+            count, scale = int(number), np.float32(np.float32(number) / np.float32(size))
+        else:
+            count, scale = scaled_dimension(size, np.float32(number)), np.float32(number)
+        if count == size and (scale == 1 or op.shape_calculation_mode == "sizes"):
+            continue
+        weights = op.taps(size, count, scale).apply(np.eye(size), 0)
+        order = [*[i for i in range(rank) if i != axis], axis]
+        moved = ctx.emit("MatMul", transpose(ctx, work, order), ctx.like(weights.T, work))
+        work = transpose(ctx, moved, [order.index(i) for i in range(rank)])
+    if work.element_type is kind:
+        return work
+    if kind.is_real:
+        return ctx.cast(work, kind)
+    low, high = (ctx.like(limit, work) for limit in kind.limits)
+    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", work), low, high), kind)

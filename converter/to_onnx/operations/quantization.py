@@ -1,0 +1,120 @@
+"""Values with the error of a rounding to few levels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.to_onnx.broadcasting import aligned
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import known_number
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.operations.quantization import FakeConvert13, FakeQuantize1
+from ir_runtime.records import record
+
+_OFF_ZERO = 1e-3
+"""How far a zero point may be from a whole number, in steps."""
+
+
+@record
+class _Grid:
+    """The whole numbers that stand for the levels: their type, step, zero point, and axis (None: one for all)."""
+
+    kind: ElementType
+    scale: Array
+    zero: Array
+    axis: int | None
+
+
+@ir_op(FakeQuantize1)
+def fake_quantize(
+    ctx: Context, op: FakeQuantize1, x: Value, low: Value, high: Value, out_low: Value, out_high: Value
+) -> Value:
+    """QuantizeLinear and DequantizeLinear where zero is a level; else rounding spelled out"""
+    limits = [aligned(ctx, op.auto_broadcast, x, one)[1] for one in (low, high, out_low, out_high)]
+    grid = _grid(ctx, op, x, *limits)
+    if grid is not None:
+        return _quantized(ctx, x, grid)
+    low, high, out_low, out_high = limits
+    kind = x.element_type
+    if kind.bits < 32:
+        x, low, high, out_low, out_high = (ctx.cast(one, element_types.f32) for one in (x, *limits))
+    steps = ctx.like(op.levels - 1, x)
+    place = ctx.emit("Div", ctx.emit("Sub", x, low), ctx.emit("Sub", high, low))
+    place = ctx.emit("Round", ctx.emit("Mul", place, steps))
+    made = ctx.emit("Mul", ctx.emit("Div", place, steps), ctx.emit("Sub", out_high, out_low))
+    made = ctx.emit("Add", made, out_low)
+    # Each limit is compared by itself: low may be above high.
+    made = ctx.emit("Where", ctx.emit("LessOrEqual", x, ctx.emit("Min", low, high)), out_low, made)
+    made = ctx.emit("Where", ctx.emit("Greater", x, ctx.emit("Max", low, high)), out_high, made)
+    return ctx.cast(made, kind)
+
+
+def _grid(
+    ctx: Context, op: FakeQuantize1, x: Value, low: Value, high: Value, out_low: Value, out_high: Value
+) -> _Grid | None:
+    """None where the levels are not all numbers of 8 or 16 bits, times a step."""
+    known = [ctx.known(one) for one in (low, high, out_low, out_high)]
+    if any(one is None for one in known) or op.levels not in (256, 65536) or not x.shape.has_rank:
+        return None
+    bottom, top, to_bottom, to_top = (np.asarray(one, np.float64) for one in known)
+    if not (np.array_equal(bottom, to_bottom) and np.array_equal(top, to_top)) or not (top > bottom).all():
+        return None
+    scale = (top - bottom) / (op.levels - 1)
+    zero = -bottom / scale
+    if (np.abs(zero - np.rint(zero)) > _OFF_ZERO).any() or (zero < -0.5).any() or (zero > op.levels - 0.5).any():
+        return None
+    wide = op.levels > 256
+    if wide and not ctx.at_least(21):
+        return None
+    zero = np.rint(zero)
+    signed = bool((zero == op.levels // 2).all())
+    kind = element_types.element_type(f"{'i' if signed else 'u'}{16 if wide else 8}")
+    if signed:
+        zero = zero - op.levels // 2
+    if scale.size == 1:
+        return _Grid(kind, scale.reshape(()), zero.reshape(()), None)
+    shape = (1,) * (x.shape.rank - scale.ndim) + scale.shape
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if len(axes) != 1 or len(shape) != x.shape.rank or scale.shape != zero.shape:
+        return None
+    return _Grid(kind, scale.reshape(-1), zero.reshape(-1), axes[0])
+
+
+def _quantized(ctx: Context, x: Value, grid: _Grid) -> Value:
+    scale, zero = ctx.like(grid.scale, x), ctx.constant(grid.zero, grid.kind)
+    known = ctx.known(x)
+    if known is not None:
+        # Weights are stored as the whole numbers that they become.
+        shape = [1] * known.ndim
+        if grid.axis is not None:
+            shape[grid.axis] = -1
+        low, high = grid.kind.limits
+        steps = np.rint(known.astype(np.float64) / grid.scale.reshape(shape) + grid.zero.reshape(shape))
+        whole = ctx.constant(np.clip(steps, low, high), grid.kind)
+    else:
+        whole = ctx.emit("QuantizeLinear", x, scale, zero, type=grid.kind, axis=grid.axis)
+    return ctx.emit("DequantizeLinear", whole, scale, zero, type=x.element_type, axis=grid.axis)
+
+
+@ir_op(FakeConvert13)
+def fake_convert(ctx: Context, op: FakeConvert13, x: Value, scale: Value, shift: Value | None = None) -> Value:
+    """Cast to 8 bits (opset 19) and back, between Mul and Div"""
+    ctx.opsets.require(19, f"the element type {op.destination_type}")
+    kind = x.element_type
+    if kind.bits < 32:
+        x, scale = ctx.cast(x, element_types.f32), ctx.cast(scale, element_types.f32)
+        shift = None if shift is None else ctx.cast(shift, element_types.f32)
+    greatest = 448.0 if op.destination_type is element_types.f8e4m3 else 57344.0
+    if shift is not None and known_number(ctx, shift) == 0:
+        shift = None
+    moved = ctx.emit("Mul", x, scale)
+    if shift is not None:
+        moved = ctx.emit("Sub", moved, shift)
+    limited = ctx.emit("Clip", moved, ctx.like(-greatest, moved), ctx.like(greatest, moved))
+    back = ctx.cast(ctx.cast(limited, op.destination_type), x.element_type)
+    if shift is not None:
+        back = ctx.emit("Add", back, shift)
+    return ctx.cast(ctx.emit("Div", back, scale), kind)

@@ -1,0 +1,225 @@
+"""Recurrent cells and sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, int64_list, known_list, split_equally, squeeze, transpose, unsqueeze
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.operations.recurrent import (
+    GRUCell3,
+    GRUSequence5,
+    LSTMCell1,
+    LSTMCell4,
+    LSTMSequence5,
+    RNNCell1,
+    RNNSequence5,
+)
+
+_Recurrent = Union[GRUCell3, GRUSequence5, LSTMCell1, LSTMCell4, LSTMSequence5, RNNCell1, RNNSequence5]
+
+# The names in ONNX, and the defaults of alpha and beta in the IR; None where the function has no such parameter.
+_ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
+    "sigmoid": ("Sigmoid", None, None),
+    "tanh": ("Tanh", None, None),
+    "relu": ("Relu", None, None),
+    "softsign": ("Softsign", None, None),
+    "softplus": ("Softplus", None, None),
+    "hardsigmoid": ("HardSigmoid", 0.2, 0.5),
+    "elu": ("Elu", 1.0, None),
+    "affine": ("Affine", 1.0, 0.0),
+    "leakyrelu": ("LeakyRelu", 0.01, None),
+    "thresholdedrelu": ("ThresholdedRelu", 1.0, None),
+    "scaledtanh": ("ScaledTanh", 1.0, 1.0),
+}
+_ONNX_GATES = "iofc"
+"""The order of an LSTM's gates in ONNX; those of a GRU (z, r, h) have the IR's."""
+
+
+def _attributes(ctx: Context, op: _Recurrent, directions: int) -> dict[str, Any]:
+    names: list[str] = []
+    alphas: list[float] = []
+    betas: list[float] = []
+    for index, name in enumerate(op.activations):
+        if name.lower() not in _ACTIVATIONS:
+            ctx.fail(f"ONNX has no activation '{name}'")
+        known, alpha, beta = _ACTIVATIONS[name.lower()]
+        names.append(known)
+        for found, given, default in (
+            (alphas, op.activations_alpha, alpha),
+            (betas, op.activations_beta, beta),
+        ):
+            if default is not None:
+                found.append(given[index] if index < len(given) else default)
+    return {
+        "activations": names * directions,
+        "activation_alpha": alphas * directions or None,
+        "activation_beta": betas * directions or None,
+        "clip": op.clip if op.clip > 0 else None,
+    }
+
+
+def _rows(ctx: Context, weights: Value, order: Sequence[int], count: int) -> Value:
+    """``[d, count*h, ...]`` with its parts along axis 1 in another order: a constant at once."""
+    if list(order) == list(range(count)):
+        return weights
+    known = ctx.known(weights)
+    if known is not None:
+        return ctx.constant(
+            np.concatenate([np.split(known, count, 1)[part] for part in order], 1), weights.element_type
+        )
+    parts = split_equally(ctx, weights, count, 1)
+    return ctx.emit("Concat", *[parts[part] for part in order], axis=1)
+
+
+def _zeros(ctx: Context, like: Value) -> Value:
+    """Zeros of the shape and type of a value."""
+    known = ctx.known(like)
+    return ctx.like(np.zeros(known.shape), like) if known is not None else ctx.emit("Sub", like, like)
+
+
+def _gru_biases(ctx: Context, op: GRUCell3 | GRUSequence5, biases: Value) -> Value:
+    if not op.linear_before_reset:
+        return concat(ctx, [biases, _zeros(ctx, biases)], 1)
+    z, r, new, recurrent = split_equally(ctx, biases, 4, 1)
+    return ctx.emit("Concat", z, r, new, _zeros(ctx, z), _zeros(ctx, r), recurrent, axis=1)
+
+
+def _emit(
+    ctx: Context,
+    op: _Recurrent,
+    x: Value,
+    states: Sequence[Value],
+    lengths: Value | None,
+    weights: Sequence[Value],
+    direction: str,
+) -> list[Value]:
+    """The ONNX operator over x ``[s, b, i]`` and states ``[d, b, h]``; W, R and B have directions in front."""
+    w, r, b = weights
+    hidden = op.hidden_size
+    if not hidden:
+        size = ctx.node.inputs[1].shape[-1]
+        if not size.is_static:
+            ctx.fail("the hidden size must be known")
+        hidden = size.value
+    attributes = _attributes(ctx, op, 2 if direction == "bidirectional" else 1)
+    if isinstance(op, (GRUCell3, GRUSequence5)):
+        name, b = "GRU", _gru_biases(ctx, op, b)
+        attributes["linear_before_reset"] = int(op.linear_before_reset) or None
+    elif isinstance(op, (RNNCell1, RNNSequence5)):
+        name, b = "RNN", concat(ctx, [b, _zeros(ctx, b)], 1)
+    else:
+        name = "LSTM"
+        own = getattr(op, "weights_format", "fico")
+        order = [own.index(gate) for gate in _ONNX_GATES]
+        w, r, b = (_rows(ctx, one, order, 4) for one in (w, r, b))
+        b = concat(ctx, [b, _zeros(ctx, b)], 1)
+    kind = x.element_type
+    return ctx.emit_many(
+        name,
+        x,
+        w,
+        r,
+        b,
+        lengths,
+        *states,
+        count=1 + len(states),
+        types=[kind] * (1 + len(states)),
+        hidden_size=hidden,
+        direction=direction if direction != "forward" else None,
+        **attributes,
+    )
+
+
+def _sequence(
+    ctx: Context, op: GRUSequence5 | LSTMSequence5 | RNNSequence5, x: Value, rest: Sequence[Value]
+) -> list[Value]:
+    count = len(rest) - 4
+    states, lengths, weights = rest[:count], rest[count], rest[count + 1 :]
+    known, steps = known_list(ctx, lengths), x.shape[1] if x.shape.has_rank else None
+    is_whole = known is not None and steps is not None and steps.is_static and set(known) == {steps.value}
+    given = None if is_whole else ctx.cast(int64_list(ctx, lengths), element_types.i32)
+    made = _emit(
+        ctx,
+        op,
+        transpose(ctx, x, [1, 0, 2]),
+        [transpose(ctx, state, [1, 0, 2]) for state in states],
+        given,
+        weights,
+        op.direction,
+    )
+    return [transpose(ctx, made[0], [2, 1, 0, 3]), *[transpose(ctx, state, [1, 0, 2]) for state in made[1:]]]
+
+
+@ir_op(LSTMSequence5)
+def lstm_sequence(ctx: Context, op: LSTMSequence5, x: Value, *rest: Value) -> list[Value]:
+    """LSTM"""
+    return _sequence(ctx, op, x, rest)
+
+
+@ir_op(GRUSequence5)
+def gru_sequence(ctx: Context, op: GRUSequence5, x: Value, *rest: Value) -> list[Value]:
+    """GRU"""
+    return _sequence(ctx, op, x, rest)
+
+
+@ir_op(RNNSequence5)
+def rnn_sequence(ctx: Context, op: RNNSequence5, x: Value, *rest: Value) -> list[Value]:
+    """RNN"""
+    return _sequence(ctx, op, x, rest)
+
+
+def _cell(
+    ctx: Context, op: GRUCell3 | LSTMCell1 | LSTMCell4 | RNNCell1, x: Value, rest: Sequence[Value]
+) -> list[Value]:
+    """A sequence of one step."""
+    states, weights = rest[: op.states], list(rest[op.states : op.states + 3])
+    if len(weights) < 3:
+        rows = weights[0].shape[0]
+        if not rows.is_static:
+            ctx.fail("the hidden size must be known")
+        weights.append(ctx.like(np.zeros(rows.value // op.gates * op.bias_gates()), x))
+    made = _emit(
+        ctx,
+        op,
+        unsqueeze(ctx, x, [0]),
+        [unsqueeze(ctx, state, [0]) for state in states],
+        None,
+        [unsqueeze_known(ctx, one) for one in weights],
+        "forward",
+    )
+    return [squeeze(ctx, state, [0]) for state in made[1:]]
+
+
+def unsqueeze_known(ctx: Context, value: Value) -> Value:
+    """A direction in front of weights: a constant at once."""
+    known = ctx.known(value)
+    if known is not None:
+        return ctx.constant(known[None], value.element_type)
+    made = unsqueeze(ctx, value, [0])
+    made.type = type(value.type)(value.element_type, type(value.shape)([1, *value.shape.dims]))
+    return made
+
+
+@ir_op(LSTMCell4, LSTMCell1)
+def lstm_cell(ctx: Context, op: LSTMCell4, x: Value, *rest: Value) -> list[Value]:
+    """LSTM over one step"""
+    return _cell(ctx, op, x, rest)
+
+
+@ir_op(GRUCell3)
+def gru_cell(ctx: Context, op: GRUCell3, x: Value, *rest: Value) -> list[Value]:
+    """GRU over one step"""
+    return _cell(ctx, op, x, rest)
+
+
+@ir_op(RNNCell1)
+def rnn_cell(ctx: Context, op: RNNCell1, x: Value, *rest: Value) -> list[Value]:
+    """RNN over one step"""
+    return _cell(ctx, op, x, rest)

@@ -1,0 +1,167 @@
+"""Slices and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import (
+    concat,
+    int64_list,
+    known_list,
+    rank_of,
+    reshape,
+    shape_of,
+    split_equally,
+    unsqueeze,
+)
+from converter.to_onnx.registry import ir_op
+from ir_runtime.operations.slicing import Slice8, SliceScatter15, Split1, StridedSlice1, VariadicSplit1
+
+_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+
+
+@ir_op(Slice8)
+def slice_(
+    ctx: Context, op: Slice8, x: Value, start: Value, stop: Value, step: Value, axes: Value | None = None
+) -> Value:
+    """Slice"""
+    given = [int64_list(ctx, one) for one in (start, stop)]
+    if axes is None and (known_list(ctx, step) or [0]) != [1] * len(known_list(ctx, step) or [0]):
+        count = step.shape.element_count()
+        if not count.is_static:
+            ctx.fail("the number of axes must be known")
+        axes = ctx.constant(list(range(count.value)))
+    steps: Value | None = int64_list(ctx, step)
+    if all(number == 1 for number in known_list(ctx, step) or [0]):
+        steps = None
+    return ctx.emit("Slice", x, *given, None if axes is None else int64_list(ctx, axes), steps)
+
+
+@ir_op(SliceScatter15)
+def slice_scatter(
+    ctx: Context,
+    op: SliceScatter15,
+    x: Value,
+    updates: Value,
+    start: Value,
+    stop: Value,
+    step: Value,
+    axes: Value | None = None,
+) -> Value:
+    """ScatterND to the places that the same Slice takes from the flat indices"""
+    shape = shape_of(ctx, x)
+    count = ctx.emit("ReduceProd", shape, keepdims=0)
+    numbers = ctx.emit("Range", ctx.constant(0), count, ctx.constant(1))
+    places = slice_(ctx, op, ctx.emit("Reshape", numbers, shape), start, stop, step, axes)  # type: ignore[arg-type]
+    flat = ctx.emit("Reshape", x, ctx.constant([-1]))
+    made = ctx.emit(
+        "ScatterND",
+        flat,
+        ctx.emit("Reshape", places, ctx.constant([-1, 1])),
+        ctx.emit("Reshape", updates, ctx.constant([-1])),
+    )
+    return ctx.emit("Reshape", made, shape)
+
+
+@ir_op(StridedSlice1)
+def strided_slice(
+    ctx: Context, op: StridedSlice1, x: Value, begin: Value, end: Value, strides: Value | None = None
+) -> Value:
+    """Slice; Gather of single elements, and Unsqueeze of new dimensions"""
+    count = begin.shape.element_count()
+    if not begin.shape.has_rank or not count.is_static:
+        ctx.fail("the number of positions must be known")
+    rank = rank_of(ctx, x, "the data")
+    steps = [1] * count.value if strides is None else known_list(ctx, strides)
+    if steps is None:
+        ctx.fail("the strides must be known")
+    axes, starts, stops, chosen = [], [], [], []
+    new, single = [], []
+    place = 0
+    for what, axis, index in op.plan(rank, count.value):
+        if what == "new":
+            new.append(place)
+        elif what == "one":
+            single.append((axis, 0 if op.is_set(op.begin_mask, index) else _position(ctx, begin, index)))
+            continue
+        elif what == "part":
+            step = steps[index]
+            first, last = (0, _MAX) if step > 0 else (_MAX, _MIN)
+            low = first if op.is_set(op.begin_mask, index) else _position(ctx, begin, index)
+            high = last if op.is_set(op.end_mask, index) else _position(ctx, end, index)
+            if (low, high, step) != (0, _MAX, 1):
+                axes.append(axis)
+                starts.append(low)
+                stops.append(high)
+                chosen.append(step)
+        place += 1
+    if axes:
+        by = ctx.constant(chosen) if any(step != 1 for step in chosen) else None
+        x = ctx.emit("Slice", x, _list(ctx, starts), _list(ctx, stops), ctx.constant(axes), by)
+    for axis, position in reversed(single):
+        at = ctx.constant(position) if isinstance(position, int) else reshape(ctx, position, [])
+        x = ctx.emit("Gather", x, at, axis=axis)
+    return unsqueeze(ctx, x, new)
+
+
+def _position(ctx: Context, positions: Value, index: int) -> int | Value:
+    """One of the positions: a number, or a list of one int64."""
+    known = known_list(ctx, positions)
+    if known is not None:
+        return known[index]
+    bounds = positions.type.known_bounds
+    if bounds is not None:
+        low, high = bounds.lower.reshape(-1)[index], bounds.upper.reshape(-1)[index]
+        if low == high:
+            return int(low)
+    return ctx.emit("Gather", int64_list(ctx, positions), ctx.constant([index]), axis=0)
+
+
+def _list(ctx: Context, parts: Sequence[int | Value]) -> Value:
+    if all(isinstance(part, int) for part in parts):
+        return ctx.constant(list(parts))
+    return concat(ctx, [ctx.constant([part]) if isinstance(part, int) else part for part in parts], 0)
+
+
+@ir_op(Split1)
+def split(ctx: Context, op: Split1, x: Value, axis: Value) -> list[Value]:
+    """Split; with num_outputs from opset 18 on"""
+    at = known_list(ctx, axis)
+    if at is None:
+        ctx.fail("the axis must be known")
+    return split_equally(ctx, x, op.num_splits, at[0])
+
+
+@ir_op(VariadicSplit1)
+def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, lengths: Value) -> list[Value]:
+    """Split; the length -1 is what the others leave"""
+    at = known_list(ctx, axis)
+    if at is None:
+        ctx.fail("the axis must be known")
+    place = at[0] % rank_of(ctx, x, "the data")
+    known = known_list(ctx, lengths)
+    count = len(ctx.node.outputs)
+    if known is not None and -1 in known:
+        size, rest = x.shape[place], sum(length for length in known if length != -1)
+        if size.is_static:
+            known[known.index(-1)] = size.value - rest
+        else:
+            whole = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([place]), axis=0)
+            left = ctx.emit("Sub", whole, ctx.constant([rest]))
+            split_at: list[int | Value] = [left if length == -1 else length for length in known]
+            return ctx.emit_many(
+                "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=place
+            )
+    if known is not None:
+        sizes = ctx.constant(known)
+    else:
+        sizes = int64_list(ctx, lengths)
+        is_rest = ctx.emit("Less", sizes, ctx.constant([0]))
+        whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([place]), axis=0)
+        others = ctx.emit("ReduceSum", ctx.emit("Max", sizes, ctx.constant([0])), keepdims=1)
+        sizes = ctx.emit("Where", is_rest, ctx.emit("Sub", whole, others), sizes)
+    return ctx.emit_many("Split", x, sizes, count=count, types=[x.element_type] * count, axis=place)

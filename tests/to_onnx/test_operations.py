@@ -1,0 +1,156 @@
+"""Every call of every operation as an ONNX model: onnx's checker takes it, and onnxruntime computes what the IR does."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from converter import UnsupportedModelError, export_model
+from converter.equivalence import ort_values
+from converter.to_onnx.registry import all_exporters, find_exporter, refused_operations
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.operation import all_operations
+from tests.ir_runtime.calls import CALLS, Call
+from tests.to_onnx.single_layers import model_of
+
+pytestmark = pytest.mark.sample(every=8)
+
+KNOWN = {
+    r"Divide-1\(int64\[2\]\[-9223372036854775808, ": "onnxruntime's process ends: the quotient overflows",
+    r"Power-1\(.*(2147483647|4294967295|18446744073709551615|9223372036854775807|int8)": "powers that overflow",
+    r"OneHot-\d+\(.*int64\[\]0": "onnxruntime takes no depth of 0",
+    r"Pad-12\(normal\[3, 4\]float32 int64\[2\]\[-1, 2\] .*reflect": "onnxruntime counts cut rows when it mirrors",
+    r"MaxPool-1\(.*pads_begin=\(1, 0\), pads_end=\(0, 2\)": "a window in the padding alone is not minus infinity",
+    r"GroupNormalization-12\(normal\[0, 6\]": "onnxruntime's expansion of the function reshapes nothing wrongly",
+    r"Einsum-7\(.*\.\.\.ij,\.\.\.jk->\.\.\.ik": "onnx wants ellipses of one length",
+}
+"""The start of a call's label -> why onnxruntime or onnx does not give the same."""
+
+AMBIGUOUS = {
+    r"PReLU-1\(normal\[2, 3, 4\]float32 normal\[4\]": "a list of slopes of unknown length is one slope a channel",
+}
+"""Calls that mean something else where no dimension is known."""
+
+REFUSED = {
+    r"DeformableConvolution-\d+\((?!.*bilinear_interpolation_pad=True)": "ONNX interpolates with zeros around the data",
+    r"MaxPool-(8|14)\(.*pads_begin=\(1, 0\), pads_end=\(0, 2\), rounding_type=(floor|ceil),": "indices with pads as large as the kernel",
+    r"Reverse-1\(.*mode=mask": "a mask that comes at run time",
+}
+"""Calls of single layers that have no counterpart, by reason."""
+
+
+def _written() -> list[Call]:
+    return [call for call in CALLS if not isinstance(find_exporter(type(call.op)), str)]
+
+
+def _reason(call: Call, table: dict[str, str]) -> str | None:
+    return next((reason for start, reason in table.items() if re.match(start, call.label)), None)
+
+
+def _run(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = {one.name: feeds[one.name] for one in session.get_inputs()}
+    return dict(zip([one.name for one in session.get_outputs()], ort_values.run(session, given)))
+
+
+@pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
+def test_onnxruntime_computes_what_the_layer_computes(call: Call) -> None:
+    if _reason(call, REFUSED):
+        with pytest.raises(UnsupportedModelError, match="node 'layer'"):
+            export_model(model_of(call)[0])
+        return
+    known = _reason(call, KNOWN)
+    if known:
+        pytest.xfail(known)
+    model, feeds = model_of(call)
+    exported = export_model(model)
+    onnx.checker.check_model(exported, full_check=True)
+    _compare(call, _run(exported, feeds))
+
+
+def _compare(call: Call, found: dict[str, Array]) -> None:
+    assert list(found) == [f"y{index}" for index in range(len(call.outputs))]
+    for expected, actual in zip(call.outputs, found.values()):
+        expected = np.asarray(expected)
+        assert actual.dtype == expected.dtype
+        assert actual.shape == expected.shape
+        if expected.dtype == object:
+            assert (expected == actual).all()
+            continue
+        wide_expected, wide = expected.astype(np.float64), actual.astype(np.float64)
+        finite = wide_expected[np.isfinite(wide_expected)]
+        largest = float(np.abs(finite).max(initial=0))
+        small = expected.dtype.itemsize < 4 and expected.dtype.kind not in "iub"
+        np.testing.assert_allclose(wide, wide_expected, rtol=1e-2 if small else 1e-4, atol=1e-5 * max(1.0, largest))
+
+
+def _exported(model: Model) -> onnx.ModelProto | str:
+    """The ONNX model, or why there is none."""
+    try:
+        return export_model(model)
+    except UnsupportedModelError as error:
+        return str(error)
+
+
+DYNAMIC_REFUSED = {
+    "AvgPool-14",
+    "AvgPool-16",
+    "AdaptiveAvgPool-8",
+    "AdaptiveMaxPool-8",
+    "BinaryConvolution-1",
+    "Convolution-1",
+    "ConvolutionBackpropData-1",
+    "GroupConvolution-1",
+    "GroupConvolutionBackpropData-1",
+    "Interpolate-1",
+    "Interpolate-11",
+    "LSTMCell-1",
+    "LSTMCell-4",
+    "GRUCell-3",
+    "RNNCell-1",
+    "MaxPool-8",
+    "MaxPool-14",
+    "Squeeze-15",
+    "DeformableConvolution-1",
+    "DeformableConvolution-8",
+    "Reverse-1",
+}
+"""Operations of which some calls need a dimension that is known."""
+
+
+@pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
+def test_dynamic_dimensions(call: Call) -> None:
+    """Without a known dimension of the inputs the result is the same, or the layer is refused with the reason."""
+    known = _reason(call, {**KNOWN, **AMBIGUOUS})
+    if known:
+        pytest.xfail(known)
+    model, feeds = model_of(call, dynamic=True)
+    exported = _exported(model)
+    if isinstance(exported, str):
+        assert "known" in exported or _reason(call, REFUSED)
+        assert f"{call.op.type}-{call.op.opset}" in DYNAMIC_REFUSED
+        return
+    if any(0 in np.asarray(array).shape for array in call.arrays):
+        pytest.skip("a Reshape of nothing follows from dimensions that are known")
+    _compare(call, _run(exported, feeds))
+
+
+def test_every_operation_is_written_or_refused_with_a_reason() -> None:
+    inner = ("parameter", "result")
+    missing = defaultdict(list)
+    refused = refused_operations()
+    for operation in all_operations():
+        found = find_exporter(operation)
+        if operation.role not in inner and isinstance(found, str) and operation not in refused:
+            missing[operation.__module__.rpartition(".")[2]].append(f"{operation.type}-{operation.opset}")
+    assert not missing
+
+
+def test_exporters_say_what_they_write() -> None:
+    assert all(one.function.__doc__ for one in all_exporters())
