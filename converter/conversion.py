@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from converter.compression.weight_compression import CompressedWeights, WeightCompression
 
 _logger = logging.getLogger("converter")
+
+MakeStates = Callable[[Model, Mapping[str, PartialShape]], object]
+"""Puts variables into a model, whose inputs are to have these shapes."""
 
 
 @expected_errors(OptionError, (ConversionError,))
@@ -140,16 +143,27 @@ def convert(
     target: str,
     share_weights: bool = True,
     stateful: bool | Mapping[str, str] = False,
+    make_states: MakeStates | None = None,
 ) -> Conversion:
-    """As :func:`convert_model`, with the counts of the target's rules."""
+    """As :func:`convert_model`, with the counts of the target's rules.
+
+    ``make_states`` does for a stateful model what ``make_stateful`` of :mod:`converter.states` does otherwise.
+    """
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
     options = make_options(input, freeze, output, batch, stateful=bool(stateful))
     pairs = stateful if isinstance(stateful, Mapping) else None
+    make_states = make_states or _states_of(pairs)
     try:
         converted = _converted(
-            open_model(model, share_weights), options, bool(static), runtime, pairs, fuse=bool(fuse), exact=bool(exact)
+            open_model(model, share_weights),
+            options,
+            bool(static),
+            runtime,
+            make_states,
+            fuse=bool(fuse),
+            exact=bool(exact),
         )
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
@@ -167,12 +181,23 @@ def convert(
     return converted
 
 
+def _states_of(pairs: Mapping[str, str] | None) -> MakeStates:
+    """Caches become variables: the ``pairs`` of inputs and outputs, or those that names and layers tell."""
+
+    def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
+        from converter.states.stateful import make_stateful  # imported here: only language models need it
+
+        make_stateful(model, shapes, pairs)
+
+    return make_states
+
+
 def _converted(
     file: OnnxFile,
     options: Options,
     static: bool,
     runtime: Target,
-    pairs: Mapping[str, str] | None,
+    make_states: MakeStates,
     *,
     fuse: bool,
     exact: bool,
@@ -185,12 +210,11 @@ def _converted(
         trace = Trace()
         if options.stateful:  # imported here: only language models need them
             from converter.states.rows_without_keys import replace_guards
-            from converter.states.stateful import make_stateful
 
             replace_guards(translated)
         counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
         if options.stateful:
-            make_stateful(translated, shapes, pairs)
+            make_states(translated, shapes)
         return counts, runtime.apply(translated, trace), trace
 
     def translate(is_dynamic: IsDynamic) -> Translation:

@@ -20,6 +20,7 @@ IN_SHORT = {
     "concurrency": (["MODEL", "--rounds", "1", "--seconds", "0.1"], r"\| model \| \d+ \| \d+ \| [\d.]+ \|"),
     "conversion": (["MODEL", "--rounds", "1"], r"model .*\d\.\d\d"),
     "decoding": (["--layers", "1", "--width", "64", "--prompt", "8", "--tokens", "3"], r"[\d.]+"),
+    "encoder_decoders": (["--help"], r"Encoder-decoders that Optimum exported"),  # by hand: it needs Optimum
     "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),

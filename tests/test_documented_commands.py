@@ -22,6 +22,7 @@ from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.converter.test_command_options import onnx2ir
 from tests.language_models.decoders import Decoder
+from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
 
 ROOT = Path(__file__).parent.parent
@@ -62,8 +63,9 @@ def a_model() -> onnx.ModelProto:
 
 
 def _write_stateful_models(folder: Path) -> None:
-    """A decoder with a prompt and a token, and a recurrent network with frames."""
+    """A decoder with a prompt and a token, one behind an encoder, and a recurrent network with frames."""
     converter.save_model(converter.convert_model(Decoder().build(), stateful=True), folder / "decoder.xml")
+    EncoderDecoder(speech=True).save(folder / "whisper-onnx")
     write_folder(folder / "llama-onnx", Decoder())
     converter.convert_language_model(folder / "llama-onnx", folder / "llama-ir")
     for name, start, stop in (("prompt", 0, 5), ("token", 5, 6)):

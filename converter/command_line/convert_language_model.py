@@ -10,7 +10,7 @@ import click
 
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.state import State
-from converter.command_line.verify import exit_of, print_report, print_steps
+from converter.command_line.verify import decoder_in, exit_of, print_report, print_steps
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -80,21 +80,22 @@ def convert_folder(
     wrong = [name for name, value in unusable.items() if value]
     if wrong:
         raise click.UsageError(f"{', '.join(wrong)} cannot be used with a folder")
+    reference = None if check_seed is None else decoder_in(folder, "--verify")
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
         made = convert_language_model(folder, output, **options)
     report = None
-    if check_seed is not None:
+    if reference is not None and check_seed is not None:
         from converter.equivalence.steps import verify_steps
-        from converter.language_models.source import SourceFolder
 
         with state.working(f"Verifying {made.model.name}"):
-            report = verify_steps(SourceFolder.open(folder).model, made.model, steps=STEPS, seed=check_seed)
+            report = verify_steps(reference, made.model, steps=STEPS, seed=check_seed)
     weights = made.model.with_suffix(".bin")
     if as_json:
         result: dict[str, Any] = {
             "xml": str(made.model),
             "bin": str(weights),
+            "encoder": None if made.encoder is None else str(made.encoder),
             "files": [str(file) for file in made.files],
             "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
             "without_paged_attention": list(made.without_paged_attention),
@@ -105,7 +106,10 @@ def convert_folder(
         click.echo(json_text(result))
         exit_of(report)
         return
-    state.inform(f"Wrote {made.model} and {weights} ({size_text(weights.stat().st_size)})")
+    for xml in (made.encoder, made.model):
+        if xml is not None:
+            part = xml.with_suffix(".bin")
+            state.inform(f"Wrote {xml} and {part} ({size_text(part.stat().st_size)})")
     for reason in made.without_paged_attention:
         state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
     if not made.tokenizers.written:

@@ -164,12 +164,11 @@ def _verify_steps(
 ) -> None:
     from converter.equivalence.steps import verify_steps
     from converter.language_models.convert import MODEL
-    from converter.language_models.source import SourceFolder
 
     wrong = [name for name, value in unusable.items() if value]
     if wrong:
         raise click.UsageError(f"{', '.join(wrong)} cannot be used with --steps")
-    model = SourceFolder.open(model).model if model.is_dir() else model
+    model = decoder_in(model, "--steps") if model.is_dir() else model
     ir = ir / MODEL if ir.is_dir() else ir
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
@@ -179,6 +178,21 @@ def _verify_steps(
     else:
         print_steps(found)
     exit_of(found)
+
+
+def decoder_in(folder: Path, option: str) -> Path:
+    """The decoder in a folder, for ``option``, which compares it step by step; it must not need an encoder."""
+    from converter.language_models.convert import ENCODER
+    from converter.language_models.source import SourceFolder
+
+    source = SourceFolder.open(folder)
+    if source.parts is not None:
+        raise click.UsageError(
+            f"{option} cannot be used with {folder}: steps are of decoders alone, but this model has an encoder. "
+            f"Converting has compared the first call of the decoder; 'onnx2ir verify {source.parts.encoder.name} "
+            f"{ENCODER}' compares the encoder"
+        )
+    return source.model
 
 
 def print_steps(report: StepsReport) -> None:

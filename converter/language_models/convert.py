@@ -18,6 +18,7 @@ from converter.targets.registry import DEFAULT
 from ir_runtime.boundary import expected_errors
 from ir_runtime.records import record
 
+from .encoder_decoders import convert_decoder, convert_encoder
 from .settings import configuration_of, generation_of
 from .source import CONFIGURATION, GENERATION, SourceFolder
 from .tokenizers import Tokenizers, write_tokenizers
@@ -25,8 +26,8 @@ from .tokenizers import Tokenizers, write_tokenizers
 if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
 
-MODEL = "openvino_model.xml"
-"""The name that the runtimes look for."""
+MODEL, ENCODER, DECODER = "openvino_model.xml", "openvino_encoder_model.xml", "openvino_decoder_model.xml"
+"""The names that the runtimes look for: that of a decoder alone, and those of an encoder and its decoder."""
 _logger = logging.getLogger("converter")
 
 
@@ -35,7 +36,9 @@ class LanguageModel:
     """What was written, and what is to know about it."""
 
     model: Path
-    """The IR; its weights lie beside it."""
+    """The IR; its weights lie beside it. Of an encoder-decoder that of the decoder."""
+    encoder: Path | None
+    """The IR of the encoder, where the model has one."""
     tokenizers: Tokenizers
     files: tuple[Path, ...]
     """Settings and files of the tokenizer that were written beside the model."""
@@ -60,20 +63,37 @@ def convert_language_model(
 
     ``folder`` is that of onnxruntime-genai's model builder (``genai_config.json``) or of Optimum (``config.json``).
     ``output``, which is made where there is none, gets ``openvino_model.xml`` and ``.bin``, the tokenizer as IR (where
-    openvino-tokenizers is installed), the files of the tokenizer, ``config.json`` and ``generation_config.json``. The
-    other arguments are those of :func:`convert_model` and :func:`save_model`.
+    openvino-tokenizers is installed), the files of the tokenizer, ``config.json`` and ``generation_config.json``. Of
+    an encoder-decoder (Whisper, T5, BART; ``encoder_model.onnx`` and a decoder with caches) it gets
+    ``openvino_encoder_model.xml`` and ``openvino_decoder_model.xml`` instead. The other arguments are those of
+    :func:`convert_model` and :func:`save_model`; ``input`` and names for ``stateful`` are for decoders alone.
 
     Raises :class:`ConversionError` where the folder has no model, or the model no caches.
     """
     source, target_folder = SourceFolder.open(folder), Path(output)
     if target_folder.exists() and target_folder.resolve() == source.path.resolve():
         raise ConversionError(f"the output must be another folder than {source.path}")
-    model = convert_model(source.model, input=input, fuse=fuse, exact=exact, target=target, stateful=stateful)
+    options: dict[str, Any] = {"fuse": fuse, "exact": exact, "target": target}
+    if source.parts is None:
+        models = {MODEL: convert_model(source.model, input=input, stateful=stateful, **options)}
+        limits = obstacles(models[MODEL])
+    elif input is not None or isinstance(stateful, Mapping):
+        raise ConversionError(
+            f"{source.path} has an encoder and a decoder: shapes and names of inputs cannot be given for both at once"
+        )
+    else:
+        models = {ENCODER: convert_encoder(source.parts, **options), DECODER: convert_decoder(source.parts, **options)}
+        limits = []  # paged attention is for decoders alone
     target_folder.mkdir(parents=True, exist_ok=True)
-    save_model(model, target_folder / MODEL, compress=compress, compress_to_fp16=compress_to_fp16)
+    for name, model in models.items():
+        save_model(model, target_folder / name, compress=compress, compress_to_fp16=compress_to_fp16)
     files = _write_settings(source, target_folder)
     return LanguageModel(
-        target_folder / MODEL, write_tokenizers(source.path, target_folder), tuple(files), tuple(obstacles(model))
+        target_folder / list(models)[-1],
+        target_folder / ENCODER if ENCODER in models else None,
+        write_tokenizers(source.path, target_folder, pads_left=source.parts is None),
+        tuple(files),
+        tuple(limits),
     )
 
 

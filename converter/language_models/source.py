@@ -11,6 +11,8 @@ from typing import Any
 from converter.errors import ConversionError, UnsupportedModelError
 from ir_runtime.records import record
 
+from .encoder_decoders import EncoderDecoder
+
 GENAI_SETTINGS = "genai_config.json"
 CONFIGURATION = "config.json"
 GENERATION = "generation_config.json"
@@ -27,7 +29,9 @@ class SourceFolder:
 
     path: Path
     model: Path
-    """The ONNX file of the decoder."""
+    """The ONNX file of the decoder; of an encoder-decoder that of the calls with caches."""
+    parts: EncoderDecoder | None
+    """The files of an encoder-decoder; None for a decoder alone."""
     settings: Mapping[str, Any]
     """``genai_config.json``; empty where there is none."""
     configuration: Mapping[str, Any]
@@ -47,7 +51,9 @@ class SourceFolder:
         settings, configuration, generation = (
             _read_json(path / name) for name in (GENAI_SETTINGS, CONFIGURATION, GENERATION)
         )
-        return cls(path, _model(path, settings), settings, configuration, generation)
+        parts = None if settings else EncoderDecoder.found_in(path)
+        model = _model(path, settings) if parts is None else parts.others
+        return cls(path, model, parts, settings, configuration, generation)
 
     def kept_files(self) -> list[Path]:
         """Files that stay as they are: tokenizer, chat template, settings of other libraries."""

@@ -26,12 +26,15 @@ class Tokenizers:
     command: str = ""
 
 
-def write_tokenizers(source: Path, target: Path) -> Tokenizers:
-    """Write the tokenizer of the folder ``source``, which pads on the left, and its detokenizer to ``target``."""
+def write_tokenizers(source: Path, target: Path, *, pads_left: bool = True) -> Tokenizers:
+    """Write the tokenizer of the folder ``source`` and its detokenizer to ``target``.
+
+    With ``pads_left`` prompts of a batch end together, where a decoder goes on. Encoders read texts as they come.
+    """
     if not any((source / name).is_file() for name in _FILES):
         return Tokenizers(False, f"{source} has no tokenizer")
-    # Prompts of a batch end together, where the next tokens come.
-    options = [str(source), "--with-detokenizer", "--left-padding", "-o", str(target)]
+    padding = ["--left-padding"] if pads_left else []
+    options = [str(source), "--with-detokenizer", *padding, "-o", str(target)]
     command = shlex.join(["convert_tokenizer", *options])
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:

@@ -1,19 +1,23 @@
-"""How many keys there are, and how many came before: from the attention mask, not from the caches.
+"""How many keys there are, and how many came before: told by inputs, not by caches with the new keys in them.
 
     Concat(past, new) -> ShapeOf -> Gather(2)         becomes      attention_mask -> ShapeOf -> Gather(1)
     past -> ShapeOf -> Gather(2)                      becomes      the same, less the number of tokens
 
 The mask ``[batch, keys]`` covers the past and the new tokens. A runtime that makes one step of attention and its cache
-cannot take a mask that depends on the shape of that cache.
+cannot take a mask that depends on the shape of that cache. In decoders without ``attention_mask``, as those behind an
+encoder,
+
+    Concat(past, new) -> ShapeOf -> Gather(2)         becomes      past -> ShapeOf -> Gather(2), plus that of new
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ir_runtime.graph.model import Model, Node, Output, uses_in
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
@@ -24,41 +28,76 @@ from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
 _MASK = "attention_mask"
+_Length = Callable[[Builder], Output]
+_Find = Callable[[Output], tuple[int, _Length] | None]
+"""Which dimension of a value is a number of keys, if one is, and the layers that compute it."""
 
 
-def take_lengths_from_mask(
+def take_lengths(
     model: Model, tokens: Output, pasts: Mapping[Output, int], presents: Mapping[Output, int], unique: UniqueNames
 ) -> None:
-    """Compute dimensions of caches from the mask, in place; nothing where there is none.
+    """Compute dimensions of caches from the mask, or from the caches' two parts where there is none, in place.
 
     ``pasts`` and ``presents`` map values to the dimension that is their number of keys.
     """
     mask = next((node.outputs[0] for node in model.parameters if _MASK in node.end_names), None)
     if mask is None or mask.shape.rank != 2 or tokens.shape.rank < 2:
-        return
-    shapes, nodes = SymbolicShapes(), model.nodes()
-    lengths = {_dimension(shapes, value, axis): True for value, axis in pasts.items()}
-    lengths |= {_dimension(shapes, value, axis): False for value, axis in presents.items()}
+        find = _from_parts(presents)
+    else:
+        find = _from_mask(mask, tokens, pasts, presents)
+    nodes = model.nodes()
     readers, builder, replaced = uses_in(nodes), Builder(), dict[Output, Output]()
     for node in nodes:
         if not isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.inputs[0].node.op.role == "parameter":
             continue
-        dims = shapes.dims(node.inputs[0]) or []
-        axis = next((axis for axis, dim in enumerate(dims) if dim in lengths), None)
-        if axis is None:
+        found = find(node.inputs[0])
+        if found is None:
             continue
         known = len(builder.emitted)
-        keys = dim_of(builder, mask, 1)
-        length = layers.subtract(builder, keys, dim_of(builder, tokens, 1)) if lengths[dims[axis]] else keys
-        replaced |= _replacements(builder, node, node.inputs[0], axis, length, readers)
+        axis, length = found
+        replaced |= _replacements(builder, node, node.inputs[0], axis, length(builder), readers)
         for made in builder.emitted[known:]:
             made.name, made.origin = unique(f"{node.name}/{made.op.type}"), node.origin
     replace_all_uses(model, replaced)
 
 
-def _dimension(shapes: SymbolicShapes, value: Output, axis: int) -> Polynomial | None:
-    dims = shapes.dims(value)
-    return None if dims is None else dims[axis]
+def _from_mask(mask: Output, tokens: Output, pasts: Mapping[Output, int], presents: Mapping[Output, int]) -> _Find:
+    """Of any value with a dimension that is equal to one of a cache."""
+    shapes = SymbolicShapes()
+
+    def keys(builder: Builder) -> Output:
+        return dim_of(builder, mask, 1)
+
+    def before(builder: Builder) -> Output:
+        return layers.subtract(builder, keys(builder), dim_of(builder, tokens, 1))
+
+    lengths: dict[Polynomial, _Length] = dict.fromkeys(_dimensions(shapes, pasts), before)
+    lengths |= dict.fromkeys(_dimensions(shapes, presents), keys)
+
+    def find(value: Output) -> tuple[int, _Length] | None:
+        dims = shapes.dims(value) or []
+        return next(((axis, lengths[dim]) for axis, dim in enumerate(dims) if dim in lengths), None)
+
+    return find
+
+
+def _from_parts(presents: Mapping[Output, int]) -> _Find:
+    """Of the caches themselves: the parts of another one may depend on the length that is replaced."""
+
+    def find(value: Output) -> tuple[int, _Length] | None:
+        axis, parts = presents.get(value), value.node.inputs
+        if axis is None or not isinstance(value.node.op, Concat1) or len(parts) != 2:
+            return None
+        return axis, lambda builder: layers.add(builder, *(dim_of(builder, part, axis) for part in parts))
+
+    return find
+
+
+def _dimensions(shapes: SymbolicShapes, values: Mapping[Output, int]) -> Iterator[Polynomial]:
+    for value, axis in values.items():
+        dims = shapes.dims(value)
+        if dims is not None:
+            yield dims[axis]
 
 
 def _replacements(
@@ -83,6 +122,7 @@ def _replacements(
         elif index is None or any(int(one) % value.shape.rank == axis for one in index.reshape(-1)):
             is_whole_read = True
     if is_whole_read:
-        dims = [length if at == axis else dim_of(builder, value, at) for at in range(value.shape.rank)]
+        part = value.node.inputs[-1] if isinstance(value.node.op, Concat1) and value.node.op.axis == axis else value
+        dims = [length if at == axis else dim_of(builder, part, at) for at in range(value.shape.rank)]
         found[whole] = in_type(builder, concat_lists(builder, dims), kind)
     return found

@@ -36,7 +36,7 @@ from ir_runtime.rewriting.type_updates import update_types
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
-from .lengths import take_lengths_from_mask
+from .lengths import take_lengths
 from .pairs import Pair, pairs_of
 from .position_inputs import add_position_ids
 
@@ -78,7 +78,7 @@ def make_stateful(
     inputs to the outputs that are kept for them; without it, names and layers tell. Raises :class:`ConversionError`
     where the model has no caches, or the size of one is not known.
     """
-    _compute_in_float32(model)
+    compute_in_float32(model)
     pairs = pairs_of(model, names)
     if not pairs:
         inputs = ", ".join(f"'{node.end_names[0]}'" for node in model.parameters)
@@ -106,14 +106,14 @@ def make_stateful(
         growing = [(one, axis) for one in variables for axis in (one.growing_axis,) if axis is not None]
         pasts = {replaced[one.pair.past.outputs[0]]: axis for one, axis in growing}
         presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
-        take_lengths_from_mask(model, tokens, pasts, presents, unique)
+        take_lengths(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
     update_types(model, replaced.values())
     model.runtime_info += _options(model)
     return len(variables)
 
 
-def _compute_in_float32(model: Model) -> None:
+def compute_in_float32(model: Model) -> None:
     """Let what is float16 or bfloat16 be float32, but for weights: runtimes read logits as float32."""
     in_float32(model, ends=True)
     for node in model.nodes():

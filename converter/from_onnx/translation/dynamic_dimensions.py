@@ -220,7 +220,10 @@ def _give_shapes(model: Model, translation: Translation) -> None:
         output = node.outputs[0]
         name = next((name for name in output.names if name in translation.input_shapes), None)
         if name is not None:
-            wanted[node] = types.get(node) or TensorType(output.element_type, translation.input_shapes[name])
+            declared = types.get(node)
+            if declared is None or declared.element_type is not output.element_type:  # which states change
+                declared = TensorType(output.element_type, translation.input_shapes[name])
+            wanted[node] = declared
     infer_again(model.nodes(), wanted, translation.declared_types.inferred)
 
 

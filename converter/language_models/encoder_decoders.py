@@ -1,0 +1,191 @@
+"""Encoders and decoders as Optimum exports them, and the stateful decoder that is made of its files.
+
+Optimum writes a decoder twice. ``decoder_model.onnx`` is the first call: it computes the keys and values of the
+encoder's states. ``decoder_with_past_model.onnx`` is every other call: it is given them. ``decoder_model_merged.onnx``
+has both as the branches of one If. The stateful decoder is that of the other calls, for the first call too: its own
+caches start empty, and what is made of the encoder's states is computed once by layers of the first call. Exporters
+trace the other calls with one token, and older ones leave out the mask that it has no need of: it is added, where
+attention is one layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.conversion import MakeStates, convert
+from converter.errors import ConversionError, UnsupportedModelError
+from converter.onnx_file.reader import open_model
+from converter.states.computed_once import ComputedOnce, keep_computed
+from converter.states.masks_of_new_tokens import add_masks
+from converter.states.stateful import compute_in_float32, make_stateful
+from converter.targets.registry import DEFAULT
+from ir_runtime.execution.executor import compile_model
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.records import record
+
+_ENCODER = "encoder_model.onnx"
+_MERGED, _FIRST, _OTHERS = "decoder_model_merged.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
+_BRANCH = "use_cache_branch"
+"""The input of the merged decoder that chooses the calls with caches."""
+_STATES, _OF_ENCODER = "encoder_hidden_states", ".encoder."
+_PAST, _PRESENT = "past_key_values", "present"
+_TOKENS = "input_ids"
+_PROMPT, _STATE_COUNT = 4, 3
+"""Tokens and states of the encoder in the check of the decoder."""
+_TOLERANCE = 0.02
+"""Of the largest logit. Rounding stays below it, in float16, too; a missing mask or wrong positions change the logits
+by about their own size."""
+
+
+@record
+class EncoderDecoder:
+    """The files of a model with encoder and decoder."""
+
+    encoder: Path
+    first: Path
+    """The decoder without caches."""
+    others: Path
+    """The decoder with caches; the same file where both are in one."""
+
+    @classmethod
+    def found_in(cls, folder: Path) -> EncoderDecoder | None:
+        """The files in ``folder``; None where it has none of an encoder, and no decoder that needs one.
+
+        Raises :class:`ConversionError` where some of them are missing.
+        """
+        here = {name for name in (_ENCODER, _MERGED, _FIRST, _OTHERS) if (folder / name).is_file()}
+        if _ENCODER not in here:
+            for name in sorted(here):
+                read = [value for value in _graph_names(folder / name)[0] if value == _STATES or _OF_ENCODER in value]
+                if read:
+                    raise ConversionError(f"{folder} has {name}, which reads '{read[0]}', but no {_ENCODER}")
+            return None
+        if {_FIRST, _OTHERS} <= here:
+            return cls(folder / _ENCODER, folder / _FIRST, folder / _OTHERS)
+        if _MERGED in here:
+            return cls(folder / _ENCODER, folder / _MERGED, folder / _MERGED)
+        decoders = " and ".join(sorted(here - {_ENCODER})) or "no decoder"
+        raise ConversionError(
+            f"{folder} has {_ENCODER} and {decoders}, but its decoder must be {_MERGED}, or {_FIRST} and {_OTHERS}: "
+            "Optimum writes them for the tasks that end in '-with-past'"
+        )
+
+
+def convert_encoder(parts: EncoderDecoder, **options: Any) -> Model:
+    """The encoder; ``options`` are those of :func:`converter.convert_model`."""
+    return _converted(parts.encoder, make_states=_no_states, **options)
+
+
+def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
+    """The decoder with caches as variables, of itself and of the encoder's states.
+
+    Raises :class:`ConversionError` where the files do not belong together, :class:`UnsupportedModelError` where the
+    decoder with caches is right for one token a call only.
+    """
+    inputs, outputs = _graph_names(parts.others)
+    made = _graph_names(parts.first)[1]
+    given = {name: name.replace(_PAST, _PRESENT) for name in inputs if name.startswith(_PAST) and _OF_ENCODER in name}
+    missing = [present for present in given.values() if present not in made]
+    if missing or not given:
+        what = f"'{missing[0]}'" if missing else f"'{_PRESENT}.0{_OF_ENCODER}key'"
+        raise ConversionError(f"{parts.first} must return the keys and values of the encoder's states, such as {what}")
+    same = {"fuse": options.get("fuse", True), "exact": options.get("exact", False), "target": "any"}
+    once = ComputedOnce(_part(parts.first, list(given.values()), **same), given)
+
+    def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
+        keep_computed(model, once)
+        make_stateful(model, shapes)
+        add_masks(model)
+
+    returned = [name for name in outputs if name not in given.values()]
+    decoder = _converted(parts.others, returned, with_caches=True, make_states=make_states, **options)
+    advice = "export the model with a newer release of Optimum" if same["fuse"] else "convert it with fusion"
+    _check(decoder, _part(parts.first, returned[:1], **same), parts, advice)
+    return decoder
+
+
+def _part(path: Path, outputs: Sequence[str], **options: Any) -> Model:
+    """What a decoder without caches computes of ``outputs``."""
+    return _converted(path, outputs, with_caches=False, make_states=_no_states, **options)
+
+
+def _no_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
+    """What runtimes expect of any part of a language model: float32."""
+    compute_in_float32(model)
+
+
+def _graph_names(path: Path) -> tuple[list[str], list[str]]:
+    """The names of inputs and outputs."""
+    graph = open_model(path).proto.graph
+    return [value.name for value in graph.input], [value.name for value in graph.output]
+
+
+def _converted(
+    path: Path,
+    outputs: Sequence[str] | None = None,
+    *,
+    with_caches: bool | None = None,
+    make_states: MakeStates | None = None,
+    target: str = DEFAULT,
+    **options: Any,
+) -> Model:
+    frozen = {_BRANCH: [with_caches]} if _BRANCH in _graph_names(path)[0] else None
+    model = convert(
+        path,
+        input=None,
+        freeze=frozen,
+        output=outputs,
+        batch=None,
+        extensions=(),
+        static=False,
+        target=target,
+        stateful=make_states is not None,
+        make_states=make_states,
+        **options,
+    ).model
+    for node in model.parameters:  # optimum-intel asks an input for any of its names
+        del node.outputs[0].names[1:]
+    return model
+
+
+def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> None:
+    """Compare the first call of the stateful decoder with the file of the first call, for random inputs.
+
+    Exporters trace the calls with caches with one token. What a model does for more, such as a mask, may be lost.
+    Raises :class:`UnsupportedModelError` where it is.
+    """
+    logits = first.results[0].end_names[0]
+    values = _random_inputs([*first.parameters, *decoder.parameters], first.results[0].inputs[0].shape[-1].value)
+    wanted, found = (
+        compile_model(model)({name: values[name] for node in model.parameters for name in node.end_names[:1]})[logits]
+        for model in (first, decoder)
+    )
+    largest = float(np.abs(np.asarray(wanted, np.float32)).max())
+    difference = float(np.abs(np.asarray(wanted, np.float32) - found).max())
+    if not difference <= _TOLERANCE * largest:
+        raise UnsupportedModelError(
+            f"{parts.others} is exported for one token a call: given a prompt of {_PROMPT} tokens and no past, its "
+            f"'{logits}' differ from those of {parts.first} by {difference:.3g} (the largest is {largest:.3g}); "
+            f"{advice}"
+        )
+
+
+def _random_inputs(parameters: list[Node], vocabulary: int) -> Mapping[str, np.ndarray]:
+    random, values = np.random.default_rng(0), dict[str, np.ndarray]()
+    for node in parameters:
+        value, name = node.outputs[0], node.end_names[0]
+        lengths = [dim.value if dim.is_static else _STATE_COUNT for dim in value.shape]
+        if name == _TOKENS:
+            values[name] = random.integers(0, vocabulary, (1, _PROMPT))
+        elif value.element_type.dtype.kind == "f":
+            values.setdefault(name, random.normal(size=[1, *lengths[1:]]).astype(value.element_type.dtype))
+        elif value.shape.rank == 1:
+            values[name] = np.zeros(1, value.element_type.dtype)  # the only row of the batch
+        else:
+            values[name] = np.ones([1, *lengths[1:]], value.element_type.dtype)
+    return values

@@ -1,0 +1,87 @@
+"""Inputs whose value follows from another input that stays the same from call to call, as variables.
+
+    encoder_hidden_states ... Transpose -> (returned)        (given) past_key_values.0.encoder.key -> attention
+
+becomes
+
+    encoder_hidden_states ... Transpose -> ReadValue -> { attention ; Assign }
+
+The first call after a reset computes what the variable starts with, the others read it: the layers in front of a
+ReadValue run only where the variable has no value. This is what optimum-intel writes for the keys and values of an
+encoder's states. They are the same for all beams of a prompt, so ``beam_idx`` does not reorder them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from converter.errors import ConversionError
+from ir_runtime.graph.model import Model, Output
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.operations.inputs_outputs import Assign6, ReadValue6
+from ir_runtime.records import record
+from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses
+
+from .stateful import compute_in_float32
+
+
+@record
+class ComputedOnce:
+    """A model that computes inputs of another one; ``names`` maps those inputs to its outputs."""
+
+    model: Model
+    names: Mapping[str, str]
+
+
+def keep_computed(model: Model, once: ComputedOnce) -> int:
+    """Put variables in the place of inputs, in place; how many.
+
+    The inputs of ``once`` become inputs of ``model``, but those of a name that it has already. Raises
+    :class:`ConversionError` where ``model`` has no such input, or where the value does not fit it.
+    """
+    added = once.model.clone()
+    for part in (model, added):
+        compute_in_float32(part)
+    unique = UniqueNames(model)
+    values = _joined(model, added, unique)
+    pasts = {name: node for node in model.parameters for name in node.end_names}
+    replaced: dict[Output, Output] = {}
+    for past, present in once.names.items():
+        if past not in pasts:
+            raise ConversionError(f"the model has no input '{past}'; there are {', '.join(pasts) or 'none'}")
+        given, value = pasts[past].outputs[0], values[present]
+        if given.element_type is not value.element_type or given.shape.merge(value.shape) is None:
+            raise ConversionError(f"'{present}' {value.type} cannot be the value of input '{past}' {given.type}")
+        operation = ReadValue6(variable_id=past, variable_type=value.element_type, variable_shape=value.shape)
+        read = make_node(operation, [value], unique(f"{past}/ReadValue"))
+        model.sinks.append(make_node(Assign6(variable_id=past), read.outputs, unique(f"{past}/Assign")))
+        replaced[given] = read.outputs[0]
+    replace_all_uses(model, replaced)
+    gone = {value.node for value in replaced}
+    model.parameters = [node for node in model.parameters if node not in gone]
+    update_types(model, replaced.values())
+    return len(replaced)
+
+
+def _joined(model: Model, added: Model, unique: UniqueNames) -> Mapping[str, Output]:
+    """Let ``added`` read the inputs of ``model``, which gets those that it lacks; the values of its outputs by name."""
+    inputs = {name: node.outputs[0] for node in model.parameters for name in node.end_names}
+    results = {name: node for node in added.results for name in node.end_names}
+    taken = {name for node in model.nodes() for value in node.outputs for name in value.names}
+    shared: dict[Output, Output] = {}
+    for node in added.nodes():
+        names = node.end_names if node.op.role == "parameter" else ()
+        known = next((inputs[name] for name in names if name in inputs), None)
+        if known is not None:
+            shared[node.outputs[0]] = known
+            continue
+        node.name = unique(node.name)
+        for value in node.outputs:
+            value.names = [name for name in value.names if name not in taken]
+    replace_all_uses(added, shared)
+    update_types(added, shared.values())
+    gone = {value.node for value in shared}
+    model.parameters += [node for node in added.parameters if node not in gone]
+    return {name: node.inputs[0] for name, node in results.items()}

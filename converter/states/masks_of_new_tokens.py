@@ -1,0 +1,62 @@
+"""Attention of new tokens to themselves and the past, in models that were exported for one new token a call.
+
+    ReadValue -> Gather(beam_idx) -> Concat(past, new) -> attention without a mask
+
+One token sees all keys. Of several each sees the past and the tokens up to itself, which is true for one, too:
+
+    Range(0, past + new) <= Range(past, past + new) -> attention
+"""
+
+from __future__ import annotations
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import LessEqual1
+from ir_runtime.operations.generation import Range4
+from ir_runtime.operations.movement import Concat1
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.caches import variable_behind
+from ir_runtime.rewriting.shape_layers import dim_of
+from ir_runtime.rewriting.unique_names import UniqueNames
+
+
+def add_masks(model: Model) -> int:
+    """Give the attention to caches that grow a causal mask where it has none, in place; how many."""
+    found = [node for node in model.nodes() if _lacks_mask(node)]
+    if not found:
+        return 0
+    builder, unique, key = Builder(), UniqueNames(model), found[0].inputs[1]
+    mask = _mask(builder, past=key.node.inputs[0], new=key.node.inputs[1])
+    for layer in builder.emitted:
+        layer.name = unique(f"mask/{layer.op.type}")
+        layer.origin = found[0].origin
+    for node in found:
+        node.inputs[3:4] = [mask]
+    model.changed()
+    return len(found)
+
+
+def _lacks_mask(node: Node) -> bool:
+    if not isinstance(node.op, ScaledDotProductAttention13) or node.op.causal:
+        return False
+    keys = node.inputs[1]
+    grows = isinstance(keys.node.op, Concat1) and len(keys.node.inputs) == 2 and variable_behind(keys) is not None
+    return grows and keys.shape.has_rank and all(_is_no_mask(value) for value in node.inputs[3:4])
+
+
+def _is_no_mask(value: Output) -> bool:
+    """Whether it is a scalar, which stands for no mask in front of a scale."""
+    return value.element_type is not element_types.boolean and value.shape.has_rank and value.shape.rank == 0
+
+
+def _mask(builder: Builder, past: Output, new: Output) -> Output:
+    """``[1, 1, new, past + new]``: whether a token sees a key."""
+    before = dim_of(builder, past, past.shape.rank - 2)
+    total = layers.add(builder, before, dim_of(builder, new, new.shape.rank - 2))
+    every = Range4(output_type=element_types.i64)
+    keys = builder.emit(every, builder.constant(0), total, builder.constant(1))
+    tokens = builder.emit(every, before, total, builder.constant(1))
+    places = layers.unsqueeze(builder, keys, 0, 1, 2), layers.unsqueeze(builder, tokens, 0, 1, 3)
+    return builder.emit(LessEqual1(), *places)
