@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
+    from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
     from converter.to_onnx.export import export_model, save_onnx
     from converter.verification import verify, verify_steps
@@ -32,6 +33,7 @@ __all__ = [
     "Context",
     "LayerDifference",
     "Report",
+    "RoundTrip",
     "Sample",
     "StepsReport",
     "Tolerance",
@@ -48,6 +50,7 @@ __all__ = [
     "export_model",
     "onnx_op",
     "make_stateless",
+    "round_trip",
     "save_model",
     "save_onnx",
     "verify",
@@ -68,6 +71,7 @@ _MODULES = {
     "converter.compression.weight_compression": ("WeightCompression",),
     "converter.equivalence.steps": ("StepsReport",),
     "converter.states.stateless": ("make_stateless",),
+    "converter.round_trips": ("RoundTrip", "round_trip"),
     "converter.to_onnx.export": ("export_model", "save_onnx"),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
     "converter.verification": ("verify", "verify_steps"),

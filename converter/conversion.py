@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import ConversionError, InternalError
+from converter.from_ir import apply_options, is_ir, read_ir
 from converter.from_onnx.input_forms import InputShapes, OptionError, shown
 from converter.from_onnx.options import Options, extension_paths, make_options
 from converter.from_onnx.translation.dynamic_dimensions import IsDynamic, Translation, translate_dynamic
@@ -58,7 +59,9 @@ def convert_model(
 ) -> Model:
     """Convert an ONNX model to OpenVINO IR in memory.
 
-    ``model`` (or ``input_model``) is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``.
+    ``model`` (or ``input_model``) is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``. It may
+    also be an IR, as a :class:`ir_runtime.Model` or the path of its ``.xml``: the options, passes and rules are then
+    applied to that, whoever made it.
     Weights stay views of the file, which must not change while the result is used; without ``share_weights``
     they are read into memory.
 
@@ -154,17 +157,13 @@ def convert(
         load_extension(extension)
     options = make_options(input, freeze, output, batch, stateful=bool(stateful))
     pairs = stateful if isinstance(stateful, Mapping) else None
-    make_states = make_states or _states_of(pairs)
+    made = (make_states or _states_of(pairs)) if options.stateful else None
+    stages = _Stages(runtime, made, bool(fuse), bool(exact))
     try:
-        converted = _converted(
-            open_model(model, share_weights),
-            options,
-            bool(static),
-            runtime,
-            make_states,
-            fuse=bool(fuse),
-            exact=bool(exact),
-        )
+        if is_ir(model):
+            converted = _changed(model, options, bool(static), stages)
+        else:
+            converted = _converted(open_model(model, share_weights), options, bool(static), stages)
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
             raise InternalError(str(error)) from error
@@ -192,35 +191,45 @@ def _states_of(pairs: Mapping[str, str] | None) -> MakeStates:
     return make_states
 
 
-def _converted(
-    file: OnnxFile,
-    options: Options,
-    static: bool,
-    runtime: Target,
-    make_states: MakeStates,
-    *,
-    fuse: bool,
-    exact: bool,
-) -> Conversion:
-    warnings: set[str] = set()  # a graph may be translated more than once, but warns once
+@record
+class _Stages:
+    """What is done with an IR once it stands: passes, states, the target's rules."""
 
-    def finish(
-        translated: Model, shapes: Mapping[str, PartialShape]
+    runtime: Target
+    make_states: MakeStates | None
+    """None where the model is to have no states."""
+    fuse: bool
+    exact: bool
+
+    def run(
+        self, model: Model, shapes: Mapping[str, PartialShape]
     ) -> tuple[Mapping[str, int], Mapping[str, int], Trace]:
+        """How many layers passes and rules replaced, in place, and their trace."""
         trace = Trace()
-        if options.stateful:  # imported here: only language models need them
-            from converter.states.rows_without_keys import replace_guards
+        if self.make_states is not None:
+            from converter.states.rows_without_keys import replace_guards  # language models alone need it
 
-            replace_guards(translated)
-        counts = passes.run(translated, fuse=fuse, exact=exact, trace=trace)
-        if options.stateful:
-            make_states(translated, shapes)
-        return counts, runtime.apply(translated, trace), trace
+            replace_guards(model)
+        counts = passes.run(model, fuse=self.fuse, exact=self.exact, trace=trace)
+        if self.make_states is not None:
+            self.make_states(model, shapes)
+        return counts, self.runtime.apply(model, trace), trace
+
+
+def _changed(source: Any, options: Options, static: bool, stages: _Stages) -> Conversion:
+    """As :func:`_converted`, for an IR that somebody made before."""
+    model = read_ir(source)
+    counts, rules, trace = stages.run(model, apply_options(model, options, static=static))
+    return Conversion(model, counts, rules, trace)
+
+
+def _converted(file: OnnxFile, options: Options, static: bool, stages: _Stages) -> Conversion:
+    warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
     def translate(is_dynamic: IsDynamic) -> Translation:
         return translate_model(file, options, is_dynamic, warnings)
 
-    made, (counts, rules, trace) = translate_dynamic(translate, finish, static=static)
+    made, (counts, rules, trace) = translate_dynamic(translate, stages.run, static=static)
     return Conversion(made, counts, rules, trace)
 
 

@@ -41,7 +41,16 @@ CONVERTER = {
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }
 CONVERTER["converter.to_onnx"] = {*CONVERTER["converter.from_onnx"], "converter.targets", "converter.states"}
-for _room in ("conversion", "language_models", "equivalence", "report", "verification", "command_line"):
+for _room in (
+    "from_ir",
+    "conversion",
+    "language_models",
+    "equivalence",
+    "report",
+    "verification",
+    "round_trips",
+    "command_line",
+):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.command_line"].add("converter")
 CONVERTER["converter.__main__"] = {"converter.command_line"}

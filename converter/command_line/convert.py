@@ -143,6 +143,8 @@ def convert(
 ) -> None:
     """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin), or a folder with a language model to another folder.
 
+    MODEL may be an IR, too: shapes, outputs, target and compression are then those of the new one.
+
     \b
     Examples:
       onnx2ir convert model.onnx
@@ -151,6 +153,7 @@ def convert(
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
       onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
+      onnx2ir convert model.xml -o older.xml --target cpu@2024.6 --compress int8
       onnx2ir convert decoder.xml --stateless -o stateless.xml
     """
     # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
@@ -160,7 +163,6 @@ def convert(
         atexit.register(gc.freeze)
 
     from converter import conversion
-    from converter.errors import ConversionError
     from converter.from_onnx.input_forms import parse_inputs
     from converter.from_onnx.options import extension_paths
     from ir_runtime.files.file_kinds import IR, kind_of_path
@@ -205,7 +207,7 @@ def convert(
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
     if target.resolve() == model.resolve() and kind_of_path(model) is IR:
-        raise ConversionError(f"{model} is not an ONNX model, but {IR}")
+        raise click.UsageError(f"{model} is an IR itself: -o PATH says where to write the new one")
     if target.resolve() == model.resolve() or target.with_suffix(".bin").resolve() == model.resolve():
         raise click.UsageError(f"the output would overwrite the model {model}")
     for path in (target, target.with_suffix(".bin")):

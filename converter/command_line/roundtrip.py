@@ -1,0 +1,63 @@
+"""``onnx2ir roundtrip``: there and back, and what changed on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from converter.command_line.drawing import json_text, new_table, out
+from converter.command_line.program import main
+from converter.command_line.state import MODEL_FILE, State, guarded
+
+_SHOWN = 20
+
+
+@main.command()
+@click.argument("model", type=MODEL_FILE)
+@click.option("--opset", type=int, metavar="N", help="As for export: the version of ONNX's operators.")
+@click.option("--contrib", is_flag=True, help="As for export: use onnxruntime's own operators, too.")
+@click.option("--target", "runtime", default="any", show_default=True, metavar="NAME", help="As for convert.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@guarded
+def roundtrip(
+    state: State, model: Path, opset: int | None, contrib: bool, runtime: str, seed: int, as_json: bool
+) -> None:
+    """Take MODEL (.onnx or .xml) to the other format, back, and again: numbers stay, and then every layer does.
+
+    Exit code 1 where numbers differ, or where the second pass still changes a layer, an attribute or a weight.
+
+    \b
+    Examples:
+      onnx2ir roundtrip model.onnx
+      onnx2ir roundtrip model.xml --opset 17 --json
+    """
+    from converter.round_trips import round_trip
+
+    with state.working(f"Going round with {model.name}"):
+        found = round_trip(model, opset=opset, contrib=contrib, target=runtime, seed=seed)
+    if as_json:
+        click.echo(json_text(found.to_dict()))
+    else:
+        console = out()
+        table = new_table("stage", "numbers")
+        for name, report in found.reports.items():
+            table.add_row(name, "[green]equal[/]" if report.passed else "[bold red]different[/]")
+        console.print(table)
+        if found.settled is not None:
+            console.print(f"pass {found.settled} changed nothing")
+        else:
+            console.print("the passes do not come to rest; the last one changed:")
+            for change in found.difference.changed[:_SHOWN]:
+                console.print(f"  layer '{change.layer}' ({change.type}): {'; '.join(change.what)}", markup=False)
+            for side, layers in (
+                ("only before", found.difference.only_first),
+                ("only after", found.difference.only_second),
+            ):
+                for name, kind in layers[:_SHOWN]:
+                    console.print(f"  {side}: {name} ({kind})", markup=False)
+        verdict = "[bold green]PASSED[/]" if found.passed else "[bold red]FAILED[/]"
+        console.print(verdict)
+    if not found.passed:
+        click.get_current_context().exit(1)

@@ -1,0 +1,164 @@
+"""An IR as the source of a conversion: read, changed as the options say, and handed to passes and rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from converter.errors import ConversionError
+from converter.from_onnx.input_forms import OptionError
+from converter.from_onnx.options import Options, suggestions
+from ir_runtime.files.file_kinds import IR, kind_of_path
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.reshaping import infer_again
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.rewriting.constant_folding import fold
+from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses
+
+
+def is_ir(source: Any) -> bool:
+    """Whether the source of a conversion is an IR: a model, or the path of an ``.xml``."""
+    if isinstance(source, Model):
+        return True
+    return isinstance(source, (str, os.PathLike)) and kind_of_path(source) is IR
+
+
+def read_ir(source: Any) -> Model:
+    """A model of one's own, whose layers may be changed."""
+    if isinstance(source, Model):
+        return source.clone()
+    from ir_runtime.files.xml_reader import read_model
+
+    return read_model(Path(source))
+
+
+def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[str, PartialShape]:
+    """Give ``model`` the shapes, types, values and outputs of ``options``, in place; the shapes of its inputs.
+
+    An input may be called by any of its tensors' names, or by its layer's. With ``static`` what depends on the shapes
+    of the inputs becomes constant. Raises :class:`ConversionError` where an option does not fit the model.
+    """
+    inputs = {(node.end_names or [node.name])[0]: node for node in model.parameters}
+    names = {name: first for first, node in inputs.items() for name in (*node.end_names, node.name)}
+    bound = _with_first_names(options, names).bound(list(inputs))
+    _reshape(model, inputs, bound)
+    for name in bound.frozen:
+        _freeze(model, inputs.pop(name), bound, name)
+    for name, kind in bound.kinds.items():
+        _retype(model, inputs[name], kind)
+    if bound.outputs is not None:
+        _cut(model, bound.outputs)
+    if static:
+        _fold_shapes(model)
+    return {name: node.outputs[0].shape for name, node in inputs.items()}
+
+
+def _with_first_names(options: Options, names: Mapping[str, str]) -> Options:
+    """The options with each input by its first name."""
+
+    def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in given.items()}
+
+    return Options(
+        renamed(options.shapes),
+        renamed(options.frozen),
+        options.outputs,
+        options.batch,
+        renamed(options.kinds),
+        tuple(names.get(name, name) for name in options.named),
+        options.unnamed,
+        options.stateful,
+    )
+
+
+def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None:
+    shapes = {}
+    for name, node in inputs.items():
+        if name not in options.frozen:
+            declared = node.outputs[0].shape
+            wanted = options.shape_of(name, declared)
+            if wanted != declared:
+                shapes[node] = TensorType(node.outputs[0].element_type, wanted)
+    if shapes:
+        infer_again(model.nodes(), shapes)
+
+
+def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
+    (output,) = node.outputs
+    tensor = options.frozen_tensor(name, output.element_type, output.shape)
+    constant = make_node(Const1(value=tensor), (), node.name)
+    constant.outputs[0].names = list(output.names)
+    model.parameters.remove(node)
+    replace_all_uses(model, {output: constant.outputs[0]})
+    model.changed()
+    update_types(model, [constant.outputs[0]])
+
+
+def _retype(model: Model, node: Node, kind: ElementType) -> None:
+    """Let an input have another element type, converted to the one that the layers want."""
+    (output,) = node.outputs
+    if output.element_type is kind:
+        return
+    parameter = make_node(Parameter1(shape=output.shape, element_type=kind), (), node.name)
+    unique = UniqueNames(model)
+    node.name = unique(node.name)
+    converted = make_node(
+        Convert1(destination_type=output.element_type), [parameter.outputs[0]], unique(f"{parameter.name}/Convert")
+    )
+    parameter.outputs[0].names, parameter.output_names = list(output.names), list(node.output_names)
+    model.parameters[model.parameters.index(node)] = parameter
+    replace_all_uses(model, {output: converted.outputs[0]})
+    model.changed()
+
+
+def _cut(model: Model, outputs: tuple[str, ...]) -> None:
+    """Return these tensors in place of the model's outputs."""
+    known: dict[str, Output] = {}
+    for node in model.nodes():
+        for output in node.outputs:
+            known.update(dict.fromkeys(output.names, output))
+            if len(node.outputs) == 1:
+                known.setdefault(node.name, output)
+    for node in model.results:
+        known.update(dict.fromkeys(node.end_names, node.inputs[0]))
+    missing = [name for name in outputs if name not in known]
+    if missing:
+        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], known)}")
+    unique = UniqueNames(model)
+    model.results = []
+    for name in outputs:
+        result = make_node(Result1(), [known[name]], unique(f"{name}/result"))
+        result.output_names = [name]
+        model.results.append(result)
+    model.changed()
+    read = {source for node in model.nodes() for source in node.inputs}
+    model.parameters = [node for node in model.parameters if node.outputs[0] in read]
+
+
+def _fold_shapes(model: Model) -> None:
+    """Put constants in the place of what follows from dimensions, now that these are known."""
+    dynamic = [(node.end_names or [node.name])[0] for node in model.parameters if not node.outputs[0].shape.is_static]
+    if dynamic:
+        raise ConversionError(f"static needs known shapes, but {', '.join(map(repr, dynamic))} have dynamic dimensions")
+    for part in model.parts():
+        unique = UniqueNames(part)
+        replaced: dict[Output, Output] = {}
+        for node in part.nodes:
+            if node.op.role or not node.inputs or any(output.element_type.is_real for output in node.outputs):
+                continue
+            tensors = fold(node.op, [source.type for source in node.inputs], [output.type for output in node.outputs])
+            for output, tensor in zip(node.outputs, tensors or ()):
+                constant = make_node(Const1(value=tensor), (), unique(f"{node.name}/constant"))
+                replaced[output] = constant.outputs[0]
+        if replaced:
+            replace_all_uses(part.model, replaced)
+    model.changed()
