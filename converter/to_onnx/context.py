@@ -22,7 +22,7 @@ from .graph import Call, Graph, Value
 from .opsets import Opsets
 
 if TYPE_CHECKING:
-    from ir_runtime.graph.model import Model, Node
+    from ir_runtime.graph.model import Model, Node, Output
 
     from .translation import Translation
 
@@ -57,8 +57,11 @@ _LOSSY = {("f64", "f32"), ("i64", "u64"), ("u64", "i64")}
 class Context:
     """The layer that is written, and the graph that it is written into."""
 
-    def __init__(self, translation: Translation, graph: Graph, node: Node) -> None:
+    def __init__(
+        self, translation: Translation, graph: Graph, node: Node, values: Mapping[Output, Value] | None = None
+    ) -> None:
         self._translation = translation
+        self._values = values or {}
         self.graph = graph
         self.node = node
         """The layer of the IR: its types tell what the values' do not."""
@@ -199,7 +202,7 @@ class Context:
         return self.initializer(Tensor.from_array(array, kind))
 
     def initializer(self, tensor: Tensor, name: str = "") -> Value:
-        """A constant that holds the data of ``tensor``; equal small ones without a name are one."""
+        """A constant that holds the data of ``tensor``; equal ones are one."""
         return self._translation.initializer(self.graph, tensor, name)
 
     def cast(self, value: Value, kind: ElementType) -> Value:
@@ -217,6 +220,10 @@ class Context:
     def known(self, value: Value) -> Array | None:
         """The values of a constant."""
         return value.type.constant
+
+    def value(self, output: Output) -> Value:
+        """What a tensor of the IR became: of one in front of the layer, in the same graph."""
+        return self._values[output]
 
     def inside(self, graph: Graph) -> Context:
         """The same layer with another graph to write into: a body."""

@@ -94,7 +94,8 @@ class Exported:
             if opsets.needed > opsets.version:
                 raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
             used_parts(graph, opsets.version)
-            name_model(graph, [_name(node) for node in prepared.parameters], [_name(node) for node in prepared.results])
+            inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
+            name_model(graph, inputs, outputs, opsets.version)
         except FaultOfRuntime as error:
             raise InternalError(str(error)) from error
         except (ConversionError, ModelError):

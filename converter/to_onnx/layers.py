@@ -23,7 +23,8 @@ def known_list(ctx: Context, value: Value) -> list[int] | None:
 def int64_list(ctx: Context, value: Value) -> Value:
     """``value`` as a list of int64, as ONNX takes axes and shapes."""
     known = known_list(ctx, value)
-    if known is not None:
+    is_list = value.element_type is element_types.i64 and value.shape.has_rank and value.shape.rank == 1
+    if known is not None and not (is_list and value.made_by is None):
         return ctx.constant(known, element_types.i64)
     value = ctx.cast(value, element_types.i64)
     if value.shape.has_rank and value.shape.rank == 0:

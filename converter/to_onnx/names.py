@@ -56,8 +56,10 @@ def bodies_of(call: Call) -> list[Graph]:
     return [value for value in call.attributes.values() if isinstance(value, Graph)]
 
 
-def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int) -> None:
     """Give every value and node of a model its name: inputs and outputs theirs, the others theirs where it is free.
+
+    Constants that the IR has no name for are named after the first node that reads them.
 
     An output that is an input, a constant or another output, too, is copied by an Identity.
     """
@@ -70,7 +72,7 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> N
     for value, name in zip(graph.outputs, wanted):
         value.name = name
         final.add(value)
-    _name_rest(graph, names, final)
+    _name_values(graph, opset, names, Names(), final)
 
 
 def _own_outputs(graph: Graph, taken: set[Value]) -> None:
@@ -87,24 +89,26 @@ def _own_outputs(graph: Graph, taken: set[Value]) -> None:
         graph.calls.append(call)
 
 
-def _name_rest(graph: Graph, names: Names, final: set[Value]) -> None:
-    nodes = Names()
-    _name_values(graph, names, nodes, final)
-
-
-def _name_values(graph: Graph, names: Names, nodes: Names, final: set[Value]) -> None:
+def _name_values(graph: Graph, opset: int, names: Names, nodes: Names, final: set[Value]) -> None:
     for value, _ in graph.constants:
-        if value not in final:
-            value.name = names.unique(value.name or "constant")
+        if value.name and value not in final:
+            value.name = names.unique(value.name)
             final.add(value)
     for call in graph.calls:
         call.name = nodes.unique(call.name or call.op_type)
+        schema = schema_table.find(call.op_type, call.domain, opset)
+        for place, source in enumerate(call.inputs):
+            if source is not None and source.made_by is None and not source.name:
+                formals = () if schema is None else schema.inputs
+                formal = formals[min(place, len(formals) - 1)].name if formals else "input"
+                source.name = names.unique(f"{call.name}/{formal}")
+                final.add(source)
         for body in bodies_of(call):
             for entry in body.inputs:
                 entry.name = names.unique(entry.name or f"{call.name}/input")
                 final.add(entry)
             _own_outputs(body, set(body.inputs))
-            _name_values(body, names, nodes, final)
+            _name_values(body, opset, names, nodes, final)
         for place, output in enumerate(call.outputs):
             if output not in final:
                 own = f"{call.name}.{place}" if len(call.outputs) > 1 else call.name

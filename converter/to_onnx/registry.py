@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError
@@ -31,6 +31,7 @@ class Exporter:
 
 
 _EXPORTERS: dict[type[Operation], Exporter] = {}
+_IDIOMS: dict[type[Operation], list[Export]] = {}
 _REFUSED: dict[type[Operation], str] = {}
 
 
@@ -48,6 +49,27 @@ def ir_op(*operations: type[Operation], replace: bool = False) -> Callable[[F], 
         return function
 
     return register
+
+
+def ir_idiom(*operations: type[Operation]) -> Callable[[F], F]:
+    """Decorator: the function writes several layers, the last of which is one of these, as what they mean together.
+
+    It takes the context and the operation, as an exporter does, and gives what that gives, or None where the layers in
+    front are others. It comes before the exporter of the layer itself; nodes that nobody reads then are left out.
+    """
+
+    def register(function: F) -> F:
+        for operation in operations:
+            _IDIOMS.setdefault(operation, []).append(function)
+        return function
+
+    return register
+
+
+def find_idioms(operation: type[Operation]) -> Sequence[Export]:
+    """The functions that may write an operation together with layers in front of it."""
+    import_all()
+    return _IDIOMS.get(operation, ())
 
 
 def refuse_ir_op(reason: str, *operations: type[Operation]) -> None:

@@ -14,7 +14,7 @@ from ir_runtime.graph.tensor import Tensor
 from .context import Context
 from .graph import Graph, Value
 from .opsets import Opsets, OpsetTooLow
-from .registry import find_exporter
+from .registry import find_exporter, find_idioms
 
 _SHARED_BYTES = 1 << 10
 """Equal constants of at most this many bytes are one initializer."""
@@ -56,20 +56,22 @@ class Translation:
         for node in model.nodes():
             if node.op.role in ("parameter", "result"):
                 continue
-            made = self._exported(node, graph, [values[source] for source in node.inputs])
+            made = self._exported(node, graph, values)
             for output, value in zip(node.outputs, made):
                 is_own = value.made_by is not None and value.element_type is output.element_type
                 if is_own and value not in values.values():
                     value.type = output.type  # what inference knows of it: its shape, its values
                 values[output] = value
 
-    def _exported(self, node: Node, graph: Graph, inputs: list[Value]) -> list[Value]:
-        ctx = Context(self, graph, node)
+    def _exported(self, node: Node, graph: Graph, values_of: Mapping[Output, Value]) -> list[Value]:
+        ctx = Context(self, graph, node, values_of)
         exporter = find_exporter(type(node.op))
         try:
             if isinstance(exporter, str):
                 raise UnsupportedModelError(exporter)
-            made = exporter(ctx, node.op, *inputs)
+            made = next((found for one in find_idioms(type(node.op)) if (found := one(ctx, node.op)) is not None), None)
+            if made is None:
+                made = exporter(ctx, node.op, *[values_of[source] for source in node.inputs])
             values = [made] if isinstance(made, Value) else list(made)
             # Types that ONNX does not have are held in wider ones.
             return [
@@ -97,12 +99,14 @@ class Translation:
         if tensor.byte_size > _SHARED_BYTES:
             span = tensor.span()
             key = None if span is None else (span.file, span.offset, span.size)
-        elif not name:
+        else:
             key = (b"".join(bytes(chunk) for chunk in tensor.chunks()),)
         if key is not None:
             key = graph, tensor.element_type.name, tensor.shape, *key
         if key is not None and key in self._shared:
-            return self._shared[key]
+            known = self._shared[key]
+            known.name = known.name or name
+            return known
         value = Value(TensorType(tensor.element_type, PartialShape(tensor.shape), tensor), name)
         graph.constants.append((value, tensor))
         if key is not None:
