@@ -29,7 +29,7 @@ def neutral_element(builder: Builder, node: Node, uses: Uses) -> Replacement:
     commutative = isinstance(node.op, (Add1, Multiply1))
     for x, other in (node.inputs, node.inputs[::-1])[: 1 + commutative]:
         if _is_everywhere(other, wanted):
-            if not _keeps_shape(x, other, node.outputs[0]):
+            if not keeps_shape(x, other, node.outputs[0]):
                 return fail("the constant may change the shape")
             return x
     return fail(f"no operand is {wanted} everywhere")
@@ -43,7 +43,7 @@ def _is_everywhere(value: Output, wanted: int) -> bool:
     return bool(values.size) and bool((values == wanted).all())
 
 
-def _keeps_shape(x: Output, constant: Output, result: Output) -> bool:
+def keeps_shape(x: Output, constant: Output, result: Output) -> bool:
     """Whether broadcasting with the constant leaves every shape that ``x`` may have as it is."""
     if x.element_type is not result.element_type:
         return False
