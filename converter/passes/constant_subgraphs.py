@@ -21,7 +21,6 @@ from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import FOLD_LIMIT, TensorType
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.rewriting.constant_folding import fold, is_decompression
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
@@ -73,7 +72,7 @@ def _fold_in(part: Part, trace: PassTrace) -> int:
 def _is_computable(node: Node, known: set[Node]) -> bool:
     """Whether a layer reads nothing but constants and what is computed from them."""
     op = node.op
-    if not op.deterministic or op.subgraphs or op.role or len(node.outputs) != 1 or isinstance(op, FakeQuantize1):
+    if not op.deterministic or op.subgraphs or op.role or len(node.outputs) != 1:
         return False
     if any(source.tensor is None and source.node not in known for source in node.inputs):
         return False
@@ -89,6 +88,8 @@ def _bytes(value: Output) -> int:
 
 def _constant(node: Node, uses: Uses) -> Node | NotMatched:
     """The constant of what a layer computes, or why it stays."""
+    from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
+
     if any(reader.op.role == "result" for reader in uses[node.outputs[0]]):
         return fail("a result returns it")
     cone = _cone(node)
@@ -97,6 +98,8 @@ def _constant(node: Node, uses: Uses) -> Node | NotMatched:
     sizes = [_bytes(constant.outputs[0]) for constant in cone.constants]
     if max(sizes, default=0) > _MAX_BYTES:
         return fail("it is made from large constants")
+    if any(isinstance(one.op, FakeQuantize1) for one in cone.nodes):
+        return fail("they are quantised weights")
     inside = set(cone.nodes)
     goes = [one for one in cone.nodes[:-1] if inside.issuperset(uses[one.outputs[0]])]
     rest = sum(

@@ -30,6 +30,13 @@ def widened(graph: Graph, chance: random.Random, rows: int) -> str:
     return graph("ReduceMax", graph("Add", "x", graph("Abs", wide)), axes=[0])
 
 
+def quantised_weights(graph: Graph, chance: random.Random) -> str:
+    """Weights of 8 bits, dequantised and transposed: they stay 8 bits."""
+    stored = graph.constant(np.arange(-32, 32).reshape(8, 8), np.int8)
+    dequantised = graph("DequantizeLinear", stored, graph.constant(0.03), graph.constant(0, np.int8))
+    return graph("MatMul", "x", graph("Relu", graph("Transpose", dequantised, perm=[1, 0])))
+
+
 def sums(graph: Graph, chance: random.Random, first: object, second: object, between: str = "") -> str:
     """Two numbers, or lists of them, added or taken away; never the same number."""
     value = "x"
@@ -65,6 +72,7 @@ NEAR_MISSES = {
     "a constant made large": NearMiss(
         build=lambda g, c: widened(g, c, 3000), inputs={"x": (3000, 3, 8)}, may_be_dynamic=False, count=4
     ),
+    "quantised weights that are transposed": NearMiss(build=quantised_weights, count=5),
     "numbers around a negation": NearMiss(build=lambda g, c: sums(g, c, 1, 441, between="Neg"), count=4, **INTEGERS),
     "numbers that wrap": NearMiss(
         build=lambda g, c: sums(g, c, WIDE, WIDE - 9),
