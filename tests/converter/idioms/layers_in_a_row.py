@@ -159,7 +159,28 @@ def condition_in_shape(graph: Graph, chance: random.Random, *, other: str = "") 
     return graph("Where", wide, *chance.sample([value, graph.constant(-2.5)], 2))
 
 
+def neutral_conditions(graph: Graph, chance: random.Random, *, shape: Sequence[int] = (), value: bool = False) -> str:
+    """x where a condition holds; ``value`` turns the constants that decide nothing into those that decide all."""
+    condition = graph("Less", "x", graph.constant(0.2))
+    for op_type, neutral_value in chance.sample([("And", True), ("Or", False)], 2):
+        other = graph.constant(np.full(shape, neutral_value ^ value), np.bool_)
+        condition = graph.either_way(op_type, condition, other, chance)
+    return graph("Where", condition, "x", graph.constant(2))
+
+
+def negated(graph: Graph, chance: random.Random, *, shared: bool = False) -> str:
+    """A number where a condition does not hold, and x where it does."""
+    below = graph("Less", "x", graph.constant(0.2))
+    above = graph("Not", below)
+    chosen = graph("Where", above, *chance.sample(["x", graph.constant(-3)], 2))
+    return graph("Where", graph("Or", above, "n"), chosen, graph.constant(7)) if shared else chosen
+
+
 IDIOMS = {
+    "conditions that decide nothing": Idiom(
+        build=lambda g, c: neutral_conditions(g, c, shape=c.choice([(), (1,), (1, 1, 1)])), becomes=["Less", "Select"]
+    ),
+    "a negated condition": Idiom(build=negated, becomes=["Less", "Select"]),
     "concats in a row": Idiom(build=concats, becomes=["Abs", "Concat"]),
     "a one behind a reshape": Idiom(
         build=lambda g, c: ones_in_reshape(g, c, take=False, at=c.choice([1, 2]), target=c.choice([[0, -1], [0, 24]])),
@@ -219,6 +240,14 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "conditions that decide": NearMiss(build=lambda g, c: neutral_conditions(g, c, shape=(3, 8), value=True), count=4),
+    "conditions that widen": NearMiss(build=lambda g, c: neutral_conditions(g, c, shape=(4, 1, 3, 8)), count=3),
+    "a negated condition that is read elsewhere": NearMiss(
+        build=lambda g, c: negated(g, c, shared=True),
+        inputs={"x": (2, 3, 8), "n": (3, 8)},
+        dtypes={"n": np.bool_},
+        count=5,
+    ),
     "concats along two axes": NearMiss(build=lambda g, c: concats(g, c, inner=2), count=3),
     "a concat that is read elsewhere": NearMiss(build=lambda g, c: concats(g, c, shared=True), count=4),
     "a one in front of a dimension that is taken over": NearMiss(
