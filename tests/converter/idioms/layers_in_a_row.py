@@ -39,6 +39,12 @@ def reshapes(graph: Graph, chance: random.Random, *, last: Sequence[int] = (-1, 
     )
 
 
+def reshaped_and_back(graph: Graph, chance: random.Random, *, between: Sequence[int], last: Sequence[int]) -> str:
+    """Rows of 8 in another shape, whose first dimensions the next Reshape takes over."""
+    value = graph("Reshape", graph("MatMul", "x", graph.constant(np.eye(8) * 2)), graph.integers(between))
+    return graph("Reshape", value, graph.integers(last))
+
+
 def idle(graph: Graph, chance: random.Random) -> str:
     """abs(x) through two or three layers that change nothing."""
     value = graph("Abs", "x")
@@ -233,6 +239,16 @@ IDIOMS = {
         build=lambda g, c: neutral(g, c, shape=(1, 1, 1)), becomes=["Abs"]
     ),
     "reshapes in a row": Idiom(build=reshapes, becomes=["Reshape"]),
+    "reshapes that take dimensions over, and back": Idiom(
+        build=lambda g, c: reshaped_and_back(
+            g, c, between=c.choice([(0, 0, 2, 4), (0, 0, -1, 2), (0, 0, 8, 1)]), last=c.choice([(0, 0, 8), (0, 0, -1)])
+        ),
+        becomes=["MatMul"],
+    ),
+    "reshapes that take dimensions over": Idiom(
+        build=lambda g, c: reshaped_and_back(g, c, between=(0, 0, 2, 4), last=c.choice([(0, 0, 4, 2), (0, -1, 4)])),
+        becomes=["MatMul", "Reshape"],
+    ),
     "a widened operand": Idiom(
         build=lambda g, c: g("Neg", reduced_and_widened(g, c)), becomes=["ReduceMax", "Subtract", "Negative"]
     ),
@@ -333,6 +349,13 @@ NEAR_MISSES = {
     ),
     "an operand that is widened to another shape": NearMiss(
         build=lambda g, c: reduced_and_widened(g, c, other=g("MatMul", "x", g.constant([[1] * 8] * 8))), count=5
+    ),
+    "a reshape that takes over what the one before it made": NearMiss(
+        build=lambda g, c: reshaped_and_back(g, c, between=(0, 8, 3), last=c.choice([(0, 0, 3, 1), (0, 0, -1, 3)])),
+        count=3,
+    ),
+    "a reshape that takes over a product of dimensions": NearMiss(
+        build=lambda g, c: reshaped_and_back(g, c, between=(-1, 3, 4), last=c.choice([(0, 0, 2, 2), (0, 12)])), count=3
     ),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }
