@@ -30,6 +30,24 @@ def widened(graph: Graph, chance: random.Random, rows: int) -> str:
     return graph("ReduceMax", graph("Add", "x", graph("Abs", wide)), axes=[0])
 
 
+def narrowed(graph: Graph, chance: random.Random, count: int) -> str:
+    """Constants of 8 KiB each that come from a few bytes by way of more than is folded at once."""
+    total = "x"
+    for _ in range(count):
+        wide = graph("Expand", graph.constant(weights(chance, 1, 8)), graph.integers([6144, 8]))
+        part = graph("Slice", wide, *map(graph.integers, ([0], [6144], [0], [24])))
+        total = graph("Max", total, graph("Abs", part))
+    return total
+
+
+def places(graph: Graph, chance: random.Random) -> str:
+    """Indices below a number that is the same for whatever dimensions."""
+    first, second = (graph("Gather", graph("Shape", one), graph.integers([0])) for one in ("x", graph("Abs", "x")))
+    end = graph("Squeeze", graph("Add", graph("Sub", first, second), graph.integers([4])), graph.integers([0]))
+    index = graph("Range", graph.integers(0), end, graph.integers(chance.choice([1, 2])))
+    return graph("Gather", "x", index, axis=2)
+
+
 def quantised_weights(graph: Graph, chance: random.Random) -> str:
     """Weights of 8 bits, dequantised and transposed: they stay 8 bits."""
     stored = graph.constant(np.arange(-32, 32).reshape(8, 8), np.int8)
@@ -57,6 +75,7 @@ INTEGERS = {"dtypes": {"x": np.int64}, "inputs": {"x": (2, 3)}}
 
 IDIOMS = {
     "a bias of a small net": Idiom(build=bias_of_a_small_net, becomes=["Add"]),
+    "an index that follows from dimensions": Idiom(build=places, becomes=["Gather"]),
     "numbers in a row": Idiom(
         build=lambda g, c: sums(g, c, c.choice([1, 441, [[3], [-9]]]), c.choice([7, 12])),
         becomes=["Add", "Convert"],
@@ -71,6 +90,10 @@ IDIOMS = {
 NEAR_MISSES = {
     "a constant made large": NearMiss(
         build=lambda g, c: widened(g, c, 3000), inputs={"x": (3000, 3, 8)}, may_be_dynamic=False, count=4
+    ),
+    # Two of 12 are computed: a third of the 64 KiB by which small models may grow.
+    "constants that are small one by one": NearMiss(
+        build=lambda g, c: narrowed(g, c, 12), inputs={"x": (256, 8)}, may_be_dynamic=False, count=10 * 4 + 2
     ),
     "quantised weights that are transposed": NearMiss(build=quantised_weights, count=5),
     "numbers around a negation": NearMiss(build=lambda g, c: sums(g, c, 1, 441, between="Neg"), count=4, **INTEGERS),
