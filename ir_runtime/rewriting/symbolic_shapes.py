@@ -474,6 +474,12 @@ class SymbolicShapes:
             return None
         return bound if self.low(size - bound) >= 0 else size if self.low(bound - size) >= 0 else None
 
+    def reaches_end(self, stop: Polynomial, size: Polynomial) -> bool:
+        """Whether the stop of a slice is the end of the dimension or behind it."""
+        if stop.value is not None and stop.value < 0:
+            return False
+        return self.low(stop - size) >= 0
+
     def _padded(self, node: Node) -> PartialShape | None:
         """Each dimension and what comes before and behind it."""
         before, (first, last) = self.dims(node.inputs[0]), (self.elements(source) for source in node.inputs[1:3])
