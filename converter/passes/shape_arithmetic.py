@@ -29,6 +29,7 @@ from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.polynomials import Polynomial, product
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
+from ir_runtime.rewriting.symbolic_inference import reshaped
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.type_updates import infer_node
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -145,7 +146,7 @@ class _Walk:
         if dims is None or elements is None:
             return False
         target = elements.reshape(-1).tolist()
-        shape = self._shapes.reshaped(dims, target, node.op.special_zero)
+        shape = reshaped(self._shapes, dims, target, node.op.special_zero)
         shorter = self._with_zeros(dims, target, shape, node.op.special_zero)
         if shorter is None:
             return False
