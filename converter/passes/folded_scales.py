@@ -3,11 +3,12 @@
     x, weights -> Convolution -> Multiply(s)                becomes      x, weights * s -> Convolution
     x, weights -> Convolution -> Add(b) -> Multiply(s)      becomes      x, weights * s -> Convolution -> Add(b * s)
     x, weights -> Convolution -> BatchNormInference         becomes      x, weights * s -> Convolution -> Add(t)
+    x, weights -> MatMul -> Transpose -> Multiply(s)        becomes      x, weights * s -> MatMul -> Transpose
 
 ``s`` and ``b`` are constants of one value, or of one for each output channel. MatMul with a constant matrix and all
-kinds of convolutions take part; so do Divide and Subtract by constants, and Negative. All is computed in
-float64 and rounded once. Weights that anything else reads stay, and those that other layers make: whole numbers that
-are dequantised, FakeQuantize.
+kinds of convolutions take part; so do Divide and Subtract by constants, and Negative. Transposes may stand in between:
+they take the channels along. All is computed in float64 and rounded once. Weights that anything else reads stay, and
+those that other layers make: whole numbers that are dequantised, FakeQuantize.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ir_runtime.operations.convolution import (
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Negative1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import BatchNormInference5
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
@@ -41,7 +43,7 @@ from .registry import passes
 
 _WEIGHTED = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, MatMul1)
 _SCALES = (Multiply1, Divide1, Negative1, BatchNormInference5)
-_STEPS = (*_SCALES, Add1, Subtract1)
+_STEPS = (*_SCALES, Add1, Subtract1, Transpose1)
 
 
 @passes.register(
@@ -94,6 +96,14 @@ class _Channels:
             return None
         return tensor.array().astype(np.float64).reshape(-1)
 
+    def behind(self, transpose: Node) -> _Channels | None:
+        """The channels behind a Transpose; None where its order comes at run time, or is not spelled out."""
+        known = transpose.inputs[1].type.constant
+        order = [] if known is None else known.reshape(-1).tolist()
+        if len(order) != (self.rank or len(order)) or len(order) < self.from_end:
+            return None
+        return _Channels(self.count, len(order) - order.index(len(order) - self.from_end), len(order))
+
 
 def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatched:
     """The layers from scaled weights on that compute what ``node`` does."""
@@ -109,23 +119,27 @@ def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatc
             return fail(f"what layer '{value.node.name}' returns is read elsewhere, too")
     at = 0 if weighted.inputs[1].tensor is None and isinstance(weighted.op, MatMul1) else 1
     weights = weighted.inputs[at]
-    channels = _channels(weighted, at)
-    if isinstance(channels, NotMatched):
-        return channels
+    first = _channels(weighted, at)
+    if isinstance(first, NotMatched):
+        return first
     if len(uses[weights]) != 1 or weighted.inputs.count(weights) != 1:
         return fail("something else reads the weights, too")
-    factor, shift = np.ones(1), np.zeros(1)
-    with np.errstate(all="ignore"):
-        for step in reversed(steps):
-            affine = _affine(step, channels)
-            if affine is None:
-                return fail(f"layer '{step.name}' has no constant for each output channel")
+    factor, shift, channels = np.ones(1), np.zeros(1), first
+    for step in reversed(steps):
+        followed = _follow(step, channels)
+        if followed is None:
+            return fail(f"layer '{step.name}' has no constant for each output channel")
+        channels, affine = followed
+        with np.errstate(all="ignore"):
             factor, shift = factor * affine[0], shift * affine[0] + affine[1]
     reader = uses.only_reader(node.outputs[0])
-    while reader is not None and isinstance(reader.op, _STEPS) and _affine(reader, channels) is not None:
+    while reader is not None and isinstance(reader.op, _STEPS):
+        followed = _follow(reader, channels)
+        if followed is None:
+            break
         if isinstance(reader.op, _SCALES):
             return fail("a layer behind it scales, too")
-        reader = uses.only_reader(reader.outputs[0])
+        channels, reader = followed[0], uses.only_reader(reader.outputs[0])
     assert weights.tensor is not None
     tensor = scaled(weights.tensor, channel_axes(weighted, at), factor)
     if isinstance(tensor, str):
@@ -140,10 +154,12 @@ def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatc
     layers[1].origin, layers[1].runtime_info = weighted.origin, weighted.runtime_info
     if shift.any():
         batch = [] if isinstance(weighted.op, MatMul1) else [1]
-        shape = [*batch, shift.size, *[1] * (channels.from_end - 1)] if shift.size > 1 else [1]
+        shape = [*batch, shift.size, *[1] * (first.from_end - 1)] if shift.size > 1 else [1]
         bias = Tensor.from_array(shift.astype(dtype).reshape(shape))
         layers.append(make_node(Const1(value=bias), (), unique(f"{node.name}/bias")))
-        layers.append(make_node(Add1(), [layers[1].outputs[0], layers[2].outputs[0]], node.name))
+        layers.append(make_node(Add1(), [layers[1].outputs[0], layers[2].outputs[0]], f"{node.name}/bias/Add"))
+    for step in (step for step in reversed(steps) if isinstance(step.op, Transpose1)):
+        layers.append(make_node(step.op, [layers[-1].outputs[0], step.inputs[1]], step.name))
     for layer in layers[2:]:
         layer.origin = node.origin
     layers[-1].name = node.name
@@ -172,6 +188,15 @@ def _channels(node: Node, weights: int) -> _Channels | NotMatched:
     if weights == 0 and not (data.has_rank and data.rank > 1):
         return fail("what the weights are multiplied with is no matrix")
     return _Channels(tensor.shape[channel_axes(node, weights)[0]], 2 - weights, rank)
+
+
+def _follow(step: Node, channels: _Channels) -> tuple[_Channels, tuple[Array, Array]] | None:
+    """The channels behind a layer, and its factor and summand; None where it is none of those that take part."""
+    if isinstance(step.op, Transpose1):
+        behind = channels.behind(step)
+        return None if behind is None else (behind, (np.ones(1), np.zeros(1)))
+    affine = _affine(step, channels)
+    return None if affine is None else (channels, affine)
 
 
 def _affine(step: Node, channels: _Channels) -> tuple[Array, Array] | None:

@@ -43,13 +43,11 @@ def _approximate() -> Pattern:
     x = anything("x", is_real)
     square = either(times(x, x), layer(Power1, x, number(2)))
     cube = either(layer(Power1, x, number(3)), times(x, square))
-    polynomial = plus(x, either(times(cube, number(_CUBIC)), times(x, times(square, number(_CUBIC)))))
-    # x (1 + c x^2), as Keras has it
-    factored = times(x, plus(number(1), times(square, number(_CUBIC))))
-    inner = either(
-        times(either(polynomial, factored), number(_SLOPE)),
-        times(times(x, number(_SLOPE)), plus(number(1), times(square, number(_CUBIC)))),
-    )
+    small = either(times(square, number(_CUBIC)), times(x, times(x, number(_CUBIC))))
+    polynomial = plus(x, either(times(cube, number(_CUBIC)), times(x, small)))
+    # x (1 + c x^2), as Keras and Bloom have it
+    grown = plus(number(1), small)
+    inner = either(times(either(polynomial, times(x, grown)), number(_SLOPE)), times(times(x, number(_SLOPE)), grown))
     return _half_product(x, plus(layer(Tanh1, inner), number(1)))
 
 

@@ -2,7 +2,7 @@
 
     x -> Concat                                            becomes      x
     x -> Negative -> Negative                              becomes      x
-    x -> Slice(everything)                                 becomes      x
+    x -> Slice(everything, or 0 to ShapeOf(x))             becomes      x
     x -> Reshape(its own shape)                            becomes      x
     x -> Unsqueeze(axes) -> Squeeze(axes)                  becomes      x
     x -> Tile(1, 1, 1)                                     becomes      x
@@ -56,10 +56,24 @@ def _negative(node: Node, uses: Uses) -> Output | None:
 def _slice(node: Node, uses: Uses) -> Output | None:
     lists = [source.type.constant for source in node.inputs[1:4]]
     if any(values is None for values in lists):
-        return None
+        return _computed_slice(node, uses)
     start, stop, step = (values.reshape(-1) for values in lists if values is not None)
     whole = ((start == 0) | (start <= -_END)).all() and (stop >= _END).all() and (step == 1).all()
     return node.inputs[0] if whole else None
+
+
+def _computed_slice(node: Node, uses: Uses) -> Output | None:
+    """The input of a slice from 0 to stops that are computed from its shape."""
+    shapes, x = uses.shapes, node.inputs[0]
+    dims, lists = shapes.dims(x), [shapes.elements(source) for source in node.inputs[1:]]
+    if dims is None or any(one is None for one in lists):
+        return None
+    starts, stops, steps, *named = [one.reshape(-1).tolist() for one in lists if one is not None]
+    axes = [one.value for one in named[0]] if named else range(len(starts))
+    for start, stop, step, axis in zip(starts, stops, steps, axes):
+        if axis is None or start.value != 0 or step.value != 1 or not shapes.reaches_end(stop, dims[axis]):
+            return None
+    return x
 
 
 def _squeeze(node: Node, uses: Uses) -> Output | None:
@@ -125,7 +139,7 @@ _IDLE: dict[type, Callable[[Node, Uses], Output | None]] = {
 }
 
 
-@passes.replaces("idle_layers", *_IDLE, after=["equal_layers"], fuses=True)
+@passes.replaces("idle_layers", *_IDLE, after=["shape_arithmetic"], fuses=True)
 def idle_layer(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let what reads the result read what it is made from."""
     look = next(function for operation, function in _IDLE.items() if isinstance(node.op, operation))

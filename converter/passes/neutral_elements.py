@@ -1,15 +1,26 @@
-"""Additions of 0, multiplications by 1 and powers of 1 are left out.
+"""Additions of 0, multiplications by 1, powers of 1, and conditions that decide nothing are left out.
 
-    x -> Add(0)            becomes      x
-    x -> Multiply(1)       becomes      x
+    x -> Add(0)                becomes      x
+    x -> Multiply(1)           becomes      x
+    x -> LogicalAnd(true)      becomes      x
+    x -> LogicalOr(false)      becomes      x
 
-tf2onnx adds biases of zeros to convolutions, and others scale by 1. A constant that widens ``x`` stays.
+tf2onnx adds biases of zeros to convolutions, and others scale by 1; attention masks begin with true.
+A constant that widens ``x`` stays.
 """
 
 from __future__ import annotations
 
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Subtract1
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Divide1,
+    LogicalAnd1,
+    LogicalOr1,
+    Multiply1,
+    Power1,
+    Subtract1,
+)
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -17,7 +28,16 @@ from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
-_NEUTRAL = {Add1: 0, Subtract1: 0, Multiply1: 1, Divide1: 1, Power1: 1}
+_NEUTRAL = {
+    Add1: 0,
+    Subtract1: 0,
+    Multiply1: 1,
+    Divide1: 1,
+    Power1: 1,
+    LogicalAnd1: True,
+    LogicalOr1: False,
+}
+_COMMUTATIVE = (Add1, Multiply1, LogicalAnd1, LogicalOr1)
 _MAX_BYTES = 1 << 16
 """Larger constants are not read: they are weights."""
 
@@ -26,10 +46,9 @@ _MAX_BYTES = 1 << 16
 def neutral_element(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let what reads the result read the operand."""
     wanted = _NEUTRAL[type(node.op)]
-    commutative = isinstance(node.op, (Add1, Multiply1))
-    for x, other in (node.inputs, node.inputs[::-1])[: 1 + commutative]:
+    for x, other in (node.inputs, node.inputs[::-1])[: 1 + isinstance(node.op, _COMMUTATIVE)]:
         if _is_everywhere(other, wanted):
-            if not _keeps_shape(x, other, node.outputs[0]):
+            if not keeps_shape(x, other, node.outputs[0]):
                 return fail("the constant may change the shape")
             return x
     return fail(f"no operand is {wanted} everywhere")
@@ -43,7 +62,7 @@ def _is_everywhere(value: Output, wanted: int) -> bool:
     return bool(values.size) and bool((values == wanted).all())
 
 
-def _keeps_shape(x: Output, constant: Output, result: Output) -> bool:
+def keeps_shape(x: Output, constant: Output, result: Output) -> bool:
     """Whether broadcasting with the constant leaves every shape that ``x`` may have as it is."""
     if x.element_type is not result.element_type:
         return False

@@ -5,7 +5,7 @@
     becomes       x -> Reshape(x, [0, 0, 12, 32])
 
     y = Gelu(x) [b, s, 64] -> ShapeOf -> Gather(1)              becomes      x -> ShapeOf -> Gather(1)
-    Slice(x, 0 to ShapeOf(x)[1])                                becomes      x
+    Slice(x, 2 to ShapeOf(x)[1])                                becomes      Slice(x, 2 to the end)
     Select(Equal(shape, -1), 1, shape) -> Broadcast             becomes      shape -> Broadcast
 
 Dimensions that are equal whatever the inputs' shapes are, are read from the first tensor that has them. They stay
@@ -23,19 +23,19 @@ from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.operations.elementwise import Arithmetic, Convert1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Unsqueeze1
+from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.polynomials import Polynomial, product
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
+from ir_runtime.rewriting.symbolic_inference import reshaped
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.type_updates import infer_node
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .registry import passes
 
-_ZERO = Polynomial.constant(0)
 _CALCULATED = (Arithmetic, ReduceProd1, Split1, VariadicSplit1)
 """What makes lists that are read as they are: other ways to their elements are no shorter."""
 _END = 2**63 - 1
@@ -71,7 +71,6 @@ class _Walk:
         self._whole: dict[tuple[Polynomial, ...], Output] = {}
         """For each shape the first value that has it, of those whose shape is read."""
         self._lists: dict[tuple[tuple[Polynomial, ...], int, ElementType], Output | None] = {}
-        self._replaced: dict[Output, Output] = {}
         self._named = 0
         """How many of the emitted layers have their names."""
         self._new_types: set[Output] = set()
@@ -86,7 +85,6 @@ class _Walk:
             if node.op.data is not None:
                 continue
             before = node.inputs
-            node.inputs = [self._replaced.get(source, source) for source in before]
             if not node.op.role:
                 self._simplify(node)
             if node.inputs != before:
@@ -119,14 +117,11 @@ class _Walk:
     def _simplify(self, node: Node) -> None:
         op = node.op
         reads = [index for index, source in enumerate(node.inputs) if self._shapes.is_computed(source)]
-        if not reads and not isinstance(op, Reshape1):
+        if not reads:
             return
         if isinstance(op, Reshape1) and self._reshape(node):
             return
         if isinstance(op, Slice8) and self._slice(node):
-            return
-        if isinstance(op, (Broadcast1, Broadcast3)) and self._is_own_shape(node):
-            self._leave_out(node)
             return
         if self._shapes.knows_elements_of(node) and not isinstance(op, _CALCULATED):
             return  # a step on the way, which nothing needs once its readers have shorter ways
@@ -142,31 +137,16 @@ class _Walk:
         if made is not None and not _is_same(made, source):
             node.inputs = [*node.inputs[:index], made, *node.inputs[index + 1 :]]
 
-    def _leave_out(self, node: Node) -> None:
-        """Let what reads the layer read its first input."""
-        old, new = node.outputs[0], node.inputs[0]
-        self._replaced[old] = new
-        new.names += [name for name in old.names if name not in new.names]
-        old.names = []
-
-    def _is_own_shape(self, node: Node) -> bool:
-        """Whether the first input is broadcast to the shape that it has."""
-        dims, target = self._shapes.dims(node.inputs[0]), self._shapes.elements(node.inputs[1])
-        return dims is not None and target is not None and len(node.inputs) == 2 and target.tolist() == dims
-
     def _reshape(self, node: Node) -> bool:
         assert isinstance(node.op, Reshape1)
         value, source = node.inputs
+        if source.tensor is not None:
+            return False
         dims, elements = self._shapes.dims(value), self._shapes.elements(source)
         if dims is None or elements is None:
             return False
         target = elements.reshape(-1).tolist()
-        shape = self._shapes.reshaped(dims, target, node.op.special_zero)
-        if shape == dims:
-            self._leave_out(node)
-            return True
-        if source.tensor is not None:
-            return False
+        shape = reshaped(self._shapes, dims, target, node.op.special_zero)
         shorter = self._with_zeros(dims, target, shape, node.op.special_zero)
         if shorter is None:
             return False
@@ -216,32 +196,25 @@ class _Walk:
         return wanted is not None and have == others * wanted
 
     def _slice(self, node: Node) -> bool:
-        """Stops at the end of a dimension; a slice of everything is left out."""
+        """Let stops at the end of a dimension be the end."""
         dims = self._shapes.dims(node.inputs[0])
         lists = [self._shapes.elements(source) for source in node.inputs[1:]]
         if dims is None or any(one is None for one in lists):
             return False
-        starts, stops, steps, *named = [one.reshape(-1).tolist() for one in lists if one is not None]
-        axes = [one.value for one in named[0]] if named else list(range(len(starts)))
+        stops, steps, *named = [one.reshape(-1).tolist() for one in lists[1:] if one is not None]
+        axes = [one.value for one in named[0]] if named else list(range(len(stops)))
         if any(axis is None for axis in axes):
             return False
         sizes = [dims[axis] for axis in axes]
-        reach = [step.value == 1 and self._reaches(stop, size) for stop, step, size in zip(stops, steps, sizes)]
-        if all(reach) and all(start == _ZERO for start in starts):
-            self._leave_out(node)
-            return True
+        reach = [
+            step.value == 1 and self._shapes.reaches_end(stop, size) for stop, step, size in zip(stops, steps, sizes)
+        ]
         if node.inputs[2].tensor is None and any(reach):
             ends = [Polynomial.constant(_END) if whole else stop for whole, stop in zip(reach, stops)]
             self._shorten(node, 2, _shaped(ends, lists[1]))
         for index in (1, 2) if not any(reach) else (1,):
             self._shorten(node, index, lists[index - 1])
         return True
-
-    def _reaches(self, stop: Polynomial, size: Polynomial) -> bool:
-        """Whether a stop is the end of the dimension or behind it."""
-        if stop.value is not None and stop.value < 0:
-            return False
-        return self._shapes.low(stop - size) >= 0
 
     # --- emitting lists ---
 

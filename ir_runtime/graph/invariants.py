@@ -35,7 +35,7 @@ class Promise:
             tuple(_names(node) for node in model.parameters),
             tuple(_names(node) for node in model.results),
             tuple(_sink(node) for node in model.sinks),
-            _constant_bytes(model) if thorough else 0,
+            constant_bytes(model) if thorough else 0,
         )
 
 
@@ -208,8 +208,8 @@ def _is_as_tight(declared: TensorType, inferred: TensorType) -> bool:
 
 @invariant("constants are not unfolded")
 def _constants(model: Model, promise: Promise) -> Iterator[str]:
-    size = _constant_bytes(model)
-    if size > promise.constant_bytes + FOLD_LIMIT + promise.constant_bytes // _MAX_GROWTH_PARTS:
+    size = constant_bytes(model)
+    if size > promise.constant_bytes + allowed_growth(promise.constant_bytes):
         yield f"there were {promise.constant_bytes} bytes of constants, but are {size}"
 
 
@@ -217,7 +217,13 @@ _MAX_GROWTH_PARTS = 10
 """Constants may grow by one part in this many: some layers need zeros and ones as constants."""
 
 
-def _constant_bytes(model: Model) -> int:
+def allowed_growth(size: int) -> int:
+    """By how many bytes constants of ``size`` bytes may grow."""
+    return FOLD_LIMIT + size // _MAX_GROWTH_PARTS
+
+
+def constant_bytes(model: Model) -> int:
+    """The bytes of a model's constants, bodies included; a tensor that several hold counts once."""
     held: dict[int, Tensor] = {}
     for part in model.all_models():
         for node in part.nodes():

@@ -34,7 +34,10 @@ def gelu_tanh(graph: Graph, chance: random.Random, *, cubic: float = 0.044715) -
         inner = graph.either_way("Add", "x", graph.either_way("Mul", cube, third, chance), chance)
         inner = graph.either_way("Mul", inner, slope, chance)
     else:
-        grown = graph.either_way("Add", graph.either_way("Mul", square, third, chance), graph.constant(1), chance)
+        small = graph.either_way("Mul", square, third, chance)
+        if chance.random() < 0.5:
+            small = graph.either_way("Mul", graph.either_way("Mul", "x", third, chance), "x", chance)
+        grown = graph.either_way("Add", small, graph.constant(1), chance)
         if way == 1:
             inner = graph.either_way("Mul", graph.either_way("Mul", "x", grown, chance), slope, chance)
         else:

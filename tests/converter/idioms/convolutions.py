@@ -100,7 +100,18 @@ def pooled(graph: Graph, chance: random.Random, value: str, kind: str = "Average
     return graph(kind, value, kernel_shape=[3, 3], strides=[chance.choice([1, 2]), 1], **more)
 
 
+def scaled_normalization(graph: Graph, chance: random.Random) -> str:
+    """Batch normalization of what no convolution makes, and factors and summands behind it."""
+    value = normalized(graph, chance, "x")
+    for _ in range(chance.randint(1, 3)):
+        value = chance.choice([scale, shift])(graph, chance, value)
+    return value
+
+
 IDIOMS = {
+    "scales behind a batch normalization": Idiom(
+        build=scaled_normalization, inputs={"x": (2, FILTERS, 3, 4)}, becomes=["BatchNormInference"]
+    ),
     "a convolution with its sign changed": Idiom(
         build=lambda g, c: g("Neg", convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
     ),
@@ -153,6 +164,21 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "a factor for each column behind a batch normalization": NearMiss(
+        build=lambda g, c: g("Mul", normalized(g, c, "x"), g.constant(factors(c, 4))),
+        inputs={"x": (2, FILTERS, 3, 4)},
+        count=2,
+    ),
+    "a batch normalization taken away": NearMiss(
+        build=lambda g, c: g("Sub", g.constant(factors(c, FILTERS, 1, 1)), normalized(g, c, "x")),
+        inputs={"x": (2, FILTERS, 3, 4)},
+        count=2,
+    ),
+    "a factor behind a batch normalization that makes more dimensions": NearMiss(
+        build=lambda g, c: g("Mul", normalized(g, c, "x"), g.constant(factors(c, 2, 1, FILTERS, 1, 1))),
+        inputs={"x": (2, FILTERS, 3, 4)},
+        count=2,
+    ),
     "pads of 1": NearMiss(build=lambda g, c: convolution(g, c, padded(g, c, fill=1)), inputs=IMAGE, count=2),
     "pads of the batch": NearMiss(
         build=lambda g, c: convolution(g, c, padded(g, c, pads=(1, 0, 0, 0, 0, 0, 1, 0), fill=0)), inputs=IMAGE, count=2

@@ -39,6 +39,12 @@ def reshapes(graph: Graph, chance: random.Random, *, last: Sequence[int] = (-1, 
     )
 
 
+def reshaped_and_back(graph: Graph, chance: random.Random, *, between: Sequence[int], last: Sequence[int]) -> str:
+    """Rows of 8 in another shape, whose first dimensions the next Reshape takes over."""
+    value = graph("Reshape", graph("MatMul", "x", graph.constant(np.eye(8) * 2)), graph.integers(between))
+    return graph("Reshape", value, graph.integers(last))
+
+
 def idle(graph: Graph, chance: random.Random) -> str:
     """abs(x) through two or three layers that change nothing."""
     value = graph("Abs", "x")
@@ -159,7 +165,28 @@ def condition_in_shape(graph: Graph, chance: random.Random, *, other: str = "") 
     return graph("Where", wide, *chance.sample([value, graph.constant(-2.5)], 2))
 
 
+def neutral_conditions(graph: Graph, chance: random.Random, *, shape: Sequence[int] = (), value: bool = False) -> str:
+    """x where a condition holds; ``value`` turns the constants that decide nothing into those that decide all."""
+    condition = graph("Less", "x", graph.constant(0.2))
+    for op_type, neutral_value in chance.sample([("And", True), ("Or", False)], 2):
+        other = graph.constant(np.full(shape, neutral_value ^ value), np.bool_)
+        condition = graph.either_way(op_type, condition, other, chance)
+    return graph("Where", condition, "x", graph.constant(2))
+
+
+def negated(graph: Graph, chance: random.Random, *, shared: bool = False) -> str:
+    """A number where a condition does not hold, and x where it does."""
+    below = graph("Less", "x", graph.constant(0.2))
+    above = graph("Not", below)
+    chosen = graph("Where", above, *chance.sample(["x", graph.constant(-3)], 2))
+    return graph("Where", graph("Or", above, "n"), chosen, graph.constant(7)) if shared else chosen
+
+
 IDIOMS = {
+    "conditions that decide nothing": Idiom(
+        build=lambda g, c: neutral_conditions(g, c, shape=c.choice([(), (1,), (1, 1, 1)])), becomes=["Less", "Select"]
+    ),
+    "a negated condition": Idiom(build=negated, becomes=["Less", "Select"]),
     "concats in a row": Idiom(build=concats, becomes=["Abs", "Concat"]),
     "a one behind a reshape": Idiom(
         build=lambda g, c: ones_in_reshape(g, c, take=False, at=c.choice([1, 2]), target=c.choice([[0, -1], [0, 24]])),
@@ -212,6 +239,16 @@ IDIOMS = {
         build=lambda g, c: neutral(g, c, shape=(1, 1, 1)), becomes=["Abs"]
     ),
     "reshapes in a row": Idiom(build=reshapes, becomes=["Reshape"]),
+    "reshapes that take dimensions over, and back": Idiom(
+        build=lambda g, c: reshaped_and_back(
+            g, c, between=c.choice([(0, 0, 2, 4), (0, 0, -1, 2), (0, 0, 8, 1)]), last=c.choice([(0, 0, 8), (0, 0, -1)])
+        ),
+        becomes=["MatMul"],
+    ),
+    "reshapes that take dimensions over": Idiom(
+        build=lambda g, c: reshaped_and_back(g, c, between=(0, 0, 2, 4), last=c.choice([(0, 0, 4, 2), (0, -1, 4)])),
+        becomes=["MatMul", "Reshape"],
+    ),
     "a widened operand": Idiom(
         build=lambda g, c: g("Neg", reduced_and_widened(g, c)), becomes=["ReduceMax", "Subtract", "Negative"]
     ),
@@ -219,6 +256,14 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "conditions that decide": NearMiss(build=lambda g, c: neutral_conditions(g, c, shape=(3, 8), value=True), count=4),
+    "conditions that widen": NearMiss(build=lambda g, c: neutral_conditions(g, c, shape=(4, 1, 3, 8)), count=3),
+    "a negated condition that is read elsewhere": NearMiss(
+        build=lambda g, c: negated(g, c, shared=True),
+        inputs={"x": (2, 3, 8), "n": (3, 8)},
+        dtypes={"n": np.bool_},
+        count=5,
+    ),
     "concats along two axes": NearMiss(build=lambda g, c: concats(g, c, inner=2), count=3),
     "a concat that is read elsewhere": NearMiss(build=lambda g, c: concats(g, c, shared=True), count=4),
     "a one in front of a dimension that is taken over": NearMiss(
@@ -304,6 +349,13 @@ NEAR_MISSES = {
     ),
     "an operand that is widened to another shape": NearMiss(
         build=lambda g, c: reduced_and_widened(g, c, other=g("MatMul", "x", g.constant([[1] * 8] * 8))), count=5
+    ),
+    "a reshape that takes over what the one before it made": NearMiss(
+        build=lambda g, c: reshaped_and_back(g, c, between=(0, 8, 3), last=c.choice([(0, 0, 3, 1), (0, 0, -1, 3)])),
+        count=3,
+    ),
+    "a reshape that takes over a product of dimensions": NearMiss(
+        build=lambda g, c: reshaped_and_back(g, c, between=(-1, 3, 4), last=c.choice([(0, 0, 2, 2), (0, 12)])), count=3
     ),
     "a shape in between that is read": NearMiss(build=lambda g, c: reshapes(g, c, shared=True), count=5),
 }

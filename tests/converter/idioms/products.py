@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from .convolutions import factors, scale, shift, weights
+from .convolutions import FILTERS, IMAGE, convolution, factors, scale, shift, weights
 from .graphs import Graph, Idiom, NearMiss
 
 WIDTH = 5
@@ -45,7 +45,39 @@ def transposed_and_read(graph: Graph) -> str:
     return graph("Concat", graph("MatMul", turned, "x"), turned, axis=2)
 
 
+def scaled_behind_transposes(
+    graph: Graph, chance: random.Random, *, bias: bool = False, shape: tuple[int, ...] = (WIDTH, 1)
+) -> str:
+    """A product [2, 3, 5] whose columns become rows and columns again, which are scaled in between and behind."""
+    value = product(graph, chance)
+    if bias:
+        value = shift(graph, chance, value, (WIDTH,))
+    value = scale(graph, chance, graph("Transpose", value, perm=[0, 2, 1]), shape)
+    return scale(graph, chance, graph("Transpose", value, perm=[2, 0, 1]), (WIDTH,))
+
+
+def image_as_rows(graph: Graph, chance: random.Random) -> str:
+    """A convolution of an image, its channels last, and a factor for each of them."""
+    value = graph("Transpose", convolution(graph, chance), perm=[0, 2, 3, 1])
+    return scale(graph, chance, shift(graph, chance, value, (FILTERS,)), (FILTERS,))
+
+
+def transposed_and_scaled_elsewhere(graph: Graph, chance: random.Random) -> str:
+    turned = graph("Transpose", product(graph, chance), perm=[0, 2, 1])
+    return graph("Concat", graph("Mul", turned, graph.constant(factors(chance, WIDTH, 1))), turned, axis=1)
+
+
 IDIOMS = {
+    "scales behind transposed products": Idiom(
+        build=scaled_behind_transposes, becomes=["MatMul", "Transpose", "Transpose"]
+    ),
+    "scales behind transposed products with bias": Idiom(
+        build=lambda g, c: scaled_behind_transposes(g, c, bias=True),
+        becomes=["MatMul", "Add", "Transpose", "Transpose"],
+    ),
+    "scales behind an image with its channels last": Idiom(
+        build=image_as_rows, inputs=IMAGE, becomes=["Convolution", "Add", "Transpose"]
+    ),
     "a product of a transposed value": Idiom(build=transposed, becomes=["Abs", "Negative", "MatMul"]),
     "a product of two transposed matrices": Idiom(
         build=transposed_twice,
@@ -61,6 +93,11 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "scales of rows behind transposed products": NearMiss(
+        build=lambda g, c: g("Mul", g("Transpose", product(g, c), perm=[0, 2, 1]), g.constant(factors(c, 3))),
+        count=3,
+    ),
+    "a transposed product that is read elsewhere": NearMiss(build=transposed_and_scaled_elsewhere, count=4),
     "a transposed value that is read elsewhere": NearMiss(
         build=lambda g, c: transposed_and_read(g),
         count=4,

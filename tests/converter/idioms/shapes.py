@@ -132,7 +132,21 @@ def every_other(graph: Graph, chance: random.Random) -> str:
     return graph("Reshape", graph("Add", *halves), graph("Concat", *target, graph.integers([2, 4]), axis=0))
 
 
+def repeated(graph: Graph, chance: random.Random, *, other: str = "x") -> str:
+    """[b, 3, 8] -> [b, 3, 4, 8], the first dimension that of ``other``."""
+    last = [dimension(graph, "x", axis, chance) for axis in (1, 2)] if other == "x" else [graph.integers([1])] * 2
+    dims = [dimension(graph, other, 0, chance), last[0], graph.integers([4]), last[1]]
+    return graph("Expand", graph("Unsqueeze", "x", graph.integers([2])), graph("Concat", *dims, axis=0))
+
+
+def repeated_in_front(graph: Graph, chance: random.Random) -> str:
+    """[b, 3, 8] -> [4, b, 3, 8]."""
+    dims = [dimension(graph, "x", axis, chance) for axis in range(3)]
+    return graph("Expand", "x", graph("Concat", graph.integers([4]), *dims, axis=0))
+
+
 IDIOMS = {
+    "repeated along a dimension of 1": Idiom(build=repeated, becomes=["Unsqueeze", "Broadcast"]),
     "padded to a multiple and cut": Idiom(
         build=padded_and_cut,
         becomes=["ShapeOf", "Gather", "FloorMod", "Subtract", "FloorMod", "Concat", "Pad", "Slice", "Reshape"],
@@ -166,6 +180,12 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "repeated to a dimension of another input": NearMiss(
+        build=lambda g, c: repeated(g, c, other="z"),
+        inputs={"x": (1, 3, 8), "z": (2, 5)},
+        count=5,
+    ),
+    "repeated in front": NearMiss(build=repeated_in_front, count=3),
     "dimensions in another order": NearMiss(build=other_order, count=4),
     "rolled by more than there may be": NearMiss(build=lambda g, c: rolled(g, c, 5), count=7),
     "a slice to the last but one": NearMiss(build=perhaps_to_the_end, count=4),

@@ -1,0 +1,176 @@
+"""Values that layers compute from constants are computed while converting.
+
+    coordinates -> MatMul(w) -> ReLU -> MatMul(v) -> Gather(places) -> Sigmoid -> b
+    scores, b -> Add                                        becomes      scores, b -> Add
+    4 -> Range(0, 4, 1) -> Multiply(4) -> Divide(4)         becomes      [0, 1, 2, 3]
+
+Single layers of constants are folded as they are emitted, unless the result is larger than what it is made from, or
+constants come later, such as dimensions. Here the last of several takes their place. The constants of a model may
+grow by a part of what the invariants allow. Compressed weights stay compressed, and what takes long to compute stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.invariants import allowed_growth, constant_bytes
+from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.constant_folding import fold, is_decompression
+from ir_runtime.rewriting.matching import NotMatched, fail
+from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+_INTEGERS = (element_types.i32, element_types.i64, element_types.boolean)
+_MAX_LAYERS = 64
+_MAX_BYTES = 1 << 22
+"""Nothing on the way may be larger."""
+_PARTS_OF_GROWTH = 3
+"""Each of the two passes may use one part of the growth that is allowed; one is for other passes."""
+
+
+@passes.register("constant_integers", after=["shape_arithmetic"], fuses=True)
+def constant_integers(model: Model, trace: PassTrace) -> int:
+    """Put constants in the place of layers that compute whole numbers from constants."""
+    return _folded(model, trace, _is_of_integers, min_layers=1)
+
+
+@passes.register("constant_subgraphs", after=["constant_integers", "equal_layers"], fuses=True, rounds=True)
+def constant_subgraphs(model: Model, trace: PassTrace) -> int:
+    """Put constants in the place of what several layers compute from constants.
+
+    Single layers of other types than integers stay: weights keep what widens or broadcasts them.
+    """
+    return _folded(model, trace, _is_of_known_size, min_layers=2)
+
+
+def _is_of_integers(value: Output) -> bool:
+    return value.element_type in _INTEGERS and _is_of_known_size(value)
+
+
+def _is_of_known_size(value: Output) -> bool:
+    kind = value.element_type
+    return value.shape.is_static and bool(kind.bits) and not kind.dtype.hasobject and _bytes(value) <= _MAX_BYTES
+
+
+def _bytes(value: Output) -> int:
+    return value.element_type.byte_size(value.shape.element_count().value)
+
+
+def _folded(model: Model, trace: PassTrace, is_wanted: Callable[[Output], bool], min_layers: int) -> int:
+    candidates = [(part, _computable(part, is_wanted)) for part in model.parts()]
+    if not any(known for _, known in candidates):
+        return 0
+    folding = _Folding(model, trace, min_layers)
+    for part, known in candidates:
+        if known:
+            folding.run(part, known)
+    return folding.count
+
+
+def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, None]:
+    """The layers that read nothing but constants and what is computed from them."""
+    known: dict[Node, None] = {}
+    for node in part.nodes:
+        op = node.op
+        if not node.inputs or not node.outputs or not op.deterministic or op.subgraphs or op.role:
+            continue
+        if any(source.tensor is None and source.node not in known for source in node.inputs):
+            continue
+        if not all(map(is_wanted, node.outputs)):
+            continue
+        if not is_decompression(op, [source.type for source in node.inputs], [one.type for one in node.outputs]):
+            known[node] = None
+    return known
+
+
+class _Folding:
+    """The layers of a model that give way to constants, as long as the constants do not grow too much."""
+
+    def __init__(self, model: Model, trace: PassTrace, min_layers: int) -> None:
+        self._trace = trace
+        self._min_layers = min_layers
+        self._growth = allowed_growth(constant_bytes(model)) // _PARTS_OF_GROWTH
+        """How many bytes more there may be from now on."""
+        self._holders = Counter(
+            id(node.op.data) for part in model.parts() for node in part.nodes if node.op.data is not None
+        )
+        """How many constants hold a tensor."""
+        self.count = 0
+
+    def run(self, part: Part, known: dict[Node, None]) -> None:
+        """Go through the layers ``known`` from the last to the first: where one stays, its inputs may be constants."""
+        uses, unique = Uses(part.uses), UniqueNames(part)
+        for node in reversed(known):
+            read = [output for output in node.outputs if output in uses]
+            if not read:
+                continue
+            tensors = self._computed(node, read, uses)
+            if isinstance(tensors, NotMatched):
+                self._trace.not_matched(node, tensors)
+                continue
+            for output, tensor in zip(read, tensors):
+                constant = Builder().tensor(tensor)
+                constant.node.name = node.name if len(node.outputs) == 1 else unique(f"{node.name}/constant")
+                constant.node.origin = node.origin
+                uses.replace(output, constant)
+            self._trace.matched(node)
+            self.count += 1
+
+    def _computed(self, node: Node, read: Sequence[Output], uses: Uses) -> list[Tensor] | NotMatched:
+        """What a layer computes, where that takes its place."""
+        from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
+
+        nodes = _nodes_behind(node)
+        if not self._min_layers <= len(nodes) <= _MAX_LAYERS:
+            return fail("it is made by a single layer, or by too many")
+        if any(isinstance(one.op, FakeQuantize1) for one in nodes):
+            return fail("they are quantised weights")
+        if any(_bytes(source) > _MAX_BYTES for one in nodes for source in one.inputs):
+            return fail("it is made from large constants")
+        growth = sum(map(_bytes, read)) - self._freed(nodes, uses)
+        if growth > max(self._growth, 0):
+            return fail("it is much larger than what it is made from")
+        types: dict[Output, TensorType] = {}
+        for one in nodes:
+            inputs = [types.get(source, source.type) for source in one.inputs]
+            made = fold(one.op, inputs, [output.type for output in one.outputs], limited=False)
+            if made is None:
+                return fail(f"layer '{one.name}' is not computed from its constants")
+            for output, tensor in zip(one.outputs, made):
+                types[output] = TensorType(output.element_type, output.shape, tensor)
+        self._growth -= growth
+        return [one for one in (types[output].tensor for output in read) if one is not None]
+
+    def _freed(self, nodes: Sequence[Node], uses: Uses) -> int:
+        """The bytes of the constants that nothing reads any more once the last layer is a constant."""
+        gone = {nodes[-1]}
+        for node in reversed(nodes[:-1]):
+            if all(gone.issuperset(uses[output]) for output in node.outputs):
+                gone.add(node)
+        constants = {source.node for node in gone for source in node.inputs if source.tensor is not None}
+        unread = [one.op.data for one in constants if one.op.data is not None and gone.issuperset(uses[one.outputs[0]])]
+        counts = Counter(map(id, unread))
+        # A tensor that another constant holds, too, stays.
+        return sum({id(one): one.byte_size for one in unread if counts[id(one)] == self._holders[id(one)]}.values())
+
+
+def _nodes_behind(last: Node) -> list[Node]:
+    """The layers that make a value from constants, in their order."""
+    found, pending = dict[Node, None](), [last]
+    while pending:
+        node = pending[-1]
+        missing = [source.node for source in node.inputs if source.tensor is None and source.node not in found]
+        if missing:
+            pending += missing
+            continue
+        pending.pop()
+        found[node] = None
+    return list(found)

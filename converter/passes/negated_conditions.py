@@ -1,0 +1,39 @@
+"""A condition that is negated chooses the other way round.
+
+    c -> LogicalNot -> Select(a, b)      becomes      c -> Select(b, a)
+
+So torch's ``masked_fill`` keeps what a mask lets through.
+"""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import LogicalNot1, Select1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, anything, layer
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+
+def _broadcasts_as_numpy(value: Output) -> str | None:
+    return None if value.node.op.auto_broadcast == "numpy" else "broadcasts otherwise"  # type: ignore[attr-defined]
+
+
+_PATTERN = layer(
+    Select1,
+    layer(LogicalNot1, anything("condition")),
+    anything("a"),
+    anything("b"),
+    check=_broadcasts_as_numpy,
+)
+
+
+@passes.replaces("negated_conditions", Select1, after=["attentions", "equal_layers"], fuses=True)
+def negated_condition(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put a Select by the condition itself in the place of one by its negation."""
+    found = _PATTERN.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    return found.check_private(uses) or builder.emit(Select1(), found["condition"], found["b"], found["a"])

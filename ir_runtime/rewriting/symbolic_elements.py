@@ -1,0 +1,185 @@
+"""Small integer tensors that are computed from dimensions, element by element.
+
+A rule for each family of operations makes the elements of the output from those of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation
+from ir_runtime.graph.shapes import INFINITY
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Arithmetic,
+    Comparison,
+    Convert1,
+    Divide1,
+    Equal1,
+    FloorMod1,
+    Greater1,
+    GreaterEqual1,
+    Less1,
+    LessEqual1,
+    Mod1,
+    Multiply1,
+    NotEqual1,
+    Select1,
+    Subtract1,
+)
+from ir_runtime.operations.movement import Concat1
+from ir_runtime.operations.reduction import ReduceProd1
+
+from .polynomials import Polynomial, product
+
+if TYPE_CHECKING:
+    from .symbolic_shapes import SymbolicShapes
+
+Elements = Any
+"""A NumPy array of polynomials, shaped like the tensor."""
+
+
+def array_of(values: Iterable[Any], shape: Sequence[int]) -> Elements:
+    """Polynomials, or other objects, in row-major order as an array."""
+    flat = list(values)
+    found = np.empty(len(flat), np.object_)
+    found[:] = flat
+    return found.reshape(tuple(shape))
+
+
+def ends_of(value: Output, count: int) -> list[tuple[int, int]]:
+    """The bounds of each element."""
+    bounds = value.type.known_bounds
+    if bounds is None:
+        return [(-INFINITY, INFINITY)] * count
+    return list(zip(bounds.lower.reshape(-1).tolist(), bounds.upper.reshape(-1).tolist()))
+
+
+def only(elements: Elements) -> Polynomial:
+    """The element of an array that has one."""
+    first: Polynomial = elements.reshape(-1)[0]
+    return first
+
+
+def is_small(value: Output) -> bool:
+    """Whether a value is of booleans or wide integers, and of so few elements that these are noted."""
+    kind = value.element_type
+    if not (kind is element_types.boolean or (kind.is_integral and kind.bits >= 32)):
+        return False
+    return value.shape.has_rank and value.shape.element_count().high <= BOUNDS_LIMIT
+
+
+def constant_elements(value: Output) -> Elements | None:
+    """The elements of a small constant; None for other values."""
+    if not is_small(value):
+        return None
+    known: Array | None = value.type.constant
+    if known is None:
+        return None
+    return array_of([Polynomial.constant(int(one)) for one in known.reshape(-1).tolist()], known.shape)
+
+
+def _arithmetic(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+    """Sums, differences and products are polynomials; other results get a symbol for each expression."""
+    op = node.op
+    if op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
+        return None
+    a, b = np.broadcast_arrays(*known)
+    pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), ends_of(node.outputs[0], a.size))
+    return array_of([_calculated(shapes, op, x, y, ends) for x, y, ends in pairs], a.shape)
+
+
+def _calculated(
+    shapes: SymbolicShapes, op: Operation, x: Polynomial, y: Polynomial, ends: tuple[int, int]
+) -> Polynomial:
+    for kind, calculate in _POLYNOMIAL.items():
+        if isinstance(op, kind):
+            return calculate(x, y)
+    if isinstance(op, Divide1) and shapes.low(y) >= 1:
+        exact = x.quotient(y)
+        if exact is not None:
+            return exact
+    if isinstance(op, (Divide1, FloorMod1, Mod1)) and y.value is not None and y.value >= 1:
+        rounds_down = isinstance(op, FloorMod1) or (isinstance(op, Divide1) and op.m_pythondiv)
+        if rounds_down or shapes.low(x) >= 0:
+            quotient = shapes.floor(x, y.value)
+            return quotient if isinstance(op, Divide1) else x - quotient * y
+    return shapes.keyed((type(op), *op.attributes().values(), x, y), ends)
+
+
+def _compared(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+    """Comparisons that the bounds of both sides decide; None where one of them is not decided."""
+    if node.op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
+        return None
+    a, b = np.broadcast_arrays(*known)
+    found = [_decided(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
+    if any(one is None for one in found):
+        return None
+    return array_of([Polynomial.constant(int(bool(one))) for one in found], a.shape)
+
+
+def _decided(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bool | None:
+    low, high = shapes.low(difference), shapes.high(difference)
+    for kind, (holds, fails) in _DECISIONS.items():
+        if isinstance(op, kind):
+            return True if holds(low, high) else False if fails(low, high) else None
+    return None
+
+
+def _chosen(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+    condition, then, otherwise = known
+    if node.op.auto_broadcast == "pdpd" or any(  # type: ignore[attr-defined]
+        one.value is None for one in condition.reshape(-1).tolist()
+    ):
+        return None
+    holds = array_of([bool(one.value) for one in condition.reshape(-1).tolist()], condition.shape).astype(bool)
+    return np.asarray(np.where(holds, then, otherwise), np.object_)
+
+
+def _converted(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+    kinds = (node.inputs[0].element_type, node.outputs[0].element_type)
+    return known[0] if all(kind.is_integral and kind.bits >= 32 for kind in kinds) else None
+
+
+def _product(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+    if node.inputs[0].shape.rank != 1 or known[1].size != 1:
+        return None
+    shape = (1,) if node.op.keep_dims else ()  # type: ignore[attr-defined]
+    return array_of([product(known[0].tolist())], shape)
+
+
+def _concatenated(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements:
+    return np.concatenate(known, node.op.axis)  # type: ignore[attr-defined]
+
+
+_Rule = Callable[["SymbolicShapes", Node, Sequence[Elements]], Union[Elements, None]]
+RULES: Sequence[tuple[tuple[type[Operation], ...], _Rule]] = (
+    ((Arithmetic,), _arithmetic),
+    ((Comparison,), _compared),
+    ((Select1,), _chosen),
+    ((Convert1,), _converted),
+    ((ReduceProd1,), _product),
+    ((Concat1,), _concatenated),
+)
+"""For each family the rule that makes the elements of its output."""
+_POLYNOMIAL: dict[type[Operation], Callable[[Polynomial, Polynomial], Polynomial]] = {
+    Add1: Polynomial.__add__,
+    Subtract1: Polynomial.__sub__,
+    Multiply1: Polynomial.__mul__,
+}
+_End = Callable[[float, float], bool]
+_DECISIONS: dict[type[Operation], tuple[_End, _End]] = {
+    Equal1: (lambda low, high: low == high == 0, lambda low, high: low > 0 or high < 0),
+    NotEqual1: (lambda low, high: low > 0 or high < 0, lambda low, high: low == high == 0),
+    Less1: (lambda low, high: high < 0, lambda low, high: low >= 0),
+    LessEqual1: (lambda low, high: high <= 0, lambda low, high: low > 0),
+    Greater1: (lambda low, high: low > 0, lambda low, high: high <= 0),
+    GreaterEqual1: (lambda low, high: low >= 0, lambda low, high: high < 0),
+}
+"""For each comparison with 0 the bounds with which it holds, and those with which it does not."""

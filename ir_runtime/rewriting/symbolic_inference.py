@@ -1,0 +1,167 @@
+"""Shapes that depend on values: what Reshape, Slice, Pad and Range make of elements that are polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Union
+
+from ir_runtime.graph.model import Node
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shapes import Dimension, PartialShape
+from ir_runtime.operations.generation import Range4
+from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.slicing import Slice8
+
+from .polynomials import Polynomial, product
+from .symbolic_dimensions import SymbolicDimension
+from .symbolic_elements import only
+
+if TYPE_CHECKING:
+    from .symbolic_shapes import SymbolicShapes
+
+_END = 2**31 - 1
+"""Exporters write this number, or a larger one, for the end of a slice."""
+
+
+def _after_reshape(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
+    target, dims = shapes.elements(node.inputs[1]), shapes.dims(node.inputs[0])
+    if target is None:
+        return None
+    shape = reshaped(shapes, dims, target.reshape(-1).tolist(), node.op.special_zero)  # type: ignore[attr-defined]
+    if len(shape) != len(node.outputs[0].shape.dims):
+        return None
+    pairs = zip(shape, node.outputs[0].shape)
+    return PartialShape([own if one is None else shapes.dimension(one, own) for one, own in pairs])
+
+
+def reshaped(
+    shapes: SymbolicShapes, dims: Sequence[Polynomial] | None, target: Sequence[Polynomial], special_zero: bool
+) -> list[Polynomial | None]:
+    """The dimensions after Reshape to ``target``, None for those that are not known."""
+    found: list[Polynomial | None] = []
+    rest = None
+    for index, wanted in enumerate(target):
+        own = dims[index] if dims is not None and index < len(dims) else None
+        if wanted.value == -1:
+            rest = index
+            found.append(None)
+        elif wanted.value == 0 and special_zero:
+            found.append(own)
+        else:
+            # Where it is 0, it may stand for the input's dimension.
+            is_sure = not special_zero or shapes.low(wanted) >= 1 or own is None or _is_zero_with(shapes, own, wanted)
+            found.append(wanted if is_sure and shapes.low(wanted) >= 0 else None)
+    if rest is not None and dims is not None:
+        found[rest] = _remainder(shapes, dims, found, rest, special_zero)
+    return found
+
+
+def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, wanted: Polynomial) -> bool:
+    """Whether ``wanted`` is 0 only if ``own`` is."""
+    if own == wanted:
+        return True
+    rest = wanted.quotient(own)
+    return (rest is not None and shapes.low(rest) >= 1) or own.quotient(wanted) is not None
+
+
+def _remainder(
+    shapes: SymbolicShapes, dims: Sequence[Polynomial], found: Sequence[Polynomial | None], at: int, special_zero: bool
+) -> Polynomial | None:
+    """The dimension for -1. Dimensions that both sides have in one place cancel out, even where they are 0."""
+    kept = {i for i, one in enumerate(found) if special_zero and one is not None and i < len(dims) and one == dims[i]}
+    others = [one for i, one in enumerate(found) if i != at and i not in kept]
+    if any(one is None or shapes.low(one) < 1 for one in others):
+        return None
+    have = product([one for i, one in enumerate(dims) if i not in kept])
+    return have.quotient(product([one for one in others if one is not None]))
+
+
+def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
+    """Slices that are known to lie within the dimension, and those from the beginning of a static dimension.
+
+    The latter have what is smaller: the dimension or the stop.
+    """
+    dims: list[Dimension] = list(node.outputs[0].shape)
+    before, lists = shapes.dims_of(node.inputs[0]), [shapes.elements(source) for source in node.inputs[1:]]
+    if before is None:
+        return node.outputs[0].shape
+    names = lists[3] if len(lists) > 3 else None
+    axes = range(len(dims)) if len(lists) < 4 else () if names is None else [one.value for one in names.tolist()]
+    sliced = {axis % len(dims) for axis in axes if axis is not None}
+    known = len(sliced) == len(axes) or len(lists) < 4
+    dims = [own if i in sliced or not known else before[i] for i, own in enumerate(dims)]
+    starts, stops, steps = lists[:3]
+    if starts is None or stops is None or steps is None or not known:
+        return PartialShape(dims)
+    for axis, start, stop, step in zip(axes, starts.tolist(), stops.tolist(), steps.tolist()):
+        size = before[axis]
+        if step.value is None or step.value < 1:
+            continue
+        first, last = (_position(shapes, one, shapes.polynomial(size)) for one in (start, stop))
+        if first is not None and last is not None:
+            count = shapes.floor(last - first + step - Polynomial.constant(1), step.value)
+            dims[axis] = shapes.as_dimension(count, dims[axis])
+        elif step.value == 1 and start.value == 0 and size.is_static and size.value > 1 and shapes.low(stop) >= 0:
+            within = dims[axis]
+            smaller = shapes.keyed(("minimum", stop, size.value), (within.low, within.high))
+            shapes.limited[smaller] = stop
+            dims[axis] = shapes.dimension(smaller, within)
+    return PartialShape(dims)
+
+
+def _position(shapes: SymbolicShapes, bound: Polynomial, size: Polynomial) -> Polynomial | None:
+    """Where a slice with a positive step starts or stops, counted from the beginning; None where not known."""
+    if bound.value is not None and bound.value < 0:
+        bound = size + bound
+    elif bound.value is not None and bound.value >= _END:
+        return size
+    if shapes.low(bound) < 0:
+        return None
+    return bound if shapes.low(size - bound) >= 0 else size if shapes.low(bound - size) >= 0 else None
+
+
+def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
+    """Each dimension and what comes before and behind it."""
+    before, (first, last) = shapes.dims(node.inputs[0]), (shapes.elements(source) for source in node.inputs[1:3])
+    if before is None or first is None or last is None:
+        return None
+    sums = [one + front + back for one, front, back in zip(before, first.tolist(), last.tolist())]
+    return PartialShape([shapes.as_dimension(one, own) for one, own in zip(sums, node.outputs[0].shape)])
+
+
+def widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
+    """The shape of an elementwise result. A dimension and itself with a limit above 1 give the dimension.
+
+    Where the limit is less than the dimension, the operands do not fit together.
+    """
+    dims = list(shape)
+    operands = [shapes.dims(source) for source in node.inputs]
+    for place in range(1, len(dims) + 1):
+        if dims[-place].is_static or isinstance(dims[-place], SymbolicDimension):
+            continue
+        pair = [own[-place] for own in operands if own is not None and len(own) >= place]
+        for one, other in (pair, pair[::-1]) if len(pair) == 2 else ():
+            if shapes.limited.get(one) == other:
+                dims[-place] = shapes.dimension(other, dims[-place])
+    return PartialShape(dims)
+
+
+def _range(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
+    """start, start + 1, ... limit - 1 are as many as lie between both."""
+    start, limit, step = (shapes.elements(source) for source in node.inputs)
+    if start is None or limit is None or step is None or only(step).value != 1:
+        return None
+    count = only(limit) - only(start)
+    return PartialShape([shapes.as_dimension(count, node.outputs[0].shape[0])])
+
+
+_Rule = Callable[["SymbolicShapes", Node], Union[PartialShape, None]]
+SHAPE_RULES: dict[type[Operation], _Rule] = {
+    Range4: _range,
+    Reshape1: _after_reshape,
+    Slice8: _sliced,
+    Pad1: _padded,
+    Pad12: _padded,
+}
+"""For each operation the shape of its output, which its ``infer`` does not know."""
