@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, dimension, known_number, rank_of, reshape, scalar, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx.registry import ir_idiom, ir_op
 from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import NotEqual1, Select1
+from ir_runtime.operations.reduction import ReduceLogicalOr1
 
 
 @ir_op(ScaledDotProductAttention13)
@@ -32,6 +38,59 @@ def attention(
             query, factor = ctx.emit("Mul", query, scalar(ctx, scale)), 1.0
         return ctx.emit("Attention", query, key, value, mask, is_causal=int(op.causal) or None, scale=factor)
     return _spelled_out(ctx, op, query, key, value, mask, scale, sink)
+
+
+@ir_idiom(Select1)
+def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
+    """Attention, whose rows without keys are zero: Select around it and around its mask"""
+    is_seen, made, zero = ctx.node.inputs
+    node = made.node
+    if not isinstance(node.op, ScaledDotProductAttention13) or len(node.inputs) not in (4, 5) or node.op.causal:
+        return None
+    chosen = node.inputs[3].node
+    if not isinstance(chosen.op, Select1) or chosen.inputs[0] is not is_seen or not _is_zero(zero):
+        return None
+    mask, otherwise = chosen.inputs[1:]
+    if mask.element_type is element_types.boolean:
+        fits = _is_any(is_seen, mask) and _is_all(otherwise)
+    else:
+        fits = _is_any_finite(is_seen, mask) and _is_zero(otherwise)
+    query, key, value = (ctx.value(source) for source in node.inputs[:3])
+    if not fits or not _is_plain(query, key, value, ctx.value(mask)) or not ctx.at_least(23):
+        return None
+    scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
+    return attention(ctx, node.op, query, key, value, ctx.value(mask), scale)
+
+
+def _is_zero(output: Output) -> bool:
+    known = output.type.constant
+    return known is not None and not known.any()
+
+
+def _is_all(output: Output) -> bool:
+    known = output.type.constant
+    return known is not None and bool(known.all())
+
+
+def _is_any(seen: Output, mask: Output) -> bool:
+    """Whether ``seen`` tells for each row whether any key is visible."""
+    node = seen.node
+    if not isinstance(node.op, ReduceLogicalOr1) or not node.op.keep_dims or node.inputs[0] is not mask:
+        return False
+    axes = node.inputs[1].type.constant
+    rank = mask.shape.rank if mask.shape.has_rank else 0
+    return axes is not None and axes.reshape(-1).tolist() in ([-1], [rank - 1])
+
+
+def _is_any_finite(seen: Output, mask: Output) -> bool:
+    """As :func:`_is_any`, for keys that minus infinity hides."""
+    if not isinstance(seen.node.op, ReduceLogicalOr1):
+        return False
+    compared = seen.node.inputs[0].node
+    if not isinstance(compared.op, NotEqual1) or compared.inputs[0] is not mask:
+        return False
+    hidden = compared.inputs[1].type.constant
+    return hidden is not None and bool(np.isneginf(hidden).all()) and _is_any(seen, compared.outputs[0])
 
 
 def _is_none(mask: Value) -> bool:
