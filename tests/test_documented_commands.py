@@ -87,6 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     onnx.save(a_model(), tmp_path / "model.onnx")
     for name in ("model", "ours", "theirs", "before", "after"):
         converter.save_model(converter.convert_model(a_model()), tmp_path / f"{name}.xml")
+    converter.save_model(converter.convert_model(a_model()), tmp_path / "int4.xml", compress="int4")
     feeds = {"image": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32), "rate": np.array(2)}
     for name in ("x", "photo"):
         np.savez(tmp_path / f"{name}.npz", **feeds)
