@@ -178,7 +178,7 @@ class Context:
             is_later = since > self.opset and other.allowed.keys() >= bound.keys()
             if is_later and is_known(bound, other, since) and self.at_least(since):
                 return {}
-        options: list[dict[str, ElementType]] = [{}]
+        options: list[dict[str, ElementType]] = [{}] if schema.name != "Cast" else []
         for variable, kind in bound.items():
             wider = [kind, *(element_types.element_type(name) for name in _WIDER.get(kind.name, ()))]
             options = [{**chosen, variable: one} for chosen in options for one in wider]
@@ -211,7 +211,9 @@ class Context:
             return value
         if not onnx_number(kind):
             self.fail(f"ONNX has no element type {kind}")
-        return self.emit("Cast", value, type=kind, shape=value.shape, to=onnx_number(kind))
+        # The IR's conversion to 8 bits gives NaN beyond the greatest number.
+        saturate = 0 if kind in (element_types.f8e4m3, element_types.f8e5m2) else None
+        return self.emit("Cast", value, type=kind, shape=value.shape, to=onnx_number(kind), saturate=saturate)
 
     def like(self, number: Any, value: Value) -> Value:
         """A constant of the element type of ``value``."""

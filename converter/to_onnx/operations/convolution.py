@@ -25,9 +25,13 @@ _Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
 
 @ir_op(Convolution1)
 def convolution(ctx: Context, op: Convolution1, x: Value, weights: Value) -> Value:
-    """Conv"""
+    """Conv; of integers in float32"""
     rank = _spatial_rank(ctx, x, weights, 2)
-    return ctx.emit("Conv", x, weights, **_attributes(ctx, op, x, weights, rank))
+    attributes = _attributes(ctx, op, x, weights, rank)
+    kind = x.element_type
+    if not kind.is_real:  # as OpenVINO does
+        x, weights = ctx.cast(x, element_types.f32), ctx.cast(weights, element_types.f32)
+    return ctx.cast(ctx.emit("Conv", x, weights, **attributes), kind)
 
 
 @ir_op(GroupConvolution1)

@@ -12,7 +12,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph.shapes import INFINITY, Dimension
 from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
@@ -70,11 +70,11 @@ def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Va
 def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Sequence[int]) -> Value:
     """Places are rounded up along dimensions that shrink, and down along the others: one Resize for each."""
     known, sizes = ctx.known(given), [x.shape[axis] for axis in axes]
-    if known is None or not all(one.is_static for one in sizes):
+    in_sizes = op.shape_calculation_mode == "sizes"
+    if known is None or (in_sizes and not all(one.is_static for one in sizes)):
         ctx.fail("with nearest_mode='simple' it must be known which dimensions shrink")
     numbers = known.reshape(-1)
-    in_sizes = op.shape_calculation_mode == "sizes"
-    shrinks = [bool(number < (one.value if in_sizes else 1)) for number, one in zip(numbers, sizes)]
+    shrinks = [bool(number < (one.low if in_sizes else 1)) for number, one in zip(numbers, sizes)]
     for rounding, wanted in (("ceil", True), ("floor", False)):
         chosen = [place for place, one in enumerate(shrinks) if one is wanted]
         if not chosen:
@@ -83,8 +83,10 @@ def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Val
         made = _resize(ctx, op, x, ctx.constant(part, given.element_type), part_axes, rounding)
         dims = list(x.shape.dims)
         for axis, number in zip(part_axes, part):
-            count = int(number) if in_sizes else scaled_dimension(dims[axis].value, np.float32(number))
-            dims[axis] = Dimension(count, count)
+            if in_sizes:
+                dims[axis] = Dimension(int(number), int(number))
+            else:
+                dims[axis] = scaled(dims[axis], np.float32(number))
         made.type = type(x.type)(x.element_type, type(x.shape)(dims))
         x = made
     return x
@@ -103,6 +105,9 @@ def _resize(
     kind = x.element_type
     if op.mode != "nearest" and not kind.is_real:
         x = ctx.cast(x, element_types.f32)
+    if op.shape_calculation_mode == "scales" and op.coordinate_transformation_mode == "align_corners":
+        # ONNX's corners are those of a product with the scale, which need not be whole; the IR's are the data's.
+        op, given = op.with_attributes(shape_calculation_mode="sizes"), _counts(ctx, x, given, chosen)
     if op.shape_calculation_mode == "sizes":
         made = ctx.emit("Resize", x, None, None, _full(ctx, x, given, chosen, rank, scales=False), **attributes)
     else:
@@ -111,6 +116,19 @@ def _resize(
         return made
     low, high = (ctx.constant(float(limit), element_types.f32) for limit in kind.limits)
     return ctx.cast(ctx.emit("Clip", ctx.emit("Round", made), low, high), kind)
+
+
+def scaled(dimension: Dimension, scale: np.float32) -> Dimension:
+    """A dimension times a scale, rounded down."""
+    high = INFINITY if dimension.high == INFINITY else scaled_dimension(dimension.high, scale)
+    return Dimension(scaled_dimension(dimension.low, scale), high)
+
+
+def _counts(ctx: Context, x: Value, scales: Value, axes: Sequence[int]) -> Value:
+    """The dimensions that scales give, rounded down."""
+    sizes = concat(ctx, [ctx.cast(dimension(ctx, x, axis), element_types.f32) for axis in axes], 0)
+    product = ctx.emit("Mul", sizes, ctx.cast(scales, element_types.f32))
+    return ctx.cast(ctx.emit("Floor", ctx.emit("Add", product, ctx.constant(1e-5))), element_types.i64)
 
 
 def _full(ctx: Context, x: Value, given: Value, axes: Sequence[int], rank: int, *, scales: bool) -> Value:

@@ -30,11 +30,6 @@ def slice_(
 ) -> Value:
     """Slice"""
     given = [int64_list(ctx, one) for one in (start, stop)]
-    if axes is None and (known_list(ctx, step) or [0]) != [1] * len(known_list(ctx, step) or [0]):
-        count = step.shape.element_count()
-        if not count.is_static:
-            ctx.fail("the number of axes must be known")
-        axes = ctx.constant(list(range(count.value)))
     steps: Value | None = int64_list(ctx, step)
     if all(number == 1 for number in known_list(ctx, step) or [0]):
         steps = None
