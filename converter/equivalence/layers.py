@@ -25,6 +25,7 @@ from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 _SEGMENT_BYTES = 64 << 20
@@ -256,7 +257,7 @@ class _Walk:
     def _local(self, name: str, expected: Array, right: Array, output: Output, part: Sequence[Node]) -> Comparison:
         """The comparison of these layers alone, from right inputs: they may differ by no more than rounding."""
         made_by = self._graph.nodes[self._graph.producer[name]].op_type
-        strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part])
+        strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
         if self._is_chosen:
             strict = self._tolerance(expected)
         found = compare(name, expected, right, strict)
@@ -270,6 +271,11 @@ class _Walk:
             return found
         spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, right)
         return compare(name, expected, right, Tolerance(strict.relative, strict.absolute, strict.of_largest, spread))
+
+    def _terms(self, expected: Array, part: Sequence[Node]) -> int:
+        """How many numbers the reductions among these layers join to one."""
+        inputs = [self._right.get(node.inputs[0]) for node in part if isinstance(node.op, Reduction)]
+        return max((np.size(value) for value in inputs if value is not None), default=1) // max(1, expected.size)
 
 
 _BINS = 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -45,10 +46,12 @@ _TRANSFORMED = Tolerance(1e-4, _MIN_ABSOLUTE, 0.5)
 in float64 (320 and 400 elements; 5e-7 for 512), where NumPy's are 5e-8."""
 
 
-def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterable[str]) -> Tolerance:
+def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterable[str], terms: int = 1) -> Tolerance:
     """The tolerance of ``layers`` (types), which an ONNX ``operator`` became, where their inputs are right.
 
-    A few representable values of the larger results; more where onnxruntime itself is less exact.
+    A few representable values of the larger results; more where onnxruntime itself is less exact, and where reductions
+    join many ``terms``: the error of a sum grows with the root of their number (Higham, The accuracy of floating point
+    summation, 1993).
     """
     if dtype.kind == "f" and operator.startswith("DynamicQuantize") and operator != "DynamicQuantizeLinear":
         return STEPS  # it rounds what it multiplies to steps of 8 bits, and the IR does not
@@ -59,7 +62,7 @@ def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterabl
     bits = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}.get(dtype.name)
     if bits is None:  # 8 bits or fewer: one step
         return Tolerance(0.26, 0.0, 0.0)
-    return Tolerance(_EPSILONS * 2.0**-bits, _MIN_ABSOLUTE, 0.5)
+    return Tolerance(max(_EPSILONS, math.sqrt(terms)) * 2.0**-bits, _MIN_ABSOLUTE, 0.5)
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,11 @@ class Translation:
                 continue
             made = self._exported(node, graph, values)
             for output, value in zip(node.outputs, made):
-                is_own = value.made_by is not None and value.element_type is output.element_type
-                if is_own and value not in values.values():
-                    value.type = output.type  # what inference knows of it: its shape, its values
+                if value.made_by is not None and value not in values.values():
+                    # What inference knows of it: its shape and, unless another type holds them, its values.
+                    is_same = value.element_type is output.element_type
+                    value.type = output.type if is_same else TensorType(value.element_type, output.shape)
+                    value.name = value.name or next(iter(output.names), "")
                 values[output] = value
 
     def _exported(self, node: Node, graph: Graph, values_of: Mapping[Output, Value]) -> list[Value]:

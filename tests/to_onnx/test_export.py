@@ -1,0 +1,388 @@
+"""Whole models as ONNX: names, opsets, files, bodies, weights, states, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import converter
+from converter import ConversionError, UnsupportedModelError
+from ir_runtime import Model, compile_model, read_model
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation, find_operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from tests.converter.test_command_options import onnx2ir
+
+
+def op(name: str, opset: int = 15, **attributes: Any) -> Operation:
+    return find_operation(name, opset)(**attributes)
+
+
+def parameter(name: str, *shape: int | None, kind: str = "f32") -> Output:
+    declared = PartialShape(list(shape))
+    node = make_node(Parameter1(shape=declared, element_type=element_types.element_type(kind)), (), name)
+    node.outputs[0].add_name(name)
+    return node.outputs[0]
+
+
+def constant(value: Any, kind: str = "f32", name: str = "c") -> Output:
+    element = element_types.element_type(kind)
+    array = np.asarray(value)
+    tensor = Tensor.from_array(array if array.dtype == element.dtype else array.astype(element.dtype), element)
+    return make_node(Const1(value=tensor), (), name).outputs[0]
+
+
+def layer(operation: Operation, *inputs: Output, name: str) -> Output:
+    return make_node(operation, inputs, name).outputs[0]
+
+
+def model(inputs: list[Output], outputs: dict[str, Output]) -> Model:
+    results = []
+    for name, output in outputs.items():
+        node = make_node(Result1(), [output], f"{name}/result")
+        node.output_names = [name]
+        results.append(node)
+    return Model("m", [one.node for one in inputs], results)
+
+
+def run(exported: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
+    onnx.checker.check_model(exported, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    session = onnxruntime.InferenceSession(exported.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return dict(zip([one.name for one in session.get_outputs()], session.run(None, feeds)))
+
+
+def check(ir: Model, feeds: dict[str, Array], **options: Any) -> onnx.ModelProto:
+    """The exported model, which gives what the IR gives, output by output."""
+    exported = converter.export_model(ir, **options)
+    found, expected = run(exported, feeds), compile_model(ir)(feeds)
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5)
+    return exported
+
+
+def operators(exported: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in exported.graph.node]
+
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def test_names_of_inputs_outputs_tensors_and_layers() -> None:
+    x = parameter("x", None, 4)
+    inner = layer(op("ReLU"), x, name="relu")
+    inner.add_name("features")
+    exported = check(model([x], {"y": layer(op("Tanh"), inner, name="tanh")}), {"x": X})
+    assert [one.name for one in exported.graph.input] == ["x"]
+    assert [one.name for one in exported.graph.output] == ["y"]
+    assert [(node.name, list(node.input), list(node.output)) for node in exported.graph.node] == [
+        ("relu", ["x"], ["features"]),
+        ("tanh", ["features"], ["y"]),
+    ]
+
+
+def test_outputs_that_share_a_tensor_or_are_inputs_and_constants() -> None:
+    x = parameter("x", 3, 4)
+    y = layer(op("ReLU"), x, name="relu")
+    ir = model([x], {"a": y, "b": y, "same": x, "fixed": constant([1.0, 2.0])})
+    assert [one.name for one in check(ir, {"x": X}).graph.output] == ["a", "b", "same", "fixed"]
+
+
+def test_layers_of_one_name_get_names_of_their_own() -> None:
+    x = parameter("x", 3, 4)
+    y = layer(op("ReLU"), layer(op("Tanh"), x, name="same"), name="same")
+    exported = check(model([x], {"y": y}), {"x": X})
+    assert len({node.name for node in exported.graph.node}) == 2
+
+
+def test_an_input_that_nothing_reads_stays() -> None:
+    x, unread = parameter("x", 3, 4), parameter("unread", 2)
+    exported = check(model([x, unread], {"y": layer(op("ReLU"), x, name="relu")}), {"x": X, "unread": X[0, :2]})
+    assert [one.name for one in exported.graph.input] == ["x", "unread"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "opset", "expected"),
+    [
+        (op("Gelu", 7), None, (20, ["Gelu"])),
+        (op("Gelu", 7), 17, (17, ["Mul", "Mul", "Erf", "Add", "Mul"])),
+        (op("HSwish"), None, (14, ["HardSwish"])),
+        (op("HSwish"), 13, (13, ["HardSigmoid", "Mul"])),
+        (op("Mish"), 17, (17, ["Softplus", "Tanh", "Mul"])),
+        (op("ReLU"), None, (13, ["Relu"])),
+        (op("ReLU"), 25, (25, ["Relu"])),
+    ],
+)
+def test_the_opset_is_the_lowest_that_is_compact_or_the_callers(
+    operation: Operation, opset: int | None, expected: tuple[int, list[str]]
+) -> None:
+    x = parameter("x", 3, 4)
+    exported = check(model([x], {"y": layer(operation, x, name="layer")}), {"x": X}, opset=opset)
+    assert (exported.opset_import[0].version, sorted(operators(exported))) == (expected[0], sorted(expected[1]))
+
+
+@pytest.mark.parametrize("opset", [12, 26, True, "17", 17.0])
+def test_opsets_that_cannot_be_written(opset: Any) -> None:
+    x = parameter("x", 3, 4)
+    with pytest.raises(ConversionError, match="from 13 to 25"):
+        converter.export_model(model([x], {"y": layer(op("ReLU"), x, name="relu")}), opset=opset)
+
+
+def test_everything_that_an_opset_does_not_express_is_listed_at_once() -> None:
+    x = parameter("x", 3, kind="i32")
+    bits = layer(op("BitwiseAnd"), x, x, name="first")
+    ir = model([x], {"y": layer(op("BitwiseNot"), bits, name="second")})
+    with pytest.raises(UnsupportedModelError) as caught:
+        converter.export_model(ir, opset=17)
+    assert [problem.node for problem in caught.value.problems] == ["first", "second"]
+    assert "needs opset 18, but opset 17 is asked for" in str(caught.value)
+
+
+def test_an_input_of_a_type_that_onnx_does_not_have() -> None:
+    x = parameter("x", 3, kind="u1")
+    ir = model([x], {"y": layer(op("Convert", destination_type="f32"), x, name="convert")})
+    with pytest.raises(UnsupportedModelError, match="'x' has the element type u1"):
+        converter.export_model(ir)
+
+
+@pytest.mark.parametrize("source", [None, 3, b"model"])
+def test_what_is_no_model(source: Any) -> None:
+    with pytest.raises(ConversionError, match="a model is required"):
+        converter.export_model(source)
+
+
+def _dense(rows: int = 64, columns: int = 48) -> Model:
+    x = parameter("x", None, columns)
+    weights = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+    hidden = layer(op("MatMul", transpose_b=True), x, constant(weights, name="w"), name="first")
+    last = constant(weights[:, :32].T.repeat(2, 1)[:, :rows], name="v")
+    return model([x], {"y": layer(op("MatMul", transpose_b=True), hidden, last, name="second")})
+
+
+@pytest.mark.parametrize("external", [False, True, None])
+def test_files_hold_what_the_message_holds(tmp_path: Path, external: bool | None) -> None:
+    ir = _dense()
+    path = tmp_path / "m.onnx"
+    converter.save_onnx(ir, path, external_data=external)
+    assert (tmp_path / "m.onnx.data").exists() is bool(external)
+    stored, expected = onnx.load(path), converter.export_model(ir)
+    for side in (stored, expected):
+        for tensor in side.graph.initializer:
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    assert {one.name: one for one in stored.graph.initializer} == {one.name: one for one in expected.graph.initializer}
+    assert (list(stored.graph.node), stored.opset_import) == (list(expected.graph.node), expected.opset_import)
+    before = path.read_bytes()
+    converter.save_onnx(ir, path, external_data=external)
+    assert path.read_bytes() == before
+
+
+def test_an_ir_from_a_file_and_a_path_that_is_no_onnx(tmp_path: Path) -> None:
+    ir = _dense()
+    converter.save_model(ir, tmp_path / "m.xml")
+    assert converter.export_model(tmp_path / "m.xml") == converter.export_model(ir)
+    with pytest.raises(ConversionError, match=r"must end in \.onnx"):
+        converter.save_onnx(ir, tmp_path / "m.xml")
+    assert read_model(tmp_path / "m.xml").types == ir.types
+
+
+def test_the_model_stays_as_it_is(tmp_path: Path) -> None:
+    ir = _dense()
+    converter.save_model(ir, tmp_path / "before.xml")
+    converter.export_model(ir)
+    converter.save_model(ir, tmp_path / "after.xml")
+    assert (tmp_path / "before.xml").read_bytes() == (tmp_path / "after.xml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("compress", "contrib", "wanted"),
+    [
+        ("int8", False, ["DequantizeLinear", "Transpose", "MatMul"] * 2),
+        ("int4", False, ["DequantizeLinear", "MatMul", "DequantizeLinear", "Transpose", "MatMul"]),
+        ("int4", True, ["MatMulNBits", "DequantizeLinear", "Transpose", "MatMul"]),
+    ],
+)
+def test_compressed_weights(compress: str, contrib: bool, wanted: list[str], tmp_path: Path) -> None:
+    packing = converter.WeightCompression(4, group_size=16) if compress == "int4" else compress
+    converter.save_model(_dense(), tmp_path / "m.xml", compress=packing)
+    ir = read_model(tmp_path / "m.xml")
+    x = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
+    exported = check(ir, {"x": x}, contrib=contrib)
+    assert [name for name in operators(exported) if name != "Cast"] == wanted
+    size = sum(len(tensor.raw_data) for tensor in exported.graph.initializer)
+    assert size <= 1.1 * (tmp_path / "m.bin").stat().st_size
+
+
+def test_floats_of_4_bits_are_kept_as_codes() -> None:
+    x = parameter("x", 2, 16)
+    table = element_types.unpack(np.arange(256, dtype=np.uint8), element_types.nf4, (32, 16))
+    weights = layer(op("Convert", destination_type="f32"), constant(table, "nf4", "w"), name="convert")
+    ir = model([x], {"y": layer(op("MatMul", transpose_b=True), x, weights, name="matmul")})
+    exported = check(ir, {"x": np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)})
+    codes = next(tensor for tensor in exported.graph.initializer if tensor.name == "w")
+    assert (codes.data_type, len(codes.raw_data)) == (onnx.TensorProto.UINT4, 256)
+
+
+def _normalized(axes: list[int], *, mode: str = "INSIDE_SQRT", shape: tuple[int, ...] = (4,)) -> tuple[Output, Output]:
+    x = parameter("x", 3, 4)
+    mvn = op("MVN", eps=1e-5, normalize_variance=True, eps_mode=mode)
+    made = layer(mvn, x, constant(axes, "i64", "axes"), name="mvn")
+    scaled = layer(op("Multiply"), made, constant(np.arange(1, 5).reshape(shape), name="scale"), name="scaled")
+    return x, layer(op("Add"), scaled, constant(np.full(shape, 0.5), name="bias"), name="normalized")
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4)])
+def test_layer_normalization_is_one_node(shape: tuple[int, ...]) -> None:
+    x, y = _normalized([-1], shape=shape)
+    exported = check(model([x], {"y": y}), {"x": X})
+    assert operators(exported) == ["LayerNormalization"]
+    assert "LayerNormalization" not in operators(check(model([x], {"y": y}), {"x": X}, opset=16))
+
+
+@pytest.mark.parametrize("options", [{"axes": [0]}, {"axes": [-1], "mode": "OUTSIDE_SQRT"}])
+def test_what_is_no_layer_normalization_is_spelled_out(options: dict[str, Any]) -> None:
+    x, y = _normalized(**options)
+    assert "LayerNormalization" not in operators(check(model([x], {"y": y}), {"x": X}))
+
+
+def test_an_output_inside_a_layer_normalization_stays() -> None:
+    x, y = _normalized([-1])
+    inner = y.node.inputs[0]
+    exported = check(model([x], {"y": y, "inner": inner}), {"x": X})
+    assert [one.name for one in exported.graph.output] == ["y", "inner"]
+
+
+def _loop() -> onnx.ModelProto:
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "outer"], ["next"]),
+            helper.make_node("Identity", ["next"], ["each"]),
+            helper.make_node("Identity", ["goes_on"], ["goes_on_out"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("goes_on", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", onnx.TensorProto.FLOAT, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("goes_on_out", onnx.TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", onnx.TensorProto.FLOAT, [2]),
+            helper.make_tensor_value_info("each", onnx.TensorProto.FLOAT, [2]),
+        ],
+    )
+    loop = helper.make_node("Loop", ["count", "", "start"], ["last", "all"], body=body, name="loop")
+    inputs = [("count", onnx.TensorProto.INT64, []), ("start", onnx.TensorProto.FLOAT, [2])]
+    inputs.append(("outer", onnx.TensorProto.FLOAT, [2]))
+    outputs = [("last", [2]), ("all", [None, 2])]
+    graph = helper.make_graph(
+        [loop],
+        "g",
+        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in outputs],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_loop_with_what_it_captures(count: int) -> None:
+    ir = converter.convert_model(_loop(), target="any")
+    feeds = {"count": np.array(count), "start": np.zeros(2, np.float32), "outer": np.array([1, 2], np.float32)}
+    found = run(converter.export_model(ir), feeds)
+    assert found["last"].tolist() == [count, 2 * count]
+    assert found["all"].tolist() == [[i, 2 * i] for i in range(1, count + 1)]
+
+
+def _network(half: bool = False) -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    kind = onnx.TensorProto.FLOAT
+    weights = {"k": (8, 3, 3, 3), "b": (8,), "w": (8, 5)}
+    initializers = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name) for name, shape in weights.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["image", "k", "b"], ["c"], pads=[1, 1, 1, 1], name="conv"),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        helper.make_node("AveragePool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2], name="pool"),
+        helper.make_node("ReduceMean", ["p"], ["m"], axes=[2, 3], keepdims=0, name="mean"),
+        helper.make_node("ReduceL1", ["p"], ["l"], axes=[1, 2, 3], keepdims=1, name="length"),
+        helper.make_node("MatMul", ["m", "w"], ["logits"], name="product"),
+        helper.make_node("Softmax", ["logits"], ["shares"], axis=-1, name="softmax"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("image", kind, ["batch", 3, "height", "width"])],
+        [helper.make_tensor_value_info(name, kind, None) for name in ("shares", "logits", "l")],
+        initializers,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
+@pytest.mark.parametrize("compress", [None, "int8"])
+def test_a_network_through_other_options(target: str, compress: str | None, tmp_path: Path) -> None:
+    ir = converter.convert_model(_network(), target=target)
+    converter.save_model(ir, tmp_path / "m.xml", compress=compress)
+    image = np.random.default_rng(1).standard_normal((2, 3, 8, 6)).astype(np.float32)
+    check(read_model(tmp_path / "m.xml"), {"image": image})
+
+
+def test_the_command_writes_verifies_and_reports(tmp_path: Path) -> None:
+    onnx.save(_network(), tmp_path / "n.onnx")
+    assert onnx2ir("convert", str(tmp_path / "n.onnx"))[0] == 0
+    code, out, messages = onnx2ir(
+        *("export", str(tmp_path / "n.xml"), "-o", str(tmp_path / "back.onnx"), "--verify"),
+        *("--report", str(tmp_path / "page.html"), "--external-data"),
+    )
+    assert code == 0, messages
+    assert "PASSED" in out + messages
+    assert (tmp_path / "page.html").stat().st_size > 1000
+    assert (tmp_path / "back.onnx.data").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["n.xml", "-o", "nowhere/m.onnx"], 1, "no folder"),
+        (["n.xml", "-o", "m.xml"], 1, "must end in .onnx"),
+        (["n.xml", "--opset", "9"], 1, "from 13 to 25"),
+        (["n.xml", "--report", "page.html"], 2, "--report needs --verify"),
+        (["n.onnx", "-o", "m.onnx"], 1, "n.onnx"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(_network(), tmp_path / "n.onnx")
+    converter.save_model(converter.convert_model(_network()), tmp_path / "n.xml")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    found, _, messages = onnx2ir("export", *arguments)
+    assert (found, message in messages) == (code, True), messages
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_round_trip_comes_to_rest(tmp_path: Path) -> None:
+    onnx.save(_network(), tmp_path / "n.onnx")
+    trip = converter.round_trip(tmp_path / "n.onnx")
+    assert trip.passed
+    assert trip.settled is not None
+    assert trip.settled <= 2
+    assert all(report.passed for report in trip.reports.values())
+    converter.save_model(converter.convert_model(_network()), tmp_path / "n.xml")
+    code, out, messages = onnx2ir("roundtrip", str(tmp_path / "n.xml"), "--json")
+    assert code == 0, messages
+    assert '"passed": true' in out
