@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
+    from converter.language_models.export import ExportedLanguageModel, export_language_model
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
     from converter.to_onnx.export import export_model, save_onnx
@@ -39,6 +40,7 @@ __all__ = [
     "Tolerance",
     "WeightCheck",
     "ConversionError",
+    "ExportedLanguageModel",
     "InternalError",
     "InvalidModelError",
     "LanguageModel",
@@ -47,6 +49,7 @@ __all__ = [
     "WeightCompression",
     "convert_language_model",
     "convert_model",
+    "export_language_model",
     "export_model",
     "onnx_op",
     "make_stateless",
@@ -74,6 +77,7 @@ _MODULES = {
     "converter.round_trips": ("RoundTrip", "round_trip"),
     "converter.to_onnx.export": ("export_model", "save_onnx"),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
+    "converter.language_models.export": ("ExportedLanguageModel", "export_language_model"),
     "converter.verification": ("verify", "verify_steps"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

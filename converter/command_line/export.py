@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output-model",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="PATH",
-    help="The .onnx to write; by default beside the model, by its name.",
+    help="The .onnx to write, by default beside the model, by its name; or a folder for a language model.",
 )
 @click.option(
     "--opset", type=int, metavar="N", help="The version of ONNX's operators [the lowest that is compact, from 13 on]."
@@ -55,7 +55,7 @@ def export(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the IR MODEL (.xml) as an ONNX model.
+    """Write the IR MODEL (.xml) as an ONNX model, or a folder with a language model as one for onnxruntime-genai.
 
     \b
     Examples:
@@ -63,6 +63,7 @@ def export(
       onnx2ir export model.xml -o model.onnx --verify
       onnx2ir export model.xml --opset 17
       onnx2ir export int4.xml --contrib -o int4.onnx
+      onnx2ir export llama-ir/ -o llama-onnx/
     """
     from converter.errors import ConversionError
     from converter.to_onnx.export import Exported
@@ -73,6 +74,9 @@ def export(
     for name, given in (("--inputs", inputs), ("--report", page)):
         if given is not None and not check:
             raise click.UsageError(f"{name} needs --verify")
+    if model.is_dir():
+        _export_folder(state, model, output_model, check, as_json, opset, contrib, external_data)
+        return
     target = output_model if output_model is not None else model.with_suffix(".onnx")
     check_onnx_path(target)
     if not target.parent.is_dir():
@@ -103,3 +107,32 @@ def export(
         if report is not None:
             print_report(report)
     exit_of(report)
+
+
+def _export_folder(
+    state: State,
+    folder: Path,
+    output: Path | None,
+    check: bool,
+    as_json: bool,
+    opset: int | None,
+    contrib: bool,
+    external_data: bool | None,
+) -> None:
+    """Write a folder for onnxruntime-genai."""
+    from converter.language_models.export import export_language_model
+
+    if output is None:
+        raise click.UsageError("the folder to write is required: -o FOLDER")
+    if check:
+        raise click.UsageError(
+            "a folder is verified by steps: onnx2ir verify FOLDER/model.onnx FOLDER/openvino_model.xml --steps N"
+        )
+    with state.working(f"Exporting {folder.name}"):
+        found = export_language_model(folder, output, opset=opset, contrib=contrib, external_data=external_data)
+    if as_json:
+        written = [str(path) for path in (found.model, found.settings, *found.files)]
+        click.echo(json_text({"onnx": str(found.model), "files": written}))
+    else:
+        names = ", ".join(path.name for path in found.files) or "no other files"
+        state.inform(f"Wrote {found.model} and {found.settings.name}; copied {names}")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_SEARCH = (
+SEARCH = (
     *("do_sample", "num_beams", "num_return_sequences", "max_length", "min_length", "temperature", "top_k", "top_p"),
     *("repetition_penalty", "length_penalty", "diversity_penalty", "no_repeat_ngram_size", "early_stopping"),
 )
 """What has one name and one meaning in both."""
-_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _DECODER = {
     "hidden_size": "hidden_size",
     "num_hidden_layers": "num_hidden_layers",
@@ -30,11 +30,11 @@ def configuration_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     decoder = model.get("decoder", {})
     found = {name: model[key] for key, name in _MODEL.items() if key in model}
     found |= {name: decoder[key] for key, name in _DECODER.items() if key in decoder}
-    return found | {name: model[name] for name in _TOKENS if name in model}
+    return found | {name: model[name] for name in TOKENS if name in model}
 
 
 def generation_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What ``generation_config.json`` says of it."""
     model, search = settings.get("model", {}), settings.get("search", {})
-    found = {name: model[name] for name in _TOKENS if name in model}
-    return found | {name: search[name] for name in _SEARCH if name in search}
+    found = {name: model[name] for name in TOKENS if name in model}
+    return found | {name: search[name] for name in SEARCH if name in search}
