@@ -237,6 +237,7 @@ class ModelProto(Message):
     producer_version: str = ""
     domain: str = ""
     model_version: int = 0
+    doc_string: str = ""
     graph: GraphProto = GraphProto()
     metadata_props: Sequence[StringStringEntryProto] = ()
     functions: Sequence[FunctionProto] = ()
@@ -313,6 +314,7 @@ _declare(
     ModelProto,
     *(_one(1, "ir_version", INT), _many(8, "opset_import", OperatorSetIdProto), _one(2, "producer_name", TEXT)),
     *(_one(3, "producer_version", TEXT), _one(4, "domain", TEXT), _one(5, "model_version", INT)),
+    _one(6, "doc_string", TEXT),
     *(_one(7, "graph", GraphProto), _many(14, "metadata_props", StringStringEntryProto)),
     _many(25, "functions", FunctionProto),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 from converter.errors import InvalidModelError
 from converter.onnx_file.domains import normalize_domain
@@ -10,6 +11,7 @@ from converter.onnx_file.messages import TypeProto
 from converter.onnx_file.reader import OnnxFile
 from ir_runtime.graph.model import RuntimeInfo
 from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.records import record
 
 NEWEST_OPSET = 28
 """The newest opset of the default domain that can be converted."""
@@ -44,6 +46,7 @@ def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, 
         ("producer_name", proto.producer_name),
         ("producer_version", proto.producer_version),
         ("model_domain", proto.domain),
+        ("doc_string", proto.doc_string),
         ("model_version", str(proto.model_version) if proto.model_version else ""),
         ("ir_version", str(proto.ir_version)),
     ]
@@ -53,7 +56,56 @@ def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, 
     metadata = [_info(entry.key, entry.value) for entry in proto.metadata_props]
     if metadata:
         children.append(RuntimeInfo("metadata_props", (), tuple(metadata)))
-    return (RuntimeInfo("onnx", (), tuple(children)),)
+    named = [
+        _info(value.name, json.dumps(names))
+        for value in (*proto.graph.input, *proto.graph.output)
+        if any(names := [dimension.dim_param for dimension in value.type.tensor_type.shape.dim])
+    ]
+    if named:
+        children.append(RuntimeInfo(DIMENSIONS, (), tuple(named)))
+    return (RuntimeInfo(ROOT, (), tuple(children)),)
+
+
+ROOT, DIMENSIONS = "onnx", "dimensions"
+"""Where ``rt_info`` has what an ONNX file declared, and the names of the dimensions of inputs and outputs."""
+
+
+@record
+class DeclaredInfo:
+    """What ``rt_info`` has of the ONNX file that an IR was made from: empty where it was made from none."""
+
+    values: Mapping[str, str]
+    opsets: Mapping[str, int]
+    metadata: Mapping[str, str]
+    dimensions: Mapping[str, Sequence[str]]
+    """By the name of an input or output; empty for a dimension without a name."""
+
+    @classmethod
+    def of(cls, infos: Sequence[RuntimeInfo]) -> DeclaredInfo:
+        """What :func:`model_info` wrote; what cannot be read counts as missing."""
+        children = next((info.children for info in infos if info.tag == ROOT), ())
+        groups = {child.tag: _pairs(child.children) for child in children if child.children}
+        opsets = {name: int(value) for name, value in groups.get("opset_import", {}).items() if value.isdecimal()}
+        dimensions = {name: _names(value) for name, value in groups.get(DIMENSIONS, {}).items()}
+        return cls(_pairs(children), opsets, groups.get("metadata_props", {}), dimensions)
+
+
+def _pairs(infos: Sequence[RuntimeInfo]) -> dict[str, str]:
+    """Names and values: as they were written, or as elements of these names, as OpenVINO writes them."""
+    found = {}
+    for info in infos:
+        attributes = dict(info.attributes)
+        if "value" in attributes:
+            found[attributes.get("name", info.tag)] = attributes["value"]
+    return found
+
+
+def _names(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [name if isinstance(name, str) else "" for name in found] if isinstance(found, list) else []
 
 
 def _info(name: str, value: str) -> RuntimeInfo:

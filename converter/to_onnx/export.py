@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -11,20 +10,21 @@ from onnx import helper
 
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.onnx_file.domains import MICROSOFT
+from converter.onnx_file.model_info import DeclaredInfo
 from converter.onnx_file.types import onnx_number
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
 from ir_runtime.errors import ModelError
-from ir_runtime.graph.model import Model, Node, RuntimeInfo
+from ir_runtime.graph.model import Model, Node
 from ir_runtime.records import record
 
 from .file import write_onnx
 from .graph import Call, Graph
 from .messages import LeftOut, graph_message
 from .names import bodies_of, name_model, used_parts
-from .opsets import Opsets
+from .opsets import OLDEST, Opsets
 from .translation import Translation
 
 PRODUCER = "onnx2ir"
@@ -71,12 +71,13 @@ class Exported:
 
     graph: Graph
     opset: int
-    runtime_info: Sequence[RuntimeInfo]
+    declared: DeclaredInfo
+    """What the ONNX file said that the IR was made from, if it was."""
 
     @classmethod
     def of(cls, model: Model | str | os.PathLike[str], opset: int | None, contrib: bool) -> Exported:
         """Raises :class:`ConversionError` where the model cannot be expressed."""
-        opsets = Opsets.of(opset)
+        chosen = Opsets.of(opset)
         if not isinstance(model, (Model, str, os.PathLike)):
             raise ConversionError(
                 f"a model is required, such as read_model returns, or the path of an .xml, but got a "
@@ -87,6 +88,8 @@ class Exported:
             if any(isinstance(node.op.type, str) and node.op.type == "ReadValue" for node in prepared.nodes()):
                 make_stateless(prepared)
             _check_ends(prepared)
+            declared = DeclaredInfo.of(prepared.runtime_info)
+            opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
             graph = Translation(opsets, contrib=contrib).model(prepared)
             if opsets.needed > opsets.version:
                 opsets = Opsets(opsets.needed, is_chosen=False)
@@ -106,19 +109,28 @@ class Exported:
             raise InternalError(
                 f"the exporter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
             ) from error
-        return cls(graph, opsets.version, prepared.runtime_info)
+        return cls(graph, opsets.version, declared)
 
     def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
         """The model's message; ``left_out`` takes large constants instead, where it is given."""
         imported = [helper.make_opsetid("", self.opset)]
         if any(call.domain == MICROSOFT for call in _calls(self.graph)):
             imported.append(helper.make_opsetid(MICROSOFT, 1))
+        values = self.declared.values
         model = onnx.ModelProto(
             ir_version=helper.find_min_ir_version_for(imported, ignore_unknown=True),
-            producer_name=PRODUCER,
+            producer_name=values.get("producer_name", PRODUCER),
+            producer_version=values.get("producer_version", ""),
+            domain=values.get("model_domain", ""),
+            doc_string=values.get("doc_string", ""),
             opset_import=imported,
         )
-        model.graph.CopyFrom(graph_message(self.graph, left_out))
+        version = values.get("model_version", "")
+        if version.isdecimal() and int(version) < 1 << 63:
+            model.model_version = int(version)
+        for key, value in self.declared.metadata.items():
+            model.metadata_props.add(key=key, value=value)
+        model.graph.CopyFrom(graph_message(self.graph, left_out, self.declared.dimensions))
         return model
 
 

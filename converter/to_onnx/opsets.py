@@ -39,6 +39,11 @@ class Opsets:
             raise ConversionError(f"the opset must be a number from {OLDEST} to {NEWEST}, but is {opset!r}")
         return cls(opset, is_chosen=True)
 
+    @classmethod
+    def from_declared(cls, version: int) -> Opsets:
+        """That of the ONNX file that the IR was made from is the lowest one to be used."""
+        return cls(min(max(version, OLDEST), NEWEST), is_chosen=False)
+
     def at_least(self, version: int) -> bool:
         """Whether operators of that opset may be used; where the caller did not choose, they may."""
         if version <= self.version:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import openvino
 import pytest
 from onnx import helper, numpy_helper
 
@@ -386,3 +387,29 @@ def test_a_round_trip_comes_to_rest(tmp_path: Path) -> None:
     code, out, messages = onnx2ir("roundtrip", str(tmp_path / "n.xml"), "--json")
     assert code == 0, messages
     assert '"passed": true' in out
+
+
+def test_what_the_first_file_declared_comes_back(tmp_path: Path) -> None:
+    before = _network()
+    before.producer_name, before.producer_version, before.doc_string = "maker", "1.2", 'for <"you">\n& me'
+    before.model_version, before.domain = 7, "org.example"
+    before.metadata_props.add(key="author name", value='<"me">')
+    converter.save_model(converter.convert_model(before), tmp_path / "m.xml")
+    after = converter.export_model(tmp_path / "m.xml")
+    for field in ("producer_name", "producer_version", "doc_string", "model_version", "domain"):
+        assert getattr(after, field) == getattr(before, field), field
+    assert list(after.metadata_props) == list(before.metadata_props)
+    assert after.opset_import[0].version == before.opset_import[0].version
+    names = [dimension.dim_param for dimension in after.graph.input[0].type.tensor_type.shape.dim]
+    assert names == ["batch", "", "height", "width"]
+    openvino.Core().read_model(tmp_path / "m.xml")
+
+
+def test_an_ir_that_openvino_saved_again_keeps_what_was_declared(tmp_path: Path) -> None:
+    before = _network()
+    before.producer_name = "maker"
+    converter.save_model(converter.convert_model(before), tmp_path / "m.xml")
+    openvino.save_model(openvino.Core().read_model(tmp_path / "m.xml"), tmp_path / "again.xml")
+    after = converter.export_model(tmp_path / "again.xml")
+    assert (after.producer_name, after.opset_import[0].version) == ("maker", 17)
+    assert after.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
