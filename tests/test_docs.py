@@ -12,6 +12,7 @@ import onnx
 
 from converter.command_line import main
 from converter.from_onnx.support import MEASURED, supported_operators
+from converter.to_onnx.registry import all_exporters
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,3 +52,9 @@ def test_the_readme_names_only_options_that_exist() -> None:
     known |= {"--full", "--page-only"}
     used = set(re.findall(r"(?<![\w-])(--[a-z0-9][a-z0-9-]+)", text))
     assert used <= known, used - known
+
+
+def test_the_page_of_operations_has_every_exporter() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    missing = {one.operation.type for one in all_exporters() if f"| {one.operation.type} |" not in text}
+    assert not missing, "run docs/generate.py --page-only"

@@ -64,7 +64,9 @@ def table_of(definitions: Iterable[Any]) -> str:
     """The text of ``kernels.json`` for the definitions that onnxruntime gives (``get_all_opkernel_def``)."""
     kinds: dict[tuple[str, ...], int] = {}
     kernels: dict[str, dict[str, list[Any]]] = {}
-    for one in definitions:
+    for one in sorted(
+        definitions, key=lambda one: (one.domain, one.op_name, one.version_range, str(one.type_constraints))
+    ):
         if one.provider != "CPUExecutionProvider" or one.domain not in ("", "com.microsoft"):
             continue
         types = {

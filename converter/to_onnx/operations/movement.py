@@ -43,7 +43,7 @@ def reshape_(ctx: Context, op: Reshape1, x: Value, shape: Value) -> Value:
 
 @ir_op(Transpose1)
 def transpose(ctx: Context, op: Transpose1, x: Value, order: Value) -> Value:
-    """Transpose; with an order that is computed, Gather along the flat index of each element"""
+    """Transpose, whose order must be known"""
     known = known_list(ctx, order)
     if known is None:
         ctx.fail("the order of the dimensions must be known")
