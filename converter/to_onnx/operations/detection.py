@@ -1,0 +1,81 @@
+"""Boxes without those that overlap better ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import known_number, reshape
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.operations.detection import (
+    NonMaxSuppression1,
+    NonMaxSuppression3,
+    NonMaxSuppression4,
+    NonMaxSuppression5,
+    NonMaxSuppression9,
+)
+
+
+@ir_op(NonMaxSuppression1, NonMaxSuppression3, NonMaxSuppression4, NonMaxSuppression5, NonMaxSuppression9)
+def non_max_suppression(
+    ctx: Context,
+    op: NonMaxSuppression9,
+    boxes: Value,
+    scores: Value,
+    limit: Value | None = None,
+    overlap: Value | None = None,
+    least: Value | None = None,
+    sigma: Value | None = None,
+) -> list[Value]:
+    """NonMaxSuppression; sorted by score over all classes with TopK"""
+    if sigma is not None and known_number(ctx, sigma) != 0:
+        ctx.fail("ONNX has no soft suppression: sigma must be 0")
+    values = ctx.cast(scores, element_types.f32)
+    most = ctx.constant([0]) if limit is None else reshape(ctx, ctx.cast(limit, element_types.i64), [1])
+    threshold = 0.0 if overlap is None else known_number(ctx, overlap)
+    if threshold is not None and threshold <= 0:
+        most = ctx.emit("Min", most, ctx.constant([1]))  # every other box overlaps by 0 at least
+    floor = ctx.constant([0.0]) if least is None else reshape(ctx, ctx.cast(least, element_types.f32), [1])
+    rows = ctx.emit(
+        "NonMaxSuppression",
+        ctx.cast(boxes, element_types.f32),
+        values,
+        most,
+        _threshold(ctx, overlap),
+        floor,
+        center_point_box=int(op.box_encoding == "center") or None,
+    )
+    outputs = len(ctx.node.outputs)
+    best = _scores(ctx, values, rows) if outputs > 1 or op.sort_result_descending else None
+    if op.sort_result_descending:
+        assert best is not None
+        kinds = [element_types.f32, element_types.i64]
+        best, order = ctx.emit_many("TopK", best, ctx.emit("Shape", best), count=2, types=kinds, axis=0, sorted=1)
+        rows = ctx.emit("Gather", rows, order, axis=0)
+    kind = getattr(op, "output_type", element_types.i64)
+    if outputs == 1:
+        return [ctx.cast(rows, kind)]
+    assert best is not None
+    ends = ctx.constant([0]), ctx.constant([2]), ctx.constant([1])
+    places = ctx.cast(ctx.emit("Slice", rows, *ends), element_types.f32)
+    scored = ctx.emit("Concat", places, ctx.emit("Unsqueeze", best, ctx.constant([1])), axis=1)
+    count = ctx.emit("Shape", best)
+    return [ctx.cast(rows, kind), ctx.cast(scored, scores.element_type), ctx.cast(count, kind)]
+
+
+def _threshold(ctx: Context, overlap: Value | None) -> Value:
+    """ONNX suppresses beyond the threshold, the IR at the threshold already: the next smaller number."""
+    if overlap is None:
+        return ctx.constant([0.0])
+    number = known_number(ctx, overlap)
+    if number is not None:
+        return ctx.constant(np.array([max(np.nextafter(np.float32(number), np.float32(-1)), 0)], np.float32))
+    value = reshape(ctx, ctx.cast(overlap, element_types.f32), [1])
+    return ctx.emit("Mul", value, ctx.constant(np.array([1 - 2.0**-24], np.float32)))
+
+
+def _scores(ctx: Context, scores: Value, rows: Value) -> Value:
+    """The score of each row ``batch, class, box``."""
+    return ctx.emit("GatherND", scores, rows)

@@ -1,0 +1,21 @@
+"""Values at the places of a grid."""
+
+from __future__ import annotations
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.registry import ir_op
+from ir_runtime.operations.grid_sample import GridSample9
+
+_SINCE_20 = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+
+
+@ir_op(GridSample9)
+def grid_sample(ctx: Context, op: GridSample9, x: Value, grid: Value) -> Value:
+    """GridSample (opset 16)"""
+    ctx.opsets.require(16, "GridSample")
+    mode = _SINCE_20[op.mode] if ctx.opset >= 20 else op.mode
+    places = ctx.cast(grid, x.element_type) if x.element_type.is_real else grid
+    return ctx.emit(
+        "GridSample", x, places, mode=mode, padding_mode=op.padding_mode, align_corners=int(op.align_corners)
+    )

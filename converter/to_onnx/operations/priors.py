@@ -1,0 +1,21 @@
+"""Boxes at regular places of an image."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.registry import ir_op
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.priors import PriorBox1, PriorBox8, PriorBoxClustered1
+
+
+@ir_op(PriorBox1, PriorBox8, PriorBoxClustered1)
+def prior_boxes(ctx: Context, op: Operation, layer: Value, image: Value) -> Value:
+    """A constant: the sizes of layer and image must be known"""
+    sizes = [ctx.known(one) for one in (layer, image)]
+    if sizes[0] is None or sizes[1] is None:
+        ctx.fail("the sizes of the layer and of the image must be known: set the shapes of the inputs first")
+    made = op.evaluate(sizes[0], sizes[1])
+    return ctx.constant(np.asarray(made), ctx.node.outputs[0].element_type)
