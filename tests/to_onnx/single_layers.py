@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from ir_runtime.graph.element_types import Array
@@ -23,12 +25,15 @@ def is_constant(call: Call, index: int) -> bool:
     return index in call.fixed or is_argument or call.kinds[index].name in _WITHOUT_ONNX
 
 
-def model_of(call: Call, *, dynamic: bool = False) -> tuple[Model, dict[str, Array]]:
-    """A model of the layer, with the values of its inputs; ``dynamic``: of unknown dimensions."""
+def model_of(call: Call, *, dynamic: bool = False, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+    """A model of the layer, with the values of its inputs; ``dynamic``: of unknown dimensions.
+
+    ``computed`` are arguments that the model's user gives.
+    """
     sources, parameters, feeds = [], [], {}
     for index, (array, kind) in enumerate(zip(call.arrays, call.kinds)):
         array = np.asarray(array)
-        if is_constant(call, index):
+        if index not in computed and is_constant(call, index):
             sources.append(make_node(Const1(value=Tensor.from_array(array, kind)), (), f"c{index}").outputs[0])
             continue
         free = dynamic and index not in call.shaped
