@@ -37,6 +37,14 @@ def _rows(
 
 _SIZES: dict[str, Any] = {"strides": (2, 1), "dilations": (1, 2), "pads_begin": (1, 0), "pads_end": (0, 1)}
 
+_MASK = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 1, 1], [1, 1, 1]], np.float16)
+_STEPS = np.array([6, 5, 3, 4, 2], np.int32)
+_LABELS = np.array(
+    [[0, 0, 1, 0, 9, 9], [2, 1, 2, 2, 1, 0], [1, 1, 1, -1, -1, -1], [-1] * 6, [0, 2, 0, 0, 0, 0]], np.int32
+)
+_COUNTS = np.array([4, 5, 3, 0, 2], np.int32)
+"""Labels: some that repeat, too many for their steps, none."""
+
 ROWS = [
     *_rows("DFT", 7, normal(8, 2), ints(0)),
     *_rows("DFT", 7, normal(3, 8, 2, dtype=np.float64), ints(0, 1), ints(-1, 5), computed=(2,)),
@@ -63,6 +71,50 @@ ROWS = [
         rates=(2, 1),
         auto_pad="valid",
     ),
+    *_rows("EmbeddingBagOffsets", 15, normal(5, 2, 3), ints(0, 2, 4, 1), ints(0, 1, 1), one(2), computed=(1, 2, 3)),
+    *_rows("EmbeddingBagOffsets", 15, normal(5, 3), ints(0, 2, 4, 1), ints(0, 1, 1), one(-1), computed=(3,)),
+    *_rows("EmbeddingBagOffsets", 15, normal(5, dtype=np.float16), ints(0, 2), ints(0, 1, 1), one(3), reduction="mean"),
+    *_rows("EmbeddingBagOffsetsSum", 3, whole(-(2**40), 2**40, 5, 3), ints(0, 2, 4, 1), ints(0, 1, 1)),
+    *_rows("EmbeddingBagPacked", 15, normal(5, 2, 3), whole(0, 5, 2, 3), normal(2, 3), reduction="mean"),
+    *_rows(
+        "EmbeddingSegmentsSum", 3, normal(5, 3), ints(0, 2, 1), ints(0, 0, 2), one(4), one(1), computed=(1, 2, 3, 4)
+    ),
+    *_rows(
+        "SegmentMax",
+        16,
+        normal(4, 2, 2, dtype=np.float64),
+        ints(0, 2, 2, 3),
+        one(6),
+        computed=(1, 2),
+        fill_mode="lowest",
+    ),
+    *_rows("SegmentMax", 16, normal(4, dtype=np.float16), ints(1, 2, 2, 3), computed=(1,), fill_mode="lowest"),
+    *_rows("SegmentMax", 16, whole(-9, 9, 4, 2, dtype=np.int32), ints(1, 2, 2, 3), fill_mode="lowest"),
+    *_rows("SegmentMax", 16, whole(-9, 9, 4, 2, dtype=np.int8), ints(1, 2, 2, 3), one(2), fill_mode="zero"),
+    *_rows(
+        "GatherTree",
+        1,
+        whole(0, 9, 5, 2, 3, dtype=np.int32),
+        whole(0, 3, 5, 2, 3, dtype=np.int32),
+        ints(3, 9, dtype=np.int32),
+        one(8, np.int32),
+        computed=(1, 2, 3),
+    ),
+    *_rows(
+        "GatherTree",
+        1,
+        (lambda random: random.integers(0, 9, (5, 2, 3)).astype(np.float32)),
+        (lambda random: random.integers(0, 3, (5, 2, 3)).astype(np.float32)),
+        np.array([5, 4], np.float32),
+        np.array(8, np.float32),
+    ),
+    *_rows("CTCGreedyDecoder", 1, normal(6, 3, 2, dtype=np.float16), _MASK, ctc_merge_repeated=True),
+    *_rows("CTCGreedyDecoderSeqLen", 6, normal(3, 7, 2), ints(7, 0, 4), ints(1), computed=(1, 2)),
+    *_rows("CTCLoss", 4, normal(5, 6, 4), _STEPS, _LABELS, _COUNTS, computed=(1, 2, 3), ctc_merge_repeated=True),
+    *_rows("CTCLoss", 4, normal(5, 6, 4, dtype=np.float64), _STEPS, _LABELS, _COUNTS, one(3), computed=(4,)),
+    *_rows("CTCLoss", 4, normal(5, 6, 4), _STEPS, _LABELS, _COUNTS, unique=True, ctc_merge_repeated=True),
+    *_rows("CTCLoss", 4, normal(5, 6, 4), _STEPS, _LABELS, _COUNTS, preprocess_collapse_repeated=True),
+    *_rows("CTCLoss", 4, normal(5, 6, 4, dtype=np.float16), _STEPS, _LABELS, _COUNTS, ctc_merge_repeated=True),
 ]
 
 
