@@ -42,6 +42,7 @@ REFUSED = {
     r"DeformableConvolution-\d+\((?!.*bilinear_interpolation_pad=True)": "ONNX interpolates with zeros around the data",
     r"MaxPool-(8|14)\(.*pads_begin=\(1, 0\), pads_end=\(0, 2\), rounding_type=(floor|ceil),": "indices with pads as large as the kernel",
     r"Reverse-1\(.*mode=mask": "a mask that comes at run time",
+    r"StringTensorPack-15": "texts of bytes that come at run time",
 }
 """Calls of single layers that have no counterpart, by reason."""
 
@@ -136,6 +137,7 @@ DYNAMIC_REFUSED = {
     "MaxPool-8",
     "MaxPool-14",
     "Squeeze-15",
+    "StringTensorPack-15",
     "DeformableConvolution-1",
     "DeformableConvolution-8",
     "Reverse-1",

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import pytest
 
-from converter import export_model
-from tests.ir_runtime.calls.base import Call, calls, ints, normal, one, whole
+from converter import UnsupportedModelError, export_model
+from tests.ir_runtime.calls.base import Call, calls, ints, normal, one, uniform, whole
 from tests.to_onnx.single_layers import model_of
 from tests.to_onnx.test_operations import _compare, _run
 
@@ -44,6 +44,14 @@ _LABELS = np.array(
 )
 _COUNTS = np.array([4, 5, 3, 0, 2], np.int32)
 """Labels: some that repeat, too many for their steps, none."""
+
+_MATRICES = np.array(
+    [[[0, 2, 1], [1, 0, 0], [0, 0, 4]], [[1, 2, 3], [2, 4, 6], [0, 1, 5]], [[2, 0, 0], [0, 3, 1], [0, 9, 1]]],
+    np.float32,
+)
+"""One that needs rows swapped, one without an inverse, one with a larger pivot below."""
+_PLACES = np.array([[3, 2], [0, 1], [3, 0], [0, 0]])
+_WIDE_PLANE = uniform(0, 255, 1, 12, 4, 1, dtype=np.float64)
 
 ROWS = [
     *_rows("DFT", 7, normal(8, 2), ints(0)),
@@ -115,6 +123,28 @@ ROWS = [
     *_rows("CTCLoss", 4, normal(5, 6, 4), _STEPS, _LABELS, _COUNTS, unique=True, ctc_merge_repeated=True),
     *_rows("CTCLoss", 4, normal(5, 6, 4), _STEPS, _LABELS, _COUNTS, preprocess_collapse_repeated=True),
     *_rows("CTCLoss", 4, normal(5, 6, 4, dtype=np.float16), _STEPS, _LABELS, _COUNTS, ctc_merge_repeated=True),
+    *_rows("NV12toRGB", 8, _WIDE_PLANE),
+    *_rows("I420toBGR", 8, _WIDE_PLANE),
+    *_rows(
+        "NV12toBGR", 8, uniform(0, 255, 1, 4, 2, 1, dtype=np.float16), uniform(0, 255, 1, 2, 1, 2, dtype=np.float16)
+    ),
+    *_rows("I420toRGB", 8, *[whole(0, 256, 1, size, size, 1, dtype=np.uint8) for size in (8, 4, 4)]),
+    *_rows("RGBtoNV12", 17, whole(0, 256, 1, 16, 16, 3, dtype=np.uint8), single_plane=False),
+    *_rows("BGRtoNV12", 17, uniform(-9, 300, 1, 2, 4, 3, dtype=np.float64), single_plane=True),
+    *_rows(
+        "ErfInv", 17, np.array([-1.5, -1, -1 + 1e-7, -0.9999, -0.86, -0.0, 0.5, 0.84, 0.999, 1, np.nan], np.float32)
+    ),
+    *_rows("ErfInv", 17, np.array([-1, 1e-12 - 1, -0.85, 0.1, 1 - 1e-15, 1.1])),
+    *_rows("ErfInv", 17, uniform(-1, 1, 9, dtype=np.float16)),
+    *_rows("Inverse", 14, _MATRICES),
+    *_rows("Inverse", 14, normal(2, 1, 5, 5, dtype=np.float64), adjoint=True),
+    *_rows("Inverse", 14, normal(4, 1, 1, dtype=np.float16)),
+    *_rows("SparseFillEmptyRows", 16, normal(4), ints(5, 3), _PLACES, one(7, np.float32), computed=(1, 2)),
+    *_rows("SparseFillEmptyRows", 16, whole(1, 9, 4), ints(4, 3, dtype=np.int32), _PLACES.astype(np.int32), one(7)),
+    *_rows("StringTensorPack", 15, ints(0, 3), ints(3, 5), np.frombuffer("aäö".encode(), np.uint8), fixed=(0, 1, 2)),
+    *_rows("GroupedMatMul", 17, normal(6, 4), normal(3, 5, 4), ints(0, 2, 2), computed=(2,)),
+    *_rows("GroupedMatMul", 17, normal(6, 4, dtype=np.float16), normal(3, 5, 4, dtype=np.float16), ints(1, 2, 6)),
+    *_rows("GroupedMatMul", 17, whole(-5, 5, 3, 2, 4), whole(-5, 5, 3, 5, 4)),
 ]
 
 
@@ -125,3 +155,15 @@ def test_onnxruntime_computes_what_the_layer_computes(row: Row, dynamic: bool) -
     exported = export_model(model, opset=row.opset)
     onnx.checker.check_model(exported, full_check=True)
     _compare(row.call, _run(exported, feeds))
+
+
+def test_bytes_that_are_no_text() -> None:
+    (call,) = calls("StringTensorPack", 15, ints(0, 2), ints(2, 3), np.frombuffer("aä".encode(), np.uint8), fixed=(0,))
+    with pytest.raises(UnsupportedModelError, match="the bytes of a text are not UTF-8"):
+        export_model(model_of(call)[0])
+
+
+def test_bytes_of_texts_are_refused() -> None:
+    (call,) = calls("StringTensorUnpack", 15, np.array(["one"], object))
+    with pytest.raises(UnsupportedModelError, match="no ONNX operator gives the bytes of a text"):
+        export_model(model_of(call)[0])
