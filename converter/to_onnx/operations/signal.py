@@ -9,7 +9,7 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import known_list, rank_of, reshape, squeeze, transpose, unsqueeze
+from converter.to_onnx.layers import concat, known_list, rank_of, reshape, slice_along, squeeze, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import (
     Size,
@@ -39,6 +39,11 @@ def _transformed(
     count = None if length is None else as_scalar(ctx, length)
     at, attribute = (ctx.constant(axis), None) if ctx.opset >= 20 else (None, axis)
     return ctx.emit("DFT", x, count, at, axis=attribute, inverse=int(inverse) or None, onesided=int(onesided) or None)
+
+
+def _wide(ctx: Context, x: Value) -> Value:
+    """Smaller floats as float32: nothing is rounded between one axis and the next."""
+    return ctx.cast(x, element_types.f32) if x.element_type.bits < 32 else x
 
 
 def _axes(ctx: Context, axes: Value, rank: int) -> list[int]:
@@ -79,7 +84,8 @@ def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: S
 def dft(ctx: Context, op: _Fourier, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """DFT along one axis after the other"""
     chosen = _axes(ctx, axes, rank_of(ctx, x, "the data") - 1)
-    return _each(ctx, x, x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
+    made = _each(ctx, _wide(ctx, x), x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
+    return ctx.cast(made, x.element_type)
 
 
 @ir_op(RDFT9)
@@ -91,8 +97,8 @@ def rdft(ctx: Context, op: RDFT9, x: Value, axes: Value, lengths: Value | None =
     *others, last = chosen
     *counts, count = _lengths(ctx, len(chosen), lengths)
     length = None if count == -1 else _length(ctx, count, size_of(ctx, x, last))
-    made = _transformed(ctx, unsqueeze(ctx, x, [-1]), last, length, onesided=True)
-    return _each(ctx, made, x, others, counts, False)
+    made = _transformed(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
+    return ctx.cast(_each(ctx, made, x, others, counts, False), x.element_type)
 
 
 @ir_op(IRDFT9)
@@ -104,9 +110,10 @@ def irdft(ctx: Context, op: IRDFT9, x: Value, axes: Value, lengths: Value | None
     *others, last = chosen
     *counts, count = _lengths(ctx, len(chosen), lengths)
     natural = multiply(ctx, subtract(ctx, size_of(ctx, x, last), 1), 2)
-    made = _each(ctx, x, x, others, counts, True)
+    made = _each(ctx, _wide(ctx, x), x, others, counts, True)
     behind = x.shape.rank - 1 - last
-    return _real_inverse(ctx, made, last, behind, size_of(ctx, x, last), _length(ctx, count, natural))
+    made = _real_inverse(ctx, made, last, behind, size_of(ctx, x, last), _length(ctx, count, natural))
+    return ctx.cast(made, x.element_type)
 
 
 def _real_inverse(ctx: Context, x: Value, axis: int, behind: int, bins: Size, length: Size) -> Value:
@@ -157,24 +164,27 @@ def stft(ctx: Context, op: STFT15, x: Value, window: Value, size: Value, step: V
 def istft(
     ctx: Context, op: ISTFT16, x: Value, window: Value, size: Value, step: Value, length: Value | None = None
 ) -> Value:
-    """DFT with inverse of each frame, and Col2Im, which adds the frames up; so it does with the squared windows"""
-    is_single = rank_of(ctx, x, "the frames") == 3
-    stride = known_list(ctx, step)
-    if stride is None:
-        ctx.fail("the steps between frames must be known")
-    frame = size_from(ctx, size)
+    """DFT with inverse of each frame, and ScatterElements, which adds the frames up; so it does with squared windows"""
+    is_single, kind = rank_of(ctx, x, "the frames") == 3, x.element_type
+    frame, stride = size_from(ctx, size), size_from(ctx, step)
     bins, count = size_of(ctx, x, -3), size_of(ctx, x, -2)
+    x, window = _wide(ctx, x), _wide(ctx, window)
     whole = reshape(ctx, _window(ctx, window, frame), [-1, 1])
     pieces = _real_inverse(ctx, unsqueeze(ctx, x, [0]) if is_single else x, 1, 2, bins, frame)
     pieces = ctx.emit("Mul", pieces, whole)
-    total_length = add(ctx, multiply(ctx, largest(ctx, subtract(ctx, count, 1), 0), stride[0]), frame)
-    image, block = shape_list(ctx, [1, total_length]), shape_list(ctx, [1, frame])
+    squares = ctx.emit("Expand", ctx.emit("Mul", whole, whole), shape_list(ctx, [1, frame, count]))
+    total_length = add(ctx, multiply(ctx, largest(ctx, subtract(ctx, count, 1), 0), stride), frame)
+    starts = ctx.emit("Mul", positions(ctx, count), as_list(ctx, stride))
+    places = ctx.emit("Add", unsqueeze(ctx, positions(ctx, frame), [1]), starts)
 
     def added(columns: Value) -> Value:
-        """``[batch, 1, 1, length]`` of ``[batch, frame, frames]``."""
-        return ctx.emit("Col2Im", columns, image, block, strides=[1, stride[0]])
+        """``[batch, length]`` of ``[batch, frame, frames]``."""
+        flat = reshape(ctx, columns, [0, -1])
+        batch = slice_along(ctx, ctx.emit("Shape", flat), 0, 0, 1)
+        zeros = ctx.emit("Expand", ctx.like(0, flat), concat(ctx, [batch, as_list(ctx, total_length)], 0))
+        index = ctx.emit("Expand", reshape(ctx, places, [1, -1]), ctx.emit("Shape", flat))
+        return ctx.emit("ScatterElements", zeros, index, flat, axis=1, reduction="add")
 
-    squares = ctx.emit("Expand", ctx.emit("Mul", whole, whole), shape_list(ctx, [1, frame, count]))
     weight = added(squares)
     is_bare = ctx.emit("Equal", weight, ctx.like(0, weight))
     total = ctx.emit("Div", added(pieces), ctx.emit("Where", is_bare, ctx.like(1, weight), weight))
@@ -194,7 +204,7 @@ def istft(
         wanted = ctx.emit("Where", is_natural, as_list(ctx, natural), wanted)
     end = add(ctx, start, wanted)
     missing = largest(ctx, subtract(ctx, end, total_length), 0)
-    signal = squeeze(ctx, total, [0, 1, 2] if is_single else [1, 2])
+    signal = squeeze(ctx, total, [0] if is_single else [])
     if missing != 0:
         signal = ctx.emit("Pad", signal, shape_list(ctx, [0, missing] if is_single else [0, 0, 0, missing]))
-    return ctx.emit("Slice", signal, as_list(ctx, start), as_list(ctx, end), ctx.constant([-1]))
+    return ctx.cast(ctx.emit("Slice", signal, as_list(ctx, start), as_list(ctx, end), ctx.constant([-1])), kind)
