@@ -12,7 +12,7 @@ import pytest
 
 from converter import UnsupportedModelError, export_model
 from tests.ir_runtime.calls.base import Call, calls, ints, normal, one, uniform, whole
-from tests.to_onnx.single_layers import model_of
+from tests.to_onnx.single_layers import model_of, model_of_branches
 from tests.to_onnx.test_operations import _compare, _run
 
 
@@ -153,6 +153,14 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
 def test_onnxruntime_computes_what_the_layer_computes(row: Row, dynamic: bool) -> None:
     model, feeds = model_of(row.call, dynamic=dynamic, computed=row.computed)
+    exported = export_model(model, opset=row.opset)
+    onnx.checker.check_model(exported, full_check=True)
+    _compare(row.call, _run(exported, feeds))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+def test_inside_a_body(row: Row) -> None:
+    model, feeds = model_of_branches(row.call, computed=row.computed)
     exported = export_model(model, opset=row.opset)
     onnx.checker.check_model(exported, full_check=True)
     _compare(row.call, _run(exported, feeds))
