@@ -150,8 +150,8 @@ I420toRGB8 = _to_colours("I420toRGB", _FromI420, False)
 I420toBGR8 = _to_colours("I420toBGR", _FromI420, True)
 
 # Brightness and the two colour differences out of red, green and blue.
-_WEIGHTS = np.array([[0.257, 0.504, 0.098], [-0.148, -0.291, 0.439], [0.439, -0.368, -0.071]])
-_OFFSETS = np.array([16.0, 128.0, 128.0])
+WEIGHTS = np.array([[0.257, 0.504, 0.098], [-0.148, -0.291, 0.439], [0.439, -0.368, -0.071]])
+OFFSETS = np.array([16.0, 128.0, 128.0])
 
 
 class _ToNV12(Operation):
@@ -183,8 +183,8 @@ class _ToNV12(Operation):
     def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
         image = inputs[0]
         colours = _wide(image)[..., ::-1] if self.blue_first else _wide(image)
-        weights = _WEIGHTS.astype(colours.dtype)
-        found = sum(colours[..., i, None] * weights[:, i] for i in range(3)) + _OFFSETS.astype(colours.dtype)
+        weights = WEIGHTS.astype(colours.dtype)
+        found = sum(colours[..., i, None] * weights[:, i] for i in range(3)) + OFFSETS.astype(colours.dtype)
         planes = _stored(found, image.dtype, _halves_up)
         batch, height, width, _ = image.shape
         squares = _wide(planes[..., 1:]).reshape(batch, height // 2, 2, width // 2, 2, 2)

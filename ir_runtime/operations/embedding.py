@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 
 from ir_runtime.errors import InferenceError
@@ -181,8 +182,8 @@ class SegmentMax16(Operation):
         empty = np.bincount(segment[inside], minlength=count) == 0
         if self.fill_mode == "zero":
             out[empty] = 0
-        elif data.dtype.kind == "f":
-            out[empty] = np.finfo(data.dtype).min
+        elif data.dtype.kind not in "iu":
+            out[empty] = ml_dtypes.finfo(data.dtype).min  # type: ignore[no-untyped-call]
         return out
 
 

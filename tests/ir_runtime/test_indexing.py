@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from openvino import opset1, opset3, opset4, opset5, opset7
@@ -13,6 +14,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import f32
 from ir_runtime.graph.operation import TensorType, find_operation
 from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.ir_runtime.peers import check_peers
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
@@ -206,3 +208,9 @@ def test_segment_max(fill: str, count: int | None) -> None:
     table = data(5, 3)
     size = None if count is None else scalar(count)
     check_peers([ov.segment_max(table, ints(0, 0, 2, 3, 3), size, fill)], [table], [TABLE])
+
+
+def test_empty_segments_of_bfloat16_are_its_lowest_number() -> None:
+    operation = find_operation("SegmentMax", 16)(fill_mode="lowest")
+    (found,) = as_tuple(operation.evaluate(np.ones((2, 1), ml_dtypes.bfloat16), np.array([0, 2])))
+    assert found.astype(np.float64).tolist() == [[1.0], [-(2 - 2.0**-7) * 2.0**127], [1.0]]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model
+from ir_runtime.graph.element_types import Array, boolean
+from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from tests.ir_runtime.calls import Call
 
@@ -23,12 +26,21 @@ def is_constant(call: Call, index: int) -> bool:
     return index in call.fixed or is_argument or call.kinds[index].name in _WITHOUT_ONNX
 
 
-def model_of(call: Call, *, dynamic: bool = False) -> tuple[Model, dict[str, Array]]:
-    """A model of the layer, with the values of its inputs; ``dynamic``: of unknown dimensions."""
+def model_of(call: Call, *, dynamic: bool = False, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+    """A model of the layer, with the values of its inputs; ``dynamic``: of unknown dimensions.
+
+    ``computed`` are arguments that the model's user gives.
+    """
+    layer, parameters, feeds = _layer(call, dynamic, computed)
+    return Model("layer", parameters, _results(layer.outputs)), feeds
+
+
+def _layer(call: Call, dynamic: bool, computed: Collection[int]) -> tuple[Node, list[Node], dict[str, Array]]:
+    """The layer, the parameters that it reads, and their values."""
     sources, parameters, feeds = [], [], {}
     for index, (array, kind) in enumerate(zip(call.arrays, call.kinds)):
         array = np.asarray(array)
-        if is_constant(call, index):
+        if index not in computed and is_constant(call, index):
             sources.append(make_node(Const1(value=Tensor.from_array(array, kind)), (), f"c{index}").outputs[0])
             continue
         free = dynamic and index not in call.shaped
@@ -38,11 +50,31 @@ def model_of(call: Call, *, dynamic: bool = False) -> tuple[Model, dict[str, Arr
         parameters.append(node)
         feeds[f"x{index}"] = array
         sources.append(node.outputs[0])
-    layer = make_node(call.op, sources, "layer")
+    return make_node(call.op, sources, "layer"), parameters, feeds
+
+
+def _results(outputs: Sequence[Output]) -> list[Node]:
     results = []
-    for index, output in enumerate(layer.outputs):
+    for index, output in enumerate(outputs):
         output.add_name(f"y{index}")
         result = make_node(Result1(), [output], f"result{index}")
         result.output_names = [f"y{index}"]
         results.append(result)
-    return Model("layer", parameters, results), feeds
+    return results
+
+
+def model_of_branches(call: Call, *, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+    """A model of an If with the layer in both branches, which runs the first."""
+    bodies = []
+    for _ in range(2):
+        layer, inner, feeds = _layer(call, False, computed)
+        body = Model("branch", inner, [make_node(Result1(), [output]) for output in layer.outputs])
+        given = tuple(InputMap(place + 1, place) for place in range(len(inner)))
+        made = tuple(OutputMap(place, place) for place in range(len(layer.outputs)))
+        bodies.append(SubGraph(body, given, made))
+    condition = make_node(Parameter1(shape=PartialShape(()), element_type=boolean), (), "condition")
+    condition.outputs[0].add_name("condition")
+    _, parameters, feeds = _layer(call, False, computed)
+    sources = [condition.outputs[0], *[node.outputs[0] for node in parameters]]
+    chosen = make_node(If8(bodies=tuple(bodies)), sources, "layer")
+    return Model("layer", [condition, *parameters], _results(chosen.outputs)), {**feeds, "condition": np.array(True)}

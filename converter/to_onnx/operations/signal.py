@@ -1,0 +1,210 @@
+"""Fourier transforms. ONNX's DFT transforms along one axis: several ones follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, known_list, rank_of, reshape, slice_along, squeeze, transpose, unsqueeze
+from converter.to_onnx.registry import ir_op
+from converter.to_onnx.sizes import (
+    Size,
+    add,
+    as_list,
+    as_scalar,
+    divide,
+    largest,
+    multiply,
+    positions,
+    shape_list,
+    size_from,
+    size_of,
+    subtract,
+)
+from ir_runtime.graph import element_types
+from ir_runtime.operations.signal import DFT7, IDFT7, IRDFT9, ISTFT16, RDFT9, STFT15
+
+_Fourier = Union[DFT7, IDFT7, RDFT9, IRDFT9]
+
+
+def _transformed(
+    ctx: Context, x: Value, axis: int, length: Size | None, *, inverse: bool = False, onesided: bool = False
+) -> Value:
+    """DFT along one axis; its axis is an input from opset 20 on."""
+    ctx.opsets.require(17, "the operator DFT")
+    count = None if length is None else as_scalar(ctx, length)
+    at, attribute = (ctx.constant(axis), None) if ctx.opset >= 20 else (None, axis)
+    return ctx.emit("DFT", x, count, at, axis=attribute, inverse=int(inverse) or None, onesided=int(onesided) or None)
+
+
+def _wide(ctx: Context, x: Value) -> Value:
+    """Smaller floats as float32: nothing is rounded between one axis and the next."""
+    return ctx.cast(x, element_types.f32) if x.element_type.bits < 32 else x
+
+
+def _axes(ctx: Context, axes: Value, rank: int) -> list[int]:
+    known = known_list(ctx, axes)
+    if known is None:
+        ctx.fail("the axes must be known")
+    return [axis % rank for axis in known]
+
+
+def _lengths(ctx: Context, count: int, lengths: Value | None) -> list[Size]:
+    """The length of the signal along each axis; -1 as it is."""
+    if lengths is None:
+        return [-1] * count
+    known = known_list(ctx, lengths)
+    if known is not None:
+        return list(known)
+    given = reshape(ctx, ctx.cast(lengths, element_types.i64), [-1])
+    return [ctx.emit("Gather", given, ctx.constant([place]), axis=0) for place in range(count)]
+
+
+def _length(ctx: Context, given: Size, natural: Size) -> Size:
+    """The length that is given, or that of the signal itself."""
+    if isinstance(given, int):
+        return natural if given == -1 else given
+    is_natural = ctx.emit("Equal", given, ctx.constant([-1]))
+    return ctx.emit("Where", is_natural, as_list(ctx, natural), given)
+
+
+def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: Sequence[Size], inverse: bool) -> Value:
+    """Complex transforms along several axes."""
+    for axis, given in zip(axes, lengths):
+        length = None if given == -1 else _length(ctx, given, size_of(ctx, signal, axis))
+        x = _transformed(ctx, x, axis, length, inverse=inverse)
+    return x
+
+
+@ir_op(DFT7, IDFT7)
+def dft(ctx: Context, op: _Fourier, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """DFT along one axis after the other"""
+    chosen = _axes(ctx, axes, rank_of(ctx, x, "the data") - 1)
+    made = _each(ctx, _wide(ctx, x), x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
+    return ctx.cast(made, x.element_type)
+
+
+@ir_op(RDFT9)
+def rdft(ctx: Context, op: RDFT9, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """DFT with onesided along the last axis, then DFT along the others"""
+    chosen = _axes(ctx, axes, rank_of(ctx, x, "the data"))
+    if not chosen:
+        ctx.fail("there must be an axis")
+    *others, last = chosen
+    *counts, count = _lengths(ctx, len(chosen), lengths)
+    length = None if count == -1 else _length(ctx, count, size_of(ctx, x, last))
+    made = _transformed(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
+    return ctx.cast(_each(ctx, made, x, others, counts, False), x.element_type)
+
+
+@ir_op(IRDFT9)
+def irdft(ctx: Context, op: IRDFT9, x: Value, axes: Value, lengths: Value | None = None) -> Value:
+    """DFT with inverse along each axis; along the last one frequencies count twice that have a conjugate"""
+    chosen = _axes(ctx, axes, rank_of(ctx, x, "the data") - 1)
+    if not chosen:
+        ctx.fail("there must be an axis")
+    *others, last = chosen
+    *counts, count = _lengths(ctx, len(chosen), lengths)
+    natural = multiply(ctx, subtract(ctx, size_of(ctx, x, last), 1), 2)
+    made = _each(ctx, _wide(ctx, x), x, others, counts, True)
+    behind = x.shape.rank - 1 - last
+    made = _real_inverse(ctx, made, last, behind, size_of(ctx, x, last), _length(ctx, count, natural))
+    return ctx.cast(made, x.element_type)
+
+
+def _real_inverse(ctx: Context, x: Value, axis: int, behind: int, bins: Size, length: Size) -> Value:
+    """Real signals of the first half of their frequencies, with ``behind`` dimensions behind these.
+
+    The other half are conjugates: it adds the same real part. The first frequency has none, nor has the middle one.
+    """
+    if isinstance(bins, int) and isinstance(length, int):
+        twice = 2 * np.arange(bins)
+        table = np.where((twice == 0) | (twice == length), 1, np.where(twice > length, 0, 2))
+        weights = ctx.constant(table.reshape(-1, *[1] * behind), x.element_type)
+    else:
+        doubled = ctx.emit("Mul", positions(ctx, bins), ctx.constant(2))
+        whole = as_list(ctx, length)
+        alone = ctx.emit("Or", ctx.emit("Equal", doubled, ctx.constant(0)), ctx.emit("Equal", doubled, whole))
+        shared = ctx.emit("Where", ctx.emit("Greater", doubled, whole), ctx.like(0, x), ctx.like(2, x))
+        weights = reshape(ctx, ctx.emit("Where", alone, ctx.like(1, x), shared), [-1, *[1] * behind])
+    made = _transformed(ctx, ctx.emit("Mul", x, weights), axis, length, inverse=True)
+    return ctx.emit("Gather", made, ctx.constant(0), axis=-1)
+
+
+def _window(ctx: Context, window: Value, size: Size) -> Value:
+    """A window in the middle of a frame."""
+    length = size_of(ctx, window, 0)
+    if length is size or (isinstance(length, int) and length == size):
+        return window
+    missing = subtract(ctx, size, length)
+    before = divide(ctx, missing, 2)
+    return ctx.emit("Pad", window, shape_list(ctx, [before, subtract(ctx, missing, before)]))
+
+
+@ir_op(STFT15)
+def stft(ctx: Context, op: STFT15, x: Value, window: Value, size: Value, step: Value) -> Value:
+    """STFT, with a window that is padded to the frames"""
+    is_single = rank_of(ctx, x, "the signals") == 1
+    signals = unsqueeze(ctx, x, [0, 2] if is_single else [2])
+    length = size_from(ctx, size)
+    every = as_scalar(ctx, size_from(ctx, step))
+    frame = _window(ctx, window, length)
+    # onesided is the default, but onnx's shape inference does not know that.
+    made = ctx.emit("STFT", signals, every, frame, as_scalar(ctx, length), onesided=1)
+    if op.transpose_frames:
+        made = transpose(ctx, made, [0, 2, 1, 3])
+    return squeeze(ctx, made, [0]) if is_single else made
+
+
+@ir_op(ISTFT16)
+def istft(
+    ctx: Context, op: ISTFT16, x: Value, window: Value, size: Value, step: Value, length: Value | None = None
+) -> Value:
+    """DFT with inverse of each frame, and ScatterElements, which adds the frames up; so it does with squared windows"""
+    is_single, kind = rank_of(ctx, x, "the frames") == 3, x.element_type
+    frame, stride = size_from(ctx, size), size_from(ctx, step)
+    bins, count = size_of(ctx, x, -3), size_of(ctx, x, -2)
+    x, window = _wide(ctx, x), _wide(ctx, window)
+    whole = reshape(ctx, _window(ctx, window, frame), [-1, 1])
+    pieces = _real_inverse(ctx, unsqueeze(ctx, x, [0]) if is_single else x, 1, 2, bins, frame)
+    pieces = ctx.emit("Mul", pieces, whole)
+    squares = ctx.emit("Expand", ctx.emit("Mul", whole, whole), shape_list(ctx, [1, frame, count]))
+    total_length = add(ctx, multiply(ctx, largest(ctx, subtract(ctx, count, 1), 0), stride), frame)
+    starts = ctx.emit("Mul", positions(ctx, count), as_list(ctx, stride))
+    places = ctx.emit("Add", unsqueeze(ctx, positions(ctx, frame), [1]), starts)
+
+    def added(columns: Value) -> Value:
+        """``[batch, length]`` of ``[batch, frame, frames]``."""
+        flat = reshape(ctx, columns, [0, -1])
+        batch = slice_along(ctx, ctx.emit("Shape", flat), 0, 0, 1)
+        zeros = ctx.emit("Expand", ctx.like(0, flat), concat(ctx, [batch, as_list(ctx, total_length)], 0))
+        index = ctx.emit("Expand", reshape(ctx, places, [1, -1]), ctx.emit("Shape", flat))
+        return ctx.emit("ScatterElements", zeros, index, flat, axis=1, reduction="add")
+
+    weight = added(squares)
+    is_bare = ctx.emit("Equal", weight, ctx.like(0, weight))
+    total = ctx.emit("Div", added(pieces), ctx.emit("Where", is_bare, ctx.like(1, weight), weight))
+    if op.normalized:
+        if isinstance(frame, int):
+            factor = ctx.like(np.sqrt(frame), total)
+        else:
+            factor = ctx.emit("Sqrt", ctx.cast(frame, total.element_type))
+        total = ctx.emit("Mul", total, factor)
+    start: Size = divide(ctx, frame, 2) if op.center else 0
+    natural = subtract(ctx, total_length, multiply(ctx, start, 2))
+    wanted: Size = -1 if length is None else size_from(ctx, length)
+    if isinstance(wanted, int):
+        wanted = natural if wanted < 0 else wanted
+    else:
+        is_natural = ctx.emit("Less", wanted, ctx.constant([0]))
+        wanted = ctx.emit("Where", is_natural, as_list(ctx, natural), wanted)
+    end = add(ctx, start, wanted)
+    missing = largest(ctx, subtract(ctx, end, total_length), 0)
+    signal = squeeze(ctx, total, [0] if is_single else [])
+    if missing != 0:
+        signal = ctx.emit("Pad", signal, shape_list(ctx, [0, missing] if is_single else [0, 0, 0, missing]))
+    return ctx.cast(ctx.emit("Slice", signal, as_list(ctx, start), as_list(ctx, end), ctx.constant([-1])), kind)

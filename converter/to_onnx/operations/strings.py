@@ -1,0 +1,26 @@
+"""Texts, which ONNX does not take apart."""
+
+from __future__ import annotations
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.registry import ir_op, refuse_ir_op
+from ir_runtime.graph import element_types
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.strings import StringTensorPack15, StringTensorUnpack15
+
+refuse_ir_op("no ONNX operator gives the bytes of a text", StringTensorUnpack15)
+
+
+@ir_op(StringTensorPack15)
+def string_tensor_pack(ctx: Context, op: StringTensorPack15, begins: Value, ends: Value, symbols: Value) -> Value:
+    """A constant of texts"""
+    known = [ctx.known(one) for one in (begins, ends, symbols)]
+    arrays = [one for one in known if one is not None]
+    if len(arrays) < len(known):
+        ctx.fail("no ONNX operator makes a text of bytes: begins, ends and bytes must be known")
+    try:
+        texts = op.evaluate(*arrays)
+    except UnicodeDecodeError as error:
+        ctx.fail(f"the bytes of a text are not UTF-8: {error}")
+    return ctx.initializer(Tensor.from_array(texts, element_types.string))

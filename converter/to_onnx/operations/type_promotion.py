@@ -1,0 +1,17 @@
+"""Two tensors brought to one element type."""
+
+from __future__ import annotations
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.registry import ir_op
+from ir_runtime.operations.type_promotion import ConvertPromoteTypes14
+
+
+@ir_op(ConvertPromoteTypes14)
+def convert_promote_types(ctx: Context, op: ConvertPromoteTypes14, a: Value, b: Value) -> list[Value]:
+    """Cast of both to the type that inference found"""
+    kind = ctx.node.outputs[0].element_type
+    if kind.is_dynamic:
+        ctx.fail("whether an input is a scalar must be known: the common type follows from it")
+    return [ctx.cast(a, kind), ctx.cast(b, kind)]

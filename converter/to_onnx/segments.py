@@ -1,0 +1,17 @@
+"""Numbers of segments: how often each comes."""
+
+from __future__ import annotations
+
+from ir_runtime.graph import element_types
+
+from .context import Context
+from .graph import Value
+from .sizes import Size, as_list
+
+
+def segment_sizes(ctx: Context, segment: Value, count: Size) -> Value:
+    """How often each number below ``count`` stands in a list."""
+    ones = ctx.emit("Expand", ctx.constant(1), ctx.emit("Shape", segment))
+    zeros = ctx.emit("Expand", ctx.constant(0), as_list(ctx, count))
+    ctx.opsets.require(16, "a ScatterElements with the reduction add")
+    return ctx.emit("ScatterElements", zeros, ctx.cast(segment, element_types.i64), ones, axis=0, reduction="add")
