@@ -77,13 +77,6 @@ def divide(ctx: Context, a: Size, b: Size) -> Size:
     return a if b == 1 else ctx.emit("Div", as_list(ctx, a), as_list(ctx, b))
 
 
-def remainder(ctx: Context, a: Size, b: Size) -> Size:
-    """What is left of numbers that are not negative."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a % b
-    return ctx.emit("Mod", as_list(ctx, a), as_list(ctx, b))
-
-
 def largest(ctx: Context, a: Size, b: Size) -> Size:
     """The larger one."""
     if isinstance(a, int) and isinstance(b, int):
