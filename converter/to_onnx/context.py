@@ -39,7 +39,7 @@ _WIDER = {
     "i32": ("i64", "f64"),
     "u32": ("i64", "f64"),
     "u64": ("i64",),
-    "i64": ("u64",),
+    "i64": ("f64",),
     "f8e4m3": ("f32",),
     "f8e5m2": ("f32",),
     "f8e8m0": ("f32",),
@@ -49,9 +49,8 @@ _WIDER = {
     "f32": ("f64",),
     "f64": ("f32",),
 }
-"""The types that hold the values of a type, the first the nearest. u64 and i64 hold each other's bits, and f64 becomes
-f32 where nothing else can compute it: see :meth:`Context.emit`."""
-_LOSSY = {("f64", "f32"), ("i64", "u64"), ("u64", "i64")}
+"""The types that hold the values of a type, the first the nearest: see :meth:`Context.emit`. i64 in place of u64 and
+f64 in place of 64-bit integers hold those below 2^63 and 2^53; f32 takes the place of f64 where there is no other."""
 
 
 class Context:
