@@ -230,8 +230,8 @@ class Context:
         """The same layer with another graph to write into: a body."""
         return Context(self._translation, graph, self.node)
 
-    def translate(self, model: Model, inputs: Mapping[Node, Value]) -> list[Value]:
-        """Write the layers of a body into this graph; the values of its results.
+    def translate(self, model: Model, inputs: Mapping[Node, Value]) -> Mapping[Output, Value]:
+        """Write the layers of a body into this graph; what each of its tensors became.
 
         ``inputs`` gives the values of its parameters: those of the graphs around it can be read as they are.
         """

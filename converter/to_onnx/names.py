@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from converter.onnx_file import schema_table
 
@@ -61,25 +61,33 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opse
 
     Constants that the IR has no name for are named after the first node that reads them.
 
-    An output that is an input, a constant or another output, too, is copied by an Identity.
+    An output that is an input of another name, a constant or another output, too, is copied by an Identity.
     """
     names = Names()
     for value, name in zip(graph.inputs, inputs):
         value.name = names.unique(name)
     final: set[Value] = set(graph.inputs)
-    wanted = [names.unique(name) for name in outputs]
-    _own_outputs(graph, final)
+    # An input may be an output as it is, under its own name.
+    returned = {
+        place
+        for place, (value, name) in enumerate(zip(graph.outputs, outputs))
+        if value in final and value.name == name
+    }
+    wanted = [name if place in returned else names.unique(name) for place, name in enumerate(outputs)]
+    _own_outputs(graph, final, returned)
     for value, name in zip(graph.outputs, wanted):
         value.name = name
         final.add(value)
     _name_values(graph, opset, names, Names(), final)
 
 
-def _own_outputs(graph: Graph, taken: set[Value]) -> None:
-    """Make each output a value that a node of the graph itself computes, each one once."""
+def _own_outputs(graph: Graph, taken: set[Value], returned: Container[int] = ()) -> None:
+    """Make each output, but those ``returned`` as they are, a value of its own that a node of the graph computes."""
     own = {value for call in graph.calls for value in call.outputs}
     seen: set[Value] = set()
     for place, value in enumerate(graph.outputs):
+        if place in returned:
+            continue
         if value in own and value not in taken and value not in seen:
             seen.add(value)
             continue

@@ -46,11 +46,11 @@ class Translation:
             raise error_of(self.problems)
         return graph
 
-    def translate(self, model: Model, graph: Graph, inputs: Mapping[Node, Value]) -> list[Value]:
+    def translate(self, model: Model, graph: Graph, inputs: Mapping[Node, Value]) -> Mapping[Output, Value]:
         """As :meth:`Context.translate`."""
         values = {node.outputs[0]: value for node, value in inputs.items()}
         self._walk(model, graph, values)
-        return [values[node.inputs[0]] for node in model.results]
+        return values
 
     def _walk(self, model: Model, graph: Graph, values: dict[Output, Value]) -> None:
         for node in model.nodes():

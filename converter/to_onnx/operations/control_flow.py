@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Union
 
 import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Graph, Value
-from converter.to_onnx.layers import concat, dimension, known_number, reshape, scalar
+from converter.to_onnx.layers import concat, dimension, known_number, reshape, scalar, squeeze, transpose
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import InputMap, Node, OutputMap
+from ir_runtime.graph.model import InputMap, Node, Output, OutputMap
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
+from ir_runtime.operations.elementwise import Maximum1
+from ir_runtime.operations.movement import Unsqueeze1
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -33,7 +35,8 @@ def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
             for entry in sub.inputs
             if entry.external is not None
         }
-        results = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+        made = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+        results = [made[node.inputs[0]] for node in sub.body.results]
         places = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
         kinds = [output.element_type for output in ctx.node.outputs]
         graph.outputs = [inner.cast(results[places[place]], kind) for place, kind in enumerate(kinds)]
@@ -67,8 +70,9 @@ def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value
     number = known_number(ctx, trips)
     count: Value | None = None
     if number is None or number >= 0:
-        count = scalar(ctx, ctx.cast(trips, element_types.i64))
-        if number is None:
+        limited = _limited(ctx.node.inputs[0])
+        count = scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
+        if number is None and limited is None:
             endless = ctx.emit("Less", count, ctx.constant(0))
             count = ctx.emit("Where", endless, ctx.constant(_MAX), count)
     begins = scalar(ctx, ctx.cast(condition, element_types.boolean))
@@ -111,6 +115,8 @@ def _loop(
             source = given[entry.external]
             limits.append(_slice_count(ctx, source, entry))
             values[node] = _cut(inner, source, entry, iteration)
+        elif marked is not None and carried.get(entry.parameter) == marked and _is_begin(ctx, given, entry.external):
+            values[node] = reshape(inner, goes_on, [1]) if output.shape.has_rank and output.shape.rank else goes_on
         elif entry.parameter in carried:
             states[entry.parameter] = len(starts)
             starts.append(given[entry.external])
@@ -121,14 +127,16 @@ def _loop(
             graph.inputs.append(values[node])
         else:
             values[node] = given[entry.external]
-    for parameter in set(carried) - set(states):
+    fed = {entry.parameter for entry in sub.inputs}
+    for parameter in set(carried) - fed:
         node = sub.body.parameters[parameter]
         (output,) = node.outputs
         states[parameter] = len(starts)
         starts += _unfed(ctx, [node], {}).values()
-        values[node] = Value(TensorType(output.element_type, output.shape), f"{ctx.node.name}/{node.name}")
+        values[node] = Value(TensorType(output.element_type, output.shape), node.name)
         graph.inputs.append(values[node])
-    results = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+    inside = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+    results = [inside[node.inputs[0]] for node in sub.body.results]
     kinds = [node.inputs[0].element_type for node in sub.body.results]
     results = [inner.cast(value, kind) for value, kind in zip(results, kinds)]
     new_states = [results[carried[parameter]] for parameter in states]
@@ -149,7 +157,7 @@ def _loop(
         new_states.append(results[output_entry.result])
         state_kinds.append(result.element_type)
     joined = [entry for entry in sub.outputs if entry.external is not None and entry.axis is not None]
-    stacked = [results[entry.result] for entry in joined]
+    stacked = [_piece(inner, inside, sub.body.results[entry.result].inputs[0], entry) for entry in joined]
     next_condition = goes_on if marked is None else scalar(inner, results[marked])
     if marked is None:
         next_condition = inner.constant(True)
@@ -215,6 +223,46 @@ def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Valu
     return ctx.emit("Slice", source, begin, end, ctx.constant([entry.axis]))
 
 
+def _is_begin(ctx: Context, given: Sequence[Value], external: int) -> bool:
+    """Whether a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
+    first, value = (ctx.known(given[place]) for place in (1, external))
+    if first is None or value is None:
+        return given[1] is given[external]
+    return bool(np.all(first)) and bool(np.all(value))
+
+
+def _limited(trips: Output) -> Output | None:
+    """What a trip count is made from that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
+    if not isinstance(trips.node.op, Maximum1):
+        return None
+    for source, least in (trips.node.inputs, trips.node.inputs[::-1]):
+        known = least.type.constant
+        if known is not None and known.size == 1 and known.reshape(-1)[0] == 0:
+            return source
+    return None
+
+
+def _piece(ctx: Context, values: Mapping[Output, Value], result: Output, entry: OutputMap) -> Value:
+    """What an iteration adds to an output: without the dimension along which it is joined, where that is 1."""
+    node = result.node
+    if entry.part_size != 1 or not result.shape.has_rank or not _is_one(result.shape, entry.axis):
+        return values[result]
+    if isinstance(node.op, Unsqueeze1):
+        axes = node.inputs[1].type.constant
+        if axes is not None and [int(axis) % result.shape.rank for axis in axes.reshape(-1)] == [entry.axis]:
+            return values[node.inputs[0]]
+    assert entry.axis is not None
+    dims = list(result.shape.dims)
+    del dims[entry.axis]
+    made = squeeze(ctx, values[result], [entry.axis])
+    made.type = TensorType(made.element_type, PartialShape(dims))  # what tells the shape where there are no iterations
+    return made
+
+
+def _is_one(shape: PartialShape, axis: int | None) -> bool:
+    return axis is not None and shape[axis].is_static and shape[axis].value == 1
+
+
 def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -> Value:
     """The iterations, stacked along a new first dimension, one after the other along their axis."""
     assert entry.axis is not None
@@ -224,6 +272,9 @@ def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape)
         bounds = (ctx.constant([-1]), ctx.constant([_MIN]), ctx.constant([0]), ctx.constant([-1]))
         stacked = ctx.emit("Slice", stacked, *bounds)
     rank, axis = shape.rank, entry.axis
+    if entry.part_size == 1 and _is_one(shape, axis):
+        # One element of the new dimension for each iteration.
+        return transpose(ctx, stacked, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
     moved = ctx.emit("Transpose", stacked, perm=order) if axis else stacked
     # The number of iterations and the parts along the axis become one dimension. Without iterations only what is
