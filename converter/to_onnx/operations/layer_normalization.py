@@ -46,21 +46,21 @@ def _written(ctx: Context, found: Match | NotMatched) -> Value | None:
     if over != list(range(rank - len(over), rank)) or not over or not all(one.is_static for one in sizes):
         return None
     shape = [one.value for one in sizes]
-    scale = _parameter(ctx, found["scale"], shape)
-    bias = _parameter(ctx, found["bias"], shape) if "bias" in found else None
+    scale = _parameter(ctx, found["scale"], shape, rank)
+    bias = _parameter(ctx, found["bias"], shape, rank) if "bias" in found else None
     if scale is None or ("bias" in found and bias is None) or not ctx.at_least(17):
         return None
     x = ctx.value(source)
     return ctx.emit("LayerNormalization", x, scale, bias, axis=rank - len(over), epsilon=op.eps)
 
 
-def _parameter(ctx: Context, output: Output, shape: list[int]) -> Value | None:
-    """A scale or a bias of the normalized dimensions; None where it has others."""
+def _parameter(ctx: Context, output: Output, shape: list[int], rank: int) -> Value | None:
+    """A scale or a bias of the normalized dimensions of data of that rank; None where it has others."""
     sizes = list(output.shape.static())
     if sizes[-len(shape) :] == shape and all(size == 1 for size in sizes[: -len(shape)]):
         value = ctx.value(output)
         return value if sizes == shape else reshape(ctx, value, shape)
-    if all(size == 1 for size in sizes) and len(sizes) <= len(shape):
+    if all(size == 1 for size in sizes) and len(sizes) <= rank:
         known = output.type.constant
         assert known is not None
         return ctx.constant(np.full(shape, known.reshape(-1)[0]), output.element_type)
