@@ -413,3 +413,35 @@ def test_an_ir_that_openvino_saved_again_keeps_what_was_declared(tmp_path: Path)
     after = converter.export_model(tmp_path / "again.xml")
     assert (after.producer_name, after.opset_import[0].version) == ("maker", 17)
     assert after.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def _root_mean_square(axes: list[int], *, scaled: bool, keep: bool = True, power: float = 2.0) -> tuple[Output, Output]:
+    x = parameter("x", 3, 4)
+    squares = layer(op("Power"), x, constant([power], name="two"), name="squares")
+    mean = layer(op("ReduceMean", keep_dims=keep), squares, constant(axes, "i64", "axes"), name="mean")
+    root = layer(op("Sqrt"), layer(op("Add"), mean, constant([[1e-6]], name="epsilon"), name="sum"), name="root")
+    made = layer(op("Multiply"), x, layer(op("Divide"), constant(1.0, name="one"), root, name="inverse"), name="rms")
+    if scaled:
+        made = layer(op("Multiply"), constant(np.arange(1, 5), name="scale"), made, name="scaled")
+    return x, made
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_root_mean_square_normalization_is_one_node(scaled: bool) -> None:
+    x, y = _root_mean_square([-1], scaled=scaled)
+    assert operators(check(model([x], {"y": y}), {"x": X})) == ["RMSNormalization"]
+    assert "RMSNormalization" not in operators(check(model([x], {"y": y}), {"x": X}, opset=22))
+
+
+@pytest.mark.parametrize("options", [{"axes": [0]}, {"axes": [-1], "power": 4.0}, {"axes": [0, 1]}])
+def test_what_is_no_root_mean_square_normalization_is_spelled_out(options: dict[str, Any]) -> None:
+    x, y = _root_mean_square(scaled=True, **options)
+    assert "RMSNormalization" not in operators(check(model([x], {"y": y}), {"x": X}))
+
+
+def test_an_output_inside_a_root_mean_square_normalization_stays() -> None:
+    x, y = _root_mean_square([-1], scaled=True)
+    root = y.node.inputs[1].node.inputs[1].node.inputs[1]
+    exported = check(model([x], {"y": y, "root": root}), {"x": X})
+    assert [one.name for one in exported.graph.output] == ["y", "root"]
+    assert "RMSNormalization" in operators(exported)

@@ -1,0 +1,69 @@
+"""RMSNormalization: the root of the mean of squares, and a scale, in one node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import reshape
+from converter.to_onnx.registry import ir_idiom
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Sqrt1
+from ir_runtime.operations.reduction import ReduceMean1
+from ir_runtime.rewriting.matching import Match, NotMatched, anything, constant, either, layer, number
+
+_X = anything("x")
+_SQUARES = either(layer(Power1, _X, number(2)), layer(Multiply1, _X, _X))
+_MEAN = layer(ReduceMean1, _SQUARES, constant("axes"), name="mean")
+_ROOT = layer(Sqrt1, layer(Add1, _MEAN, constant("epsilon"), commutative=True))
+_NORMALIZED = either(
+    layer(Divide1, _X, _ROOT),
+    layer(Multiply1, _X, layer(Divide1, number(1), _ROOT), commutative=True),
+    layer(Multiply1, _X, layer(Power1, _ROOT, number(-1)), commutative=True),
+)
+_SCALED = layer(Multiply1, _NORMALIZED, anything("scale"), commutative=True)
+
+
+@ir_idiom(Multiply1)
+def scaled(ctx: Context, op: Operation) -> Value | None:
+    """RMSNormalization over the last dimension, with its scale (opset 23)"""
+    found = _SCALED.match(ctx.node.outputs[0])
+    if isinstance(found, NotMatched) or not _is_over_the_last(found):
+        return None
+    source, scale = found["x"], found["scale"]
+    if not scale.shape.is_static:
+        return None
+    width, sizes = source.shape[-1].value, list(scale.shape.static())
+    if sizes[-1:] != [width] or any(size != 1 for size in sizes[:-1]) or len(sizes) > source.shape.rank:
+        return None
+    weights = ctx.value(scale)
+    return _written(ctx, found, weights if sizes == [width] else reshape(ctx, weights, [width]))
+
+
+@ir_idiom(Multiply1, Divide1)
+def unscaled(ctx: Context, op: Operation) -> Value | None:
+    """RMSNormalization over the last dimension, with a scale of ones (opset 23)"""
+    found = _NORMALIZED.match(ctx.node.outputs[0])
+    if isinstance(found, NotMatched) or not _is_over_the_last(found):
+        return None
+    return _written(ctx, found, ctx.constant(np.ones(found["x"].shape[-1].value), found["x"].element_type))
+
+
+def _written(ctx: Context, found: Match, scale: Value) -> Value | None:
+    if not ctx.at_least(23):
+        return None
+    epsilon = float(found.array("epsilon").reshape(-1)[0])
+    return ctx.emit("RMSNormalization", ctx.value(found["x"]), scale, axis=-1, epsilon=epsilon)
+
+
+def _is_over_the_last(found: Match) -> bool:
+    """Whether the mean is over the last dimension alone, whose size is known, and keeps it."""
+    source, mean = found["x"], found.node("mean").op
+    assert isinstance(mean, ReduceMean1)
+    if not source.shape.has_rank or not source.shape.rank or not mean.keep_dims or not source.element_type.is_real:
+        return False
+    if not source.shape[-1].is_static or found.array("epsilon").size != 1:
+        return False
+    axes = [int(axis) % source.shape.rank for axis in found.array("axes").reshape(-1)]
+    return axes == [source.shape.rank - 1]
