@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.graph import element_types
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import Dimension, PartialShape
 from ir_runtime.graph.tensor import Tensor
 
 from .context import Context
@@ -29,6 +30,13 @@ def int64_list(ctx: Context, value: Value) -> Value:
     value = ctx.cast(value, element_types.i64)
     if value.shape.has_rank and value.shape.rank == 0:
         return unsqueeze(ctx, value, [0])
+    return value
+
+
+def with_shape(value: Value, shape: PartialShape | Sequence[Dimension | int | None]) -> Value:
+    """``value``, of which the shape is known now."""
+    known = shape if isinstance(shape, PartialShape) else PartialShape(list(shape))
+    value.type = TensorType(value.element_type, known)
     return value
 
 
@@ -147,22 +155,6 @@ def reshape_to(ctx: Context, x: Value, parts: Sequence[int | Value | Dimension])
     if 0 in known:
         ctx.opsets.require(14, "a Reshape to a dimension of 0")
     return ctx.emit("Reshape", x, concat(ctx, values, 0), allowzero=1 if 0 in known else None)
-
-
-def dimensions(ctx: Context, x: Value) -> list[int | Value]:
-    """Every dimension: a number, or a list of one int64 that is computed."""
-    rank = rank_of(ctx, x, "the data")
-    return [one.value if one.is_static else dimension(ctx, x, axis) for axis, one in enumerate(x.shape.dims[:rank])]
-
-
-def scaled(ctx: Context, dim: int | Value, by: int) -> int | Value:
-    """A dimension times a number."""
-    return dim * by if isinstance(dim, int) else ctx.emit("Mul", dim, ctx.constant([by]))
-
-
-def divided(ctx: Context, dim: int | Value, by: int) -> int | Value:
-    """A dimension divided by a number that divides it."""
-    return dim // by if isinstance(dim, int) else ctx.emit("Div", dim, ctx.constant([by]))
 
 
 def split_equally(ctx: Context, x: Value, count: int, axis: int) -> list[Value]:

@@ -6,8 +6,9 @@ import math
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import dimensions, divided, known_list, rank_of, reshape_to, scaled, transpose
+from converter.to_onnx.layers import known_list, rank_of, reshape_to, transpose
 from converter.to_onnx.registry import ir_op
+from converter.to_onnx.sizes import divide, multiply, sizes_of
 from ir_runtime.operations.blocks import BatchToSpace2, DepthToSpace1, ShuffleChannels1, SpaceToBatch2, SpaceToDepth1
 
 
@@ -18,9 +19,9 @@ def depth_to_space(ctx: Context, op: DepthToSpace1, x: Value) -> Value:
     if rank == 4:
         mode = "DCR" if op.mode == "blocks_first" else "CRD"
         return ctx.emit("DepthToSpace", x, blocksize=block, mode=mode)
-    batch, channels, *space = dimensions(ctx, x)
+    batch, channels, *space = sizes_of(ctx, x)
     number = len(space)
-    depth = divided(ctx, channels, block**number)
+    depth = divide(ctx, channels, block**number)
     blocks = [block] * number
     if op.mode == "blocks_first":
         parts, order, first = [batch, *blocks, depth, *space], [0, 1 + number], 1
@@ -29,7 +30,7 @@ def depth_to_space(ctx: Context, op: DepthToSpace1, x: Value) -> Value:
     for axis in range(number):
         order += [2 + number + axis, first + axis]
     moved = transpose(ctx, reshape_to(ctx, x, parts), order)
-    return reshape_to(ctx, moved, [batch, depth, *[scaled(ctx, one, block) for one in space]])
+    return reshape_to(ctx, moved, [batch, depth, *[multiply(ctx, one, block) for one in space]])
 
 
 @ir_op(SpaceToDepth1)
@@ -38,14 +39,14 @@ def space_to_depth(ctx: Context, op: SpaceToDepth1, x: Value) -> Value:
     rank, block = rank_of(ctx, x, "the data"), op.block_size
     if rank == 4 and op.mode == "blocks_first":
         return ctx.emit("SpaceToDepth", x, blocksize=block)
-    batch, channels, *space = dimensions(ctx, x)
-    smaller = [divided(ctx, one, block) for one in space]
+    batch, channels, *space = sizes_of(ctx, x)
+    smaller = [divide(ctx, one, block) for one in space]
     parts = [batch, channels, *[part for one in smaller for part in (one, block)]]
     outer = [2 + 2 * axis for axis in range(len(space))]
     inner = [axis + 1 for axis in outer]
     order = [0, *inner, 1, *outer] if op.mode == "blocks_first" else [0, 1, *inner, *outer]
     moved = transpose(ctx, reshape_to(ctx, x, parts), order)
-    return reshape_to(ctx, moved, [batch, scaled(ctx, channels, block ** len(space)), *smaller])
+    return reshape_to(ctx, moved, [batch, multiply(ctx, channels, block ** len(space)), *smaller])
 
 
 def _lists(ctx: Context, *values: Value) -> list[list[int]]:
@@ -66,13 +67,13 @@ def space_to_batch(ctx: Context, op: SpaceToBatch2, x: Value, block: Value, begi
     padded = ctx.emit("Pad", x, ctx.constant([*before, *after])) if any([*before, *after]) else x
     sizes = [
         one + first + last if isinstance(one, int) else ctx.emit("Add", one, ctx.constant([first + last]))
-        for one, first, last in zip(dimensions(ctx, x), before, after)
+        for one, first, last in zip(sizes_of(ctx, x), before, after)
     ]
-    smaller = [divided(ctx, one, size) for one, size in zip(sizes, by)]
+    smaller = [divide(ctx, one, size) for one, size in zip(sizes, by)]
     parts = [part for one, size in zip(smaller, by) for part in (one, size)]
     order = [*[1 + 2 * axis for axis in range(rank)], *[2 * axis for axis in range(rank)]]
     moved = transpose(ctx, reshape_to(ctx, padded, parts), order)
-    return reshape_to(ctx, moved, [scaled(ctx, smaller[0], math.prod(by)), *smaller[1:]])
+    return reshape_to(ctx, moved, [multiply(ctx, smaller[0], math.prod(by)), *smaller[1:]])
 
 
 @ir_op(BatchToSpace2)
@@ -80,11 +81,11 @@ def batch_to_space(ctx: Context, op: BatchToSpace2, x: Value, block: Value, begi
     """Reshape, Transpose, Reshape and Slice"""
     by, before, after = _lists(ctx, block, begin, end)
     rank = len(by)
-    batch, *space = dimensions(ctx, x)
-    smaller = divided(ctx, batch, math.prod(by))
+    batch, *space = sizes_of(ctx, x)
+    smaller = divide(ctx, batch, math.prod(by))
     order = [part for axis in range(rank) for part in (rank + axis, axis)]
     moved = transpose(ctx, reshape_to(ctx, x, [*by, smaller, *space]), order)
-    whole = [scaled(ctx, one, size) for one, size in zip([smaller, *space], by)]
+    whole = [multiply(ctx, one, size) for one, size in zip([smaller, *space], by)]
     made = reshape_to(ctx, moved, whole)
     if not any([*before, *after]):
         return made
@@ -97,8 +98,8 @@ def shuffle_channels(ctx: Context, op: ShuffleChannels1, x: Value) -> Value:
     """Reshape, Transpose and Reshape"""
     rank = rank_of(ctx, x, "the data")
     axis = op.axis % rank
-    sizes = dimensions(ctx, x)
-    parts = [*sizes[:axis], op.group, divided(ctx, sizes[axis], op.group), *sizes[axis + 1 :]]
+    sizes = sizes_of(ctx, x)
+    parts = [*sizes[:axis], op.group, divide(ctx, sizes[axis], op.group), *sizes[axis + 1 :]]
     order = list(range(rank + 1))
     order[axis], order[axis + 1] = axis + 1, axis
     return reshape_to(ctx, transpose(ctx, reshape_to(ctx, x, parts), order), sizes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose
+from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose, with_shape
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.shapes import INFINITY, Dimension
@@ -58,8 +58,7 @@ def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Va
         dims = [
             one.value + first + last if one.is_static else None for one, first, last in zip(x.shape.dims, begin, end)
         ]
-        x = ctx.emit("Pad", x, ctx.constant([*begin, *end]))
-        x.type = type(x.type)(x.element_type, type(x.shape)(dims))
+        x = with_shape(ctx.emit("Pad", x, ctx.constant([*begin, *end])), dims)
     if _is_matrix(op):
         return _by_products(ctx, op, x, given, chosen)
     if op.mode == "nearest" and op.nearest_mode == "simple":
@@ -87,8 +86,7 @@ def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Val
                 dims[axis] = Dimension(int(number), int(number))
             else:
                 dims[axis] = scaled(dims[axis], np.float32(number))
-        made.type = type(x.type)(x.element_type, type(x.shape)(dims))
-        x = made
+        x = with_shape(made, dims)
     return x
 
 

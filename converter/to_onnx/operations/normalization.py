@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_axes, known_list, rank_of, reduce, unsqueeze
@@ -60,8 +62,6 @@ def _normalized(ctx: Context, x: Value, axes: Sequence[int], eps: float, *, vari
     sizes = [x.shape[axis] for axis in sorted(axes)]
     is_last = sorted(axes) == list(range(rank - len(axes), rank))
     if variance and not outside and is_last and all(one.is_static for one in sizes) and ctx.at_least(17):
-        import numpy as np
-
         ones = ctx.like(np.ones([one.value for one in sizes]), x)
         return ctx.emit("LayerNormalization", x, ones, axis=rank - len(axes), epsilon=eps)
     centred = ctx.emit("Sub", x, reduce(ctx, "ReduceMean", x, axes))

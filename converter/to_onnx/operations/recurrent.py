@@ -9,7 +9,16 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, int64_list, known_list, split_equally, squeeze, transpose, unsqueeze
+from converter.to_onnx.layers import (
+    concat,
+    int64_list,
+    known_list,
+    split_equally,
+    squeeze,
+    transpose,
+    unsqueeze,
+    with_shape,
+)
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations.recurrent import (
@@ -191,20 +200,18 @@ def _cell(
         unsqueeze(ctx, x, [0]),
         [unsqueeze(ctx, state, [0]) for state in states],
         None,
-        [unsqueeze_known(ctx, one) for one in weights],
+        [_with_direction(ctx, one) for one in weights],
         "forward",
     )
     return [squeeze(ctx, state, [0]) for state in made[1:]]
 
 
-def unsqueeze_known(ctx: Context, value: Value) -> Value:
+def _with_direction(ctx: Context, value: Value) -> Value:
     """A direction in front of weights: a constant at once."""
     known = ctx.known(value)
     if known is not None:
         return ctx.constant(known[None], value.element_type)
-    made = unsqueeze(ctx, value, [0])
-    made.type = type(value.type)(value.element_type, type(value.shape)([1, *value.shape.dims]))
-    return made
+    return with_shape(unsqueeze(ctx, value, [0]), [1, *value.shape.dims])
 
 
 @ir_op(LSTMCell4, LSTMCell1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose
+from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose, with_shape
 from converter.to_onnx.registry import ir_op
 from ir_runtime.operations.reordering import Reverse1, ReverseSequence1, Roll7
 
@@ -65,11 +65,10 @@ def roll(ctx: Context, op: Roll7, x: Value, shift: Value, axes: Value) -> Value:
             length = ctx.emit("Max", dimension(ctx, x, axis), ctx.constant([1]))
             cut = ctx.emit("Mod", ctx.emit("Neg", by), length)
         along = ctx.constant([axis])
-        front = ctx.emit("Slice", x, ctx.constant([0]), cut, along, shape=None)
+        front = ctx.emit("Slice", x, ctx.constant([0]), cut, along)
         back = ctx.emit("Slice", x, cut, ctx.constant([_MAX]), along)
         shape = x.shape
-        x = concat(ctx, [back, front], axis)
-        x.type = type(x.type)(x.element_type, shape)
+        x = with_shape(concat(ctx, [back, front], axis), shape)
     return x
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, dimensions, divided, rank_of, reshape_to, scaled, transpose
+from converter.to_onnx.layers import concat, rank_of, reshape_to, transpose
 from converter.to_onnx.registry import ir_op
+from converter.to_onnx.sizes import divide, multiply, sizes_of
 from ir_runtime.operations.yolo import RegionYolo1, ReorgYolo2
 
 _MAX = 1 << 62
@@ -14,7 +15,7 @@ _MAX = 1 << 62
 @ir_op(RegionYolo1)
 def region_yolo(ctx: Context, op: RegionYolo1, x: Value) -> Value:
     """Sigmoid of places and scores, and Sigmoid or Softmax of the classes, in a Reshape by regions"""
-    batch, channels, height, width = dimensions(ctx, x)
+    batch, channels, height, width = sizes_of(ctx, x)
     parts = reshape_to(ctx, x, [batch, op.regions(), op.coords + 1 + op.classes, height, width])
 
     def between(first: int, last: int) -> Value:
@@ -42,8 +43,8 @@ def reorg_yolo(ctx: Context, op: ReorgYolo2, x: Value) -> Value:
     """Reshape, Transpose and Reshape"""
     rank_of(ctx, x, "the data")
     step = op.stride[0]
-    batch, channels, height, width = dimensions(ctx, x)
-    parts = [batch, divided(ctx, channels, step * step), height, step, width, step]
+    batch, channels, height, width = sizes_of(ctx, x)
+    parts = [batch, divide(ctx, channels, step * step), height, step, width, step]
     moved = transpose(ctx, reshape_to(ctx, x, parts), [0, 3, 5, 1, 2, 4])
-    sizes = [scaled(ctx, channels, step * step), divided(ctx, height, step), divided(ctx, width, step)]
+    sizes = [multiply(ctx, channels, step * step), divide(ctx, height, step), divide(ctx, width, step)]
     return reshape_to(ctx, moved, [batch, *sizes])
