@@ -131,7 +131,7 @@ def test_models_and_irs_are_told_from_each_other(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     onnx.save(two_inputs(), tmp_path / "m.onnx")
     assert onnx2ir("convert", "m.onnx")[0] == 0
-    assert "m.xml is not an ONNX model, but OpenVINO IR already" in onnx2ir("convert", "m.xml")[2]
+    assert "m.xml is an IR itself: -o PATH says where to write the new one" in onnx2ir("convert", "m.xml")[2]
     assert "m.onnx is not OpenVINO IR, but an ONNX model: convert it first" in onnx2ir("run", "m.onnx")[2]
     with pytest.raises(ir_runtime.ModelError, match="but an ONNX model: convert it first"):
         ir_runtime.read_model(tmp_path / "m.onnx")
