@@ -78,7 +78,9 @@ class Model:
             part = Part(pending.pop())
             found.append(part)
             for node in part.nodes:
-                pending.extend(sub.body for sub in node.op.subgraphs)
+                subgraphs = node.op.subgraphs
+                if subgraphs:
+                    pending.extend([sub.body for sub in subgraphs])
         if self._remembers:
             self._walked = found
         return found
@@ -231,11 +233,6 @@ class Part:
         Code that changes the graph either updates this, too, or no longer reads it.
         """
         return uses_in(self.nodes)
-
-    @functools.cached_property
-    def names(self) -> frozenset[str]:
-        """The names of its nodes."""
-        return frozenset([node.name for node in self.nodes])
 
 
 def uses_in(nodes: Iterable[Node]) -> dict[Output, list[Node]]:

@@ -236,6 +236,16 @@ class PartialShape:
             product = product * dimension
         return product
 
+    @property
+    def least_count(self) -> int:
+        """The least number of elements."""
+        return 0 if self._dims is None else math.prod([dimension.low for dimension in self._dims])
+
+    @property
+    def greatest_count(self) -> int:
+        """The greatest number of elements, :data:`INFINITY` or more where there is none."""
+        return INFINITY if self._dims is None else math.prod([dimension.high for dimension in self._dims])
+
     def to_text(self) -> str:
         """The notation of a Parameter's ``shape`` attribute."""
         return "..." if self._dims is None else ",".join(str(d) for d in self._dims)

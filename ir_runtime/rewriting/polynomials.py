@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -25,9 +26,10 @@ class Polynomial:
         elif len(self.terms) == 1 and not self.terms[0][0]:
             self.value = self.terms[0][1]
 
-    @classmethod
-    def constant(cls, number: int) -> Polynomial:
-        return cls([((), number)])
+    @staticmethod
+    @functools.lru_cache(1 << 10)
+    def constant(number: int) -> Polynomial:
+        return Polynomial([((), number)])
 
     @classmethod
     def symbol(cls, number: int) -> Polynomial:
