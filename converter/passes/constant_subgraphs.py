@@ -80,9 +80,9 @@ def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, N
     known: dict[Node, None] = {}
     for node in part.nodes:
         op = node.op
-        if not node.inputs or not node.outputs or not op.deterministic or op.subgraphs or op.role:
+        if False in [source.node in known or source.tensor is not None for source in node.inputs]:
             continue
-        if any(source.tensor is None and source.node not in known for source in node.inputs):
+        if not node.inputs or not node.outputs or not op.deterministic or op.subgraphs or op.role:
             continue
         if not all(map(is_wanted, node.outputs)):
             continue

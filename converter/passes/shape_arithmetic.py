@@ -20,6 +20,7 @@ from typing import Any
 
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph.operation import BOUNDS_LIMIT
 from ir_runtime.operations.elementwise import Arithmetic, Convert1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
@@ -324,21 +325,27 @@ def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:
 
 
 def _is_same(made: Output, known: Output) -> bool:
-    """Whether a new value is computed as a known one is."""
-    pending = [(made, known)]
+    """Whether a new value is computed as a known one is, of the same weights and equal small constants."""
+    pending, compared = [(made, known)], set[tuple[Output, Output]]()
     while pending:
-        a, b = pending.pop()
-        if a is b:
+        pair = pending.pop()
+        a, b = pair
+        if a is b or pair in compared:
             continue
+        compared.add(pair)
         if a.index != b.index or type(a.node.op) is not type(b.node.op) or len(a.node.inputs) != len(b.node.inputs):
             return False
         if a.tensor is not None or b.tensor is not None:
-            if a.tensor is None or b.tensor is None or a.tensor.array().tolist() != b.tensor.array().tolist():
-                return False
-            if a.element_type is not b.element_type or a.shape != b.shape:
+            if not _are_equal_lists(a, b):
                 return False
             continue
         if not a.node.inputs or a.node.op.attributes() != b.node.op.attributes():
             return False
         pending.extend(zip(a.node.inputs, b.node.inputs))
     return True
+
+
+def _are_equal_lists(a: Output, b: Output) -> bool:
+    if a.tensor is None or b.tensor is None or a.element_type is not b.element_type or a.shape != b.shape:
+        return False
+    return a.tensor.size <= BOUNDS_LIMIT and a.tensor.array().tolist() == b.tensor.array().tolist()

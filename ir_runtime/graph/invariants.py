@@ -225,8 +225,8 @@ def allowed_growth(size: int) -> int:
 def constant_bytes(model: Model) -> int:
     """The bytes of a model's constants, bodies included; a tensor that several hold counts once."""
     held: dict[int, Tensor] = {}
-    for part in model.all_models():
-        for node in part.nodes():
+    for part in model.parts():
+        for node in part.nodes:
             if node.op.data is not None:
                 held[id(node.op.data)] = node.op.data
     return sum(tensor.byte_size for tensor in held.values())

@@ -78,7 +78,9 @@ class Model:
             part = Part(pending.pop())
             found.append(part)
             for node in part.nodes:
-                pending.extend(sub.body for sub in node.op.subgraphs)
+                subgraphs = node.op.subgraphs
+                if subgraphs:
+                    pending.extend([sub.body for sub in subgraphs])
         if self._remembers:
             self._walked = found
         return found
@@ -184,27 +186,34 @@ def _label(output: Output, end: Node) -> str:
 
 def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
     """Depth first without recursion; ``state`` is False while a node is open, True when done."""
-    stack = [root]
     known = state.get
-    while stack:
-        node = stack[-1]
-        done = known(node)
-        if done is None:
-            state[node] = False
-            for source in reversed(node.inputs):
-                before = source.node
-                known_before = known(before)
-                if known_before is None:
-                    stack.append(before)
-                elif not known_before:
-                    raise ModelError(f"layer '{before.name}' ({before.op.type}) is part of a cycle")
-            if stack[-1] is not node:
-                continue
-        # All nodes that it reads are done.
-        stack.pop()
-        if not done:
+    if known(root):
+        return
+    state[root] = False
+    node, sources = root, iter(root.inputs)
+    below: list[tuple[Node, Iterator[Output]]] = []
+    """Open nodes, and what is left of their inputs."""
+    while True:
+        for source in sources:
+            before = source.node
+            done = known(before)
+            if done is None and not before.inputs:
+                state[before] = True
+                order.append(before)
+            elif done is None:
+                state[before] = False
+                below.append((node, sources))
+                node, sources = before, iter(before.inputs)
+                break
+            elif not done:
+                raise ModelError(f"layer '{before.name}' ({before.op.type}) is part of a cycle")
+        else:
+            # All nodes that it reads are done.
             state[node] = True
             order.append(node)
+            if not below:
+                return
+            node, sources = below.pop()
 
 
 class Part:
@@ -232,22 +241,15 @@ class Part:
         """
         return uses_in(self.nodes)
 
-    @functools.cached_property
-    def names(self) -> frozenset[str]:
-        """The names of its nodes."""
-        return frozenset([node.name for node in self.nodes])
-
 
 def uses_in(nodes: Iterable[Node]) -> dict[Output, list[Node]]:
     """For every value that is read the nodes that read it, in the order of ``nodes``."""
     found: dict[Output, list[Node]] = defaultdict(list)
     for node in nodes:
-        inputs = node.inputs
-        if len(inputs) == 1:
-            found[inputs[0]].append(node)
-            continue
-        for source in dict.fromkeys(inputs):
-            found[source].append(node)
+        for source in node.inputs:
+            readers = found[source]
+            if not readers or readers[-1] is not node:
+                readers.append(node)
     return found
 
 

@@ -96,7 +96,7 @@ class Bounds:
 
     @property
     def is_exact(self) -> bool:
-        return self.lower is self.upper or bool((self.lower == self.upper).all())
+        return self.lower is self.upper or self.lower.tolist() == self.upper.tolist()
 
     def dimensions(self) -> list[Dimension]:
         """The values as dimensions; negative ones count as unknown."""

@@ -42,7 +42,7 @@ def _may_have_bounds(output: TensorType) -> bool:
         return False
     if output.shape.has_rank and output.shape.rank > _MAX_DIMENSIONS:
         return False
-    return not output.shape.has_rank or output.shape.element_count().low <= BOUNDS_LIMIT
+    return output.shape.least_count <= BOUNDS_LIMIT
 
 
 def _bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:

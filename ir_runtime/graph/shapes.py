@@ -109,6 +109,7 @@ def quotient(product: Dimension, factor: Dimension) -> Dimension | None:
 
 
 DYNAMIC = Dimension()
+_ONE = Dimension(1, 1)
 
 DimensionLike = Union[Dimension, int, None]
 
@@ -236,6 +237,16 @@ class PartialShape:
             product = product * dimension
         return product
 
+    @property
+    def least_count(self) -> int:
+        """The least number of elements."""
+        return 0 if self._dims is None else math.prod([dimension.low for dimension in self._dims])
+
+    @property
+    def greatest_count(self) -> int:
+        """The greatest number of elements, :data:`INFINITY` or more where there is none."""
+        return INFINITY if self._dims is None else math.prod([dimension.high for dimension in self._dims])
+
     def to_text(self) -> str:
         """The notation of a Parameter's ``shape`` attribute."""
         return "..." if self._dims is None else ",".join(str(d) for d in self._dims)
@@ -274,14 +285,13 @@ def broadcast(a: PartialShape, b: PartialShape) -> PartialShape:
     if not a.has_rank or not b.has_rank:
         return PartialShape.dynamic()
     rank = max(a.rank, b.rank)
-    ones = Dimension(1, 1)
-    left = [ones] * (rank - a.rank) + list(a)
-    right = [ones] * (rank - b.rank) + list(b)
-    return PartialShape([_broadcast_dimension(x, y, a, b) for x, y in zip(left, right)])
+    left = (_ONE,) * (rank - a.rank) + a.dims
+    right = (_ONE,) * (rank - b.rank) + b.dims
+    return PartialShape([x if x is y else _broadcast_dimension(x, y, a, b) for x, y in zip(left, right)])
 
 
 def _broadcast_dimension(x: Dimension, y: Dimension, a: PartialShape, b: PartialShape) -> Dimension:
-    if x is y or x.high == x.low == 1:
+    if x.high == x.low == 1:
         return y
     if y.high == y.low == 1:
         return x

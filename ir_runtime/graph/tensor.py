@@ -29,7 +29,7 @@ class Tensor:
     or an array in memory, of any strides. Data is copied only where a method needs it.
     """
 
-    __slots__ = ("_array", "_packed", "_parts", "_view", "element_type", "kin", "shape")
+    __slots__ = ("_array", "_file", "_packed", "_parts", "_view", "element_type", "kin", "shape")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Tensor:
         self._array = array
         self._parts = parts
         self._view: Array | None = None
+        held = packed if packed is not None else array
+        self._file = None if held is None else file_of(held)
         self.kin = kin
         """Tensors of different ``kin`` are taken for different data when equal tensors are looked for."""
 
@@ -98,10 +100,8 @@ class Tensor:
 
         Raises :class:`ModelError` where they lie in a file that has changed.
         """
-        held = self._packed if self._packed is not None else self._array
-        file = None if held is None else file_of(held)
-        if file is not None:
-            file.check()
+        if self._file is not None:
+            self._file.check()
         if self._view is not None:
             return self._view
         if self._parts is not None:

@@ -5,6 +5,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/br
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -108,7 +109,8 @@ class Monotone(Arithmetic):
         a, b = inputs[0].known_bounds, inputs[1].known_bounds
         if a is None or b is None or self.auto_broadcast == "pdpd" or not self.is_monotone(a, b):
             return None
-        corners = [np.asarray(self.corner(x, y), np.object_) for x in ends_of(a) for y in ends_of(b)]
+        ends = itertools.product(_distinct_ends(a), _distinct_ends(b))
+        corners = [np.asarray(self.corner(x, y), np.object_) for x, y in ends]
         stacked = np.stack(np.broadcast_arrays(*corners))
         # For scalars min and max return plain numbers.
         low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
@@ -121,6 +123,11 @@ class Monotone(Arithmetic):
     def corner(self, a: Array, b: Array) -> Any:
         """The result for Python's integers."""
         return type(self).kernel(a, b)
+
+
+def _distinct_ends(bounds: Bounds) -> list[Array]:
+    lower, upper = ends_of(bounds)
+    return [lower] if lower is upper else [lower, upper]
 
 
 class Remainder(Arithmetic):

@@ -17,6 +17,9 @@ _KNOWN = 1 << 100
 
 def ends_of(bounds: Bounds) -> tuple[Array, Array]:
     """Lower and upper bound as Python's integers, which cannot wrap."""
+    if bounds.is_exact:
+        value = bounds.lower.astype(np.object_)
+        return value, value
     exact = bounds.lower == bounds.upper
     lower = np.where(~exact & (bounds.lower == -INFINITY - 1), -_ENDLESS, bounds.lower.astype(np.object_))
     return lower, np.where(~exact & (bounds.upper == INFINITY), _ENDLESS, bounds.upper.astype(np.object_))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections import Counter
 from collections.abc import Iterable
 
 Monomial = tuple[int, ...]
@@ -25,9 +25,10 @@ class Polynomial:
         elif len(self.terms) == 1 and not self.terms[0][0]:
             self.value = self.terms[0][1]
 
-    @classmethod
-    def constant(cls, number: int) -> Polynomial:
-        return cls([((), number)])
+    @staticmethod
+    @functools.lru_cache(1 << 10)
+    def constant(number: int) -> Polynomial:
+        return Polynomial([((), number)])
 
     @classmethod
     def symbol(cls, number: int) -> Polynomial:
@@ -65,14 +66,12 @@ class Polynomial:
         if len(other.terms) != 1:
             return None
         ((divisor, by),) = other.terms
-        needed = Counter(divisor)
         terms = []
         for monomial, factor in self.terms:
-            rest = Counter(monomial)
-            rest.subtract(needed)
-            if factor % by or any(count < 0 for count in rest.values()):
+            rest = _without(monomial, divisor)
+            if rest is None or factor % by:
                 return None
-            terms.append((tuple(sorted(rest.elements())), factor // by))
+            terms.append((rest, factor // by))
         return Polynomial(terms)
 
     def factor(self, monomial: Monomial) -> int:
@@ -87,6 +86,16 @@ class Polynomial:
     def __repr__(self) -> str:
         shown = ["*".join([str(factor), *[f"s{number}" for number in monomial]]) for monomial, factor in self.terms]
         return " + ".join(shown) or "0"
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """What is left of a product of symbols; None where it does not have all those of the divisor."""
+    rest = list(monomial)
+    for number in divisor:
+        if number not in rest:
+            return None
+        rest.remove(number)
+    return tuple(rest)
 
 
 def product(factors: Iterable[Polynomial]) -> Polynomial:

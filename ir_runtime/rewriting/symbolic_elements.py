@@ -72,7 +72,7 @@ def is_small(value: Output) -> bool:
     kind = value.element_type
     if not (kind is element_types.boolean or (kind.is_integral and kind.bits >= 32)):
         return False
-    return value.shape.has_rank and value.shape.element_count().high <= BOUNDS_LIMIT
+    return value.shape.greatest_count <= BOUNDS_LIMIT
 
 
 def constant_elements(value: Output) -> Elements | None:

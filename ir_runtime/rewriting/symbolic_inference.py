@@ -135,6 +135,8 @@ def widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialS
 
     Where the limit is less than the dimension, the operands do not fit together.
     """
+    if not shapes.limited:
+        return shape
     dims = list(shape)
     operands = [shapes.dims(source) for source in node.inputs]
     for place in range(1, len(dims) + 1):

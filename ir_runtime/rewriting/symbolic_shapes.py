@@ -181,13 +181,15 @@ class SymbolicShapes(Symbols):
         return shapes
 
     def _type(self, value: Output) -> TensorType:
+        if value.tensor is not None:
+            return value.type
         known = self._in_types.get(value)
         if known is None:
             dims, elements, bounds = self.dims_of(value), self.elements(value), value.type.known_bounds
-            if elements is not None and bounds is not None and value.tensor is None:
+            if elements is not None and bounds is not None:
                 pairs = zip(elements.reshape(-1).tolist(), bounds.dimensions())
                 bounds = SymbolicBounds(bounds, [self.as_dimension(one, plain) for one, plain in pairs])
-            known = TensorType(value.element_type, PartialShape(dims), value.tensor, bounds)
+            known = TensorType(value.element_type, PartialShape(dims), None, bounds)
             self._in_types[value] = known
         return known
 

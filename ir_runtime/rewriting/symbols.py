@@ -24,6 +24,8 @@ class Symbols:
         self._keys: dict[Any, Polynomial] = {}
         self._remainders: dict[int, tuple[Polynomial, int]] = {}
         """For each symbol of a quotient rounded down what the division leaves, and the divisor."""
+        self._ends: dict[tuple[Polynomial, float], float] = {}
+        """Bounds that were asked for before. They do not change, as those of a symbol do not."""
 
     # --- bounds ---
 
@@ -36,6 +38,14 @@ class Symbols:
         return self._end(polynomial, math.inf)
 
     def _end(self, polynomial: Polynomial, end: float) -> float:
+        if polynomial.value is not None:
+            return polynomial.value
+        key = polynomial, end
+        if key not in self._ends:
+            self._ends[key] = self._end_of_symbols(polynomial, end)
+        return self._ends[key]
+
+    def _end_of_symbols(self, polynomial: Polynomial, end: float) -> float:
         found = self._end_of_terms(polynomial, end)
         rest, shift, scale = self._without_quotients(polynomial, end)
         if rest is polynomial:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import cast
+import functools
 
 from ..graph.model import Model, Part
 
 
 class UniqueNames:
-    """Layer names of which none is given twice."""
+    """Layer names of which none is given twice: those of ``of``, which are looked up for the first name, are taken."""
 
     def __init__(self, of: Model | Part | None = None) -> None:
-        self._taken: Set[str] = set()
-        if isinstance(of, Model):
-            self._taken = {node.name for node in of.nodes()}
-        elif of is not None:
-            self._taken = of.names
+        self._of = Part(of) if isinstance(of, Model) else of
         self._next: dict[str, int] = {}
+
+    @functools.cached_property
+    def _taken(self) -> set[str]:
+        return set() if self._of is None else {node.name for node in self._of.nodes}
 
     def __call__(self, wanted: str) -> str:
         """``wanted``, or the first of ``wanted_1``, ``wanted_2`` ... that is free."""
@@ -26,7 +25,5 @@ class UniqueNames:
             number += 1
             name = f"{wanted}_{number}"
         self._next[wanted] = number
-        if isinstance(self._taken, frozenset):  # what many may have of a part is copied for the first new name
-            self._taken = set(self._taken)
-        cast("set[str]", self._taken).add(name)
+        self._taken.add(name)
         return name
