@@ -40,7 +40,12 @@ CONVERTER = {
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }
-CONVERTER["converter.to_onnx"] = {*CONVERTER["converter.from_onnx"], "converter.targets", "converter.states"}
+CONVERTER["converter.to_onnx"] = {
+    *CONVERTER["converter.from_onnx"],
+    "converter.compression",
+    "converter.states",
+    "converter.targets",
+}
 for _room in (
     "from_ir",
     "conversion",

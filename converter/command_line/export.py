@@ -11,6 +11,7 @@ from converter.command_line.drawing import json_text, size_text
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from converter.to_onnx.options import PRECISIONS, ExportOptions
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 )
 @click.option("--contrib", is_flag=True, help="Use onnxruntime's own operators (com.microsoft), too.")
 @click.option(
+    "--fp16",
+    type=click.Choice(PRECISIONS),
+    default="keep",
+    show_default=True,
+    help="Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.",
+)
+@click.option("--inline-functions", is_flag=True, help="Write no model-local functions, but their nodes.")
+@click.option(
     "--external-data/--no-external-data",
     default=None,
     help="Write the weights to a file of their own beside the model; by default from 2 GB on.",
@@ -48,6 +57,8 @@ def export(
     output_model: Path | None,
     opset: int | None,
     contrib: bool,
+    fp16: str,
+    inline_functions: bool,
     external_data: bool | None,
     check: bool,
     inputs: Path | None,
@@ -73,11 +84,12 @@ def export(
     from ir_runtime import read_model
     from ir_runtime.files.whole_files import check_writable
 
+    options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
     for name, given in (("--inputs", inputs), ("--report", page)):
         if given is not None and not check:
             raise click.UsageError(f"{name} needs --verify")
     if model.is_dir():
-        _export_folder(state, model, output_model, check, as_json, opset, contrib, external_data)
+        _export_folder(state, model, output_model, check, as_json, options, external_data)
         return
     target = output_model if output_model is not None else model.with_suffix(".onnx")
     check_onnx_path(target)
@@ -88,7 +100,7 @@ def export(
         check_writable(page)
     with state.working(f"Exporting {model.name}"):
         read = read_model(model)
-        exported = Exported.of(read, opset, contrib)
+        exported = Exported.of(read, options)
         files = write_onnx(exported, target, external_data)
     report: Report | None = None
     if check:
@@ -119,12 +131,11 @@ def _export_folder(
     output: Path | None,
     check: bool,
     as_json: bool,
-    opset: int | None,
-    contrib: bool,
+    options: ExportOptions,
     external_data: bool | None,
 ) -> None:
     """Write a folder for onnxruntime-genai."""
-    from converter.language_models.export import export_language_model
+    from converter.language_models.export import export_folder
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
@@ -133,7 +144,7 @@ def _export_folder(
             "a folder is verified by steps: onnx2ir verify FOLDER/model.onnx FOLDER/openvino_model.xml --steps N"
         )
     with state.working(f"Exporting {folder.name}"):
-        found = export_language_model(folder, output, opset=opset, contrib=contrib, external_data=external_data)
+        found = export_folder(folder, output, options, external_data)
     if as_json:
         written = [str(path) for path in (found.model, found.settings, *found.files)]
         click.echo(json_text({"onnx": str(found.model), "files": written}))

@@ -57,7 +57,7 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     result = Halved()
     for part in model.all_models():
         unique = UniqueNames(part)
-        of_shapes = _constants_of_shapes(part)
+        of_shapes = constants_of_shapes(part)
         replaced: dict[Output, Output] = {}
         for node in part.nodes():
             tensor = node.op.data
@@ -75,7 +75,7 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     return result
 
 
-def _constants_of_shapes(model: Model) -> set[Node]:
+def constants_of_shapes(model: Model) -> set[Node]:
     """Constants that a shape or an integer is computed from, through elementwise layers."""
     pending: list[Node] = []
     for node in model.nodes():

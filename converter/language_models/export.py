@@ -8,13 +8,14 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import onnx
 
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.to_onnx.export import Exported
 from converter.to_onnx.file import write_onnx
+from converter.to_onnx.options import ExportOptions
 from ir_runtime import read_model
 from ir_runtime.boundary import expected_errors
 from ir_runtime.records import record
@@ -49,6 +50,7 @@ def export_language_model(
     *,
     opset: int | None = None,
     contrib: bool = False,
+    fp16: Literal["keep", "model", "unfold"] = "keep",
     external_data: bool | None = None,
 ) -> ExportedLanguageModel:
     """Export the language model in ``folder`` to a folder that onnxruntime-genai reads.
@@ -59,6 +61,16 @@ def export_language_model(
 
     Raises :class:`ConversionError` where the folder has no such model, or the model no caches.
     """
+    return export_folder(folder, output, ExportOptions(opset=opset, contrib=contrib, fp16=fp16), external_data)
+
+
+def export_folder(
+    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    options: ExportOptions,
+    external_data: bool | None = None,
+) -> ExportedLanguageModel:
+    """As :func:`export_language_model`."""
     source, target = Path(folder), Path(output)
     if not (source / MODEL).is_file():
         raise ConversionError(f"{source} has no {MODEL}")
@@ -67,7 +79,7 @@ def export_language_model(
     configuration, generation = (_read(source / name) for name in (CONFIGURATION, GENERATION))
     if not configuration:
         raise ConversionError(f"{source} has no {CONFIGURATION}, which tells what the model is")
-    exported = Exported.of(read_model(source / MODEL), opset, contrib)
+    exported = Exported.of(read_model(source / MODEL), options)
     settings = settings_of(exported.message([]).graph, configuration, generation)
     target.mkdir(parents=True, exist_ok=True)
     write_onnx(exported, target / _FILE, external_data)

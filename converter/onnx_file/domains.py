@@ -6,6 +6,8 @@ ML = "ai.onnx.ml"
 """The domain of ONNX's operators of classical machine learning."""
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
+LOCAL_FUNCTIONS = "onnx2ir"
+"""The domain of the functions that an exported model holds itself."""
 
 
 def normalize_domain(domain: str) -> str:

@@ -77,7 +77,7 @@ class Context:
     @property
     def contrib(self) -> bool:
         """Whether operators of onnxruntime's own domain may be used."""
-        return self._translation.contrib
+        return self._translation.options.contrib
 
     def at_least(self, version: int) -> bool:
         """Whether operators of that opset may be used."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import onnx
 from onnx import helper
 
+from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
-from converter.onnx_file.domains import MICROSOFT
 from converter.onnx_file.model_info import DeclaredInfo
 from converter.onnx_file.types import onnx_number
 from converter.states.stateless import make_stateless
@@ -21,18 +23,26 @@ from ir_runtime.graph.model import Model, Node
 from ir_runtime.records import record
 
 from .file import write_onnx
-from .graph import Call, Graph
-from .messages import LeftOut, graph_message
-from .names import bodies_of, name_model, used_parts
+from .graph import Function, Graph
+from .messages import LeftOut, function_message, graph_message, imported_opsets
+from .names import name_model, used_parts
 from .opsets import OLDEST, Opsets
+from .options import ExportOptions
 from .translation import Translation
 
 PRODUCER = "onnx2ir"
+_IR_VERSION_OF_FUNCTIONS = 8
+"""The first version of ONNX files that holds functions."""
 
 
 @expected_errors(ConversionError, (ConversionError,))
 def export_model(
-    model: Model | str | os.PathLike[str], *, opset: int | None = None, contrib: bool = False
+    model: Model | str | os.PathLike[str],
+    *,
+    opset: int | None = None,
+    contrib: bool = False,
+    fp16: Literal["keep", "model", "unfold"] = "keep",
+    inline_functions: bool = False,
 ) -> onnx.ModelProto:
     """The ONNX model that computes what an IR computes.
 
@@ -43,9 +53,16 @@ def export_model(
     ``opset`` is the version of ONNX's operators, from 13 on; by default the lowest one that expresses the model
     compactly. With ``contrib`` onnxruntime's own operators (``com.microsoft``) may be used.
 
+    ``fp16`` decides about weights in float16 that are converted to float32: ``keep`` writes them so, ``unfold`` writes
+    them in float32, and ``model`` computes the whole model in float16, between inputs and outputs of float32.
+
+    A layer that has no counterpart in ONNX becomes a call of a function that the model holds (model-local, of the
+    domain ``onnx2ir``); with ``inline_functions`` its nodes stand in the graph, for readers that know no functions.
+
     Raises :class:`UnsupportedModelError`, which lists every layer that has no counterpart, with the reason.
     """
-    return Exported.of(model, opset, contrib).message()
+    options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
+    return Exported.of(model, options).message()
 
 
 @expected_errors(ConversionError, (ConversionError,))
@@ -55,6 +72,8 @@ def save_onnx(
     *,
     opset: int | None = None,
     contrib: bool = False,
+    fp16: Literal["keep", "model", "unfold"] = "keep",
+    inline_functions: bool = False,
     external_data: bool | None = None,
 ) -> None:
     """Write the ONNX model that computes what an IR computes; the arguments are those of :func:`export_model`.
@@ -62,7 +81,8 @@ def save_onnx(
     Weights go from file to file, in ``path`` itself or, with ``external_data``, in ``path`` with ``.data`` behind it;
     None does that from 2 GB on, where a file of one piece cannot be read. Both files appear, or neither.
     """
-    write_onnx(Exported.of(model, opset, contrib), Path(path), external_data)
+    options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
+    write_onnx(Exported.of(model, options), Path(path), external_data)
 
 
 @record
@@ -70,14 +90,16 @@ class Exported:
     """A model as an ONNX graph with all names, and what is written around it."""
 
     graph: Graph
+    functions: Sequence[Function]
+    """The model-local functions that the graph calls."""
     opset: int
     declared: DeclaredInfo
     """What the ONNX file said that the IR was made from, if it was."""
 
     @classmethod
-    def of(cls, model: Model | str | os.PathLike[str], opset: int | None, contrib: bool) -> Exported:
+    def of(cls, model: Model | str | os.PathLike[str], options: ExportOptions) -> Exported:
         """Raises :class:`ConversionError` where the model cannot be expressed."""
-        chosen = Opsets.of(opset)
+        chosen = Opsets.of(options.opset)
         if not isinstance(model, (Model, str, os.PathLike)):
             raise ConversionError(
                 f"a model is required, such as read_model returns, or the path of an .xml, but got a "
@@ -87,13 +109,19 @@ class Exported:
         try:
             if any(isinstance(node.op.type, str) and node.op.type == "ReadValue" for node in prepared.nodes()):
                 make_stateless(prepared)
+            if options.fp16 == "unfold":
+                unfold_halves(prepared)
+            elif options.fp16 == "model":
+                compute_in_half(prepared)
             _check_ends(prepared)
             declared = DeclaredInfo.of(prepared.runtime_info)
             opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
-            graph = Translation(opsets, contrib=contrib).model(prepared)
+            translation = Translation(opsets, options)
+            graph = translation.model(prepared)
             if opsets.needed > opsets.version:
                 opsets = Opsets(opsets.needed, is_chosen=False)
-                graph = Translation(opsets, contrib=contrib).model(prepared)
+                translation = Translation(opsets, options)
+                graph = translation.model(prepared)
             if opsets.needed > opsets.version:
                 raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
             used_parts(graph, opsets.version)
@@ -109,16 +137,15 @@ class Exported:
             raise InternalError(
                 f"the exporter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
             ) from error
-        return cls(graph, opsets.version, declared)
+        return cls(graph, translation.functions.called_in(graph), opsets.version, declared)
 
     def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
         """The model's message; ``left_out`` takes large constants instead, where it is given."""
-        imported = [helper.make_opsetid("", self.opset)]
-        if any(call.domain == MICROSOFT for call in _calls(self.graph)):
-            imported.append(helper.make_opsetid(MICROSOFT, 1))
+        imported = imported_opsets(self.graph, self.opset)
+        ir_version = helper.find_min_ir_version_for(imported, ignore_unknown=True)
         values = self.declared.values
         model = onnx.ModelProto(
-            ir_version=helper.find_min_ir_version_for(imported, ignore_unknown=True),
+            ir_version=max(ir_version, _IR_VERSION_OF_FUNCTIONS) if self.functions else ir_version,
             producer_name=values.get("producer_name", PRODUCER),
             producer_version=values.get("producer_version", ""),
             domain=values.get("model_domain", ""),
@@ -131,15 +158,8 @@ class Exported:
         for key, value in self.declared.metadata.items():
             model.metadata_props.add(key=key, value=value)
         model.graph.CopyFrom(graph_message(self.graph, left_out, self.declared.dimensions))
+        model.functions.extend(function_message(function, self.opset) for function in self.functions)
         return model
-
-
-def _calls(graph: Graph) -> list[Call]:
-    found = list(graph.calls)
-    for call in graph.calls:
-        for body in bodies_of(call):
-            found += _calls(body)
-    return found
 
 
 def _name(end: Node) -> str:

@@ -61,6 +61,17 @@ class Call:
         self.name = name
 
 
+class Function:
+    """A model-local function: what its graph computes."""
+
+    __slots__ = ("description", "graph", "name")
+
+    def __init__(self, name: str, graph: Graph, description: str) -> None:
+        self.name = name
+        self.graph = graph
+        self.description = description
+
+
 class Graph:
     """Nodes in the order of their evaluation, with the constants that they read."""
 

@@ -10,11 +10,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from converter.onnx_file.domains import LOCAL_FUNCTIONS
 from converter.onnx_file.types import onnx_number
 from ir_runtime.graph import element_types
 from ir_runtime.graph.tensor import Tensor
 
-from .graph import Call, Graph, Value
+from .graph import Call, Function, Graph, Value
+from .names import calls_of
 
 _NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -48,6 +50,31 @@ def graph_message(
         side.extend(value_info(value, dimensions.get(value.name, ())) for value in values)
     message.node.extend(_node(call) for call in graph.calls)
     return message
+
+
+def function_message(function: Function, opset: int) -> onnx.FunctionProto:
+    """The message of a function whose values have their names; its constants are nodes."""
+    graph = function.graph
+    message = onnx.FunctionProto(
+        name=function.name,
+        domain=LOCAL_FUNCTIONS,
+        doc_string=function.description,
+        input=[value.name for value in graph.inputs],
+        output=[value.name for value in graph.outputs],
+        opset_import=imported_opsets(graph, opset),
+    )
+    for value, tensor in graph.constants:
+        one = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
+        _fill(one, tensor)
+        message.node.append(helper.make_node("Constant", [], [value.name], value=one))
+    message.node.extend(_node(call) for call in graph.calls)
+    return message
+
+
+def imported_opsets(graph: Graph, opset: int) -> list[onnx.OperatorSetIdProto]:
+    """The versions of the domains that the nodes of a graph and its bodies are from."""
+    others = {call.domain for call in calls_of(graph)} - {""}
+    return [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in sorted(others))]
 
 
 def value_info(value: Value, dimensions: Sequence[str]) -> onnx.ValueInfoProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from converter.onnx_file import schema_table
 
@@ -44,7 +44,8 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
         for body in bodies_of(call):
             _mark(body, opset, read)
         schema = schema_table.find(call.op_type, call.domain, opset)
-        least = 1 if schema is None else schema.least_outputs
+        # A function of the model's own has all its outputs.
+        least = len(call.outputs) if schema is None else schema.least_outputs
         while len(call.outputs) > least and call.outputs[-1] not in read:
             call.outputs.pop()
     graph.calls = kept[::-1]
@@ -54,6 +55,14 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
 def bodies_of(call: Call) -> list[Graph]:
     """The graphs among a node's attributes."""
     return [value for value in call.attributes.values() if isinstance(value, Graph)]
+
+
+def calls_of(graph: Graph) -> Iterator[Call]:
+    """The nodes of a graph and of its bodies."""
+    for call in graph.calls:
+        yield call
+        for body in bodies_of(call):
+            yield from calls_of(body)
 
 
 def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int) -> None:

@@ -28,6 +28,8 @@ class Exporter:
 
     operation: type[Operation]
     function: Export
+    is_local_function: bool = False
+    """Whether the nodes become a function of the model: what has no counterpart in ONNX stays one node."""
 
 
 _EXPORTERS: dict[type[Operation], Exporter] = {}
@@ -35,17 +37,18 @@ _IDIOMS: dict[type[Operation], list[Export]] = {}
 _REFUSED: dict[type[Operation], str] = {}
 
 
-def ir_op(*operations: type[Operation], replace: bool = False) -> Callable[[F], F]:
+def ir_op(*operations: type[Operation], replace: bool = False, local_function: bool = False) -> Callable[[F], F]:
     """Decorator: the function writes these operations, each of them one revision of one IR operation.
 
-    Claiming an operation twice is an error unless ``replace`` is set.
+    Claiming an operation twice is an error unless ``replace`` is set. With ``local_function`` the nodes become a
+    model-local function: the way of operations that have no counterpart in ONNX.
     """
 
     def register(function: F) -> F:
         for operation in operations:
             if operation in _EXPORTERS and not replace:
                 raise ConversionError(f"the operation {operation.type}-{operation.opset} is claimed twice")
-            _EXPORTERS[operation] = Exporter(operation, function)
+            _EXPORTERS[operation] = Exporter(operation, function, local_function)
         return function
 
     return register
@@ -77,12 +80,12 @@ def refuse_ir_op(reason: str, *operations: type[Operation]) -> None:
     _REFUSED.update(dict.fromkeys(operations, reason))
 
 
-def find_exporter(operation: type[Operation]) -> Export | str:
-    """The function that writes an operation; where there is none, the reason."""
+def find_exporter(operation: type[Operation]) -> Exporter | str:
+    """What writes an operation; where there is none, the reason."""
     import_all()
     found = _EXPORTERS.get(operation)
     if found is not None:
-        return found.function
+        return found
     return _REFUSED.get(operation, "there is no ONNX operator for it, and nobody has written it by others")
 
 

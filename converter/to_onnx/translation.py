@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from converter.errors import ConversionError, Problem, UnsupportedModelError, error_of
 from converter.onnx_file.types import onnx_number
@@ -12,21 +12,32 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 
 from .context import Context
+from .functions import Functions
 from .graph import Graph, Value
 from .opsets import Opsets, OpsetTooLow
+from .options import ExportOptions
 from .registry import find_exporter, find_idioms
 
 _SHARED_BYTES = 1 << 10
 """Equal constants of at most this many bytes are one initializer."""
 
 
+def _typed(ctx: Context, made: Value | Sequence[Value]) -> list[Value]:
+    """What an exporter made, in the types of the layer's outputs; those that ONNX does not have stay wider ones."""
+    return [
+        ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
+        for value, output in zip([made] if isinstance(made, Value) else made, ctx.node.outputs)
+    ]
+
+
 class Translation:
     """One walk over a model, with what all its graphs share."""
 
-    def __init__(self, opsets: Opsets, *, contrib: bool) -> None:
+    def __init__(self, opsets: Opsets, options: ExportOptions) -> None:
         self.opsets = opsets
-        self.contrib = contrib
+        self.options = options
         self.problems: list[Problem] = []
+        self.functions = Functions()
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
 
@@ -72,14 +83,15 @@ class Translation:
             if isinstance(exporter, str):
                 raise UnsupportedModelError(exporter)
             made = next((found for one in find_idioms(type(node.op)) if (found := one(ctx, node.op)) is not None), None)
-            if made is None:
-                made = exporter(ctx, node.op, *[values_of[source] for source in node.inputs])
-            values = [made] if isinstance(made, Value) else list(made)
-            # Types that ONNX does not have are held in wider ones.
-            return [
-                ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
-                for value, output in zip(values, node.outputs)
-            ]
+            if made is not None:
+                return _typed(ctx, made)
+            given = [values_of[source] for source in node.inputs]
+            if self.options.inline_functions or not exporter.is_local_function:
+                return _typed(ctx, exporter.function(ctx, node.op, *given))
+            inside = Graph()
+            ctx = ctx.inside(inside)
+            results = _typed(ctx, exporter.function(ctx, node.op, *given))
+            return self.functions.call(ctx, exporter.function, given, results, graph)
         except OpsetTooLow as error:
             self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
         except ConversionError as error:

@@ -7,76 +7,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import openvino
 import pytest
 from onnx import helper, numpy_helper
 
 import converter
 from converter import ConversionError, UnsupportedModelError
-from ir_runtime import Model, compile_model, read_model
+from ir_runtime import Model, read_model
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
-from ir_runtime.graph.operation import Operation, find_operation
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
-from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.graph.operation import Operation
 from tests.converter.test_command_options import onnx2ir
-
-
-def op(name: str, opset: int = 15, **attributes: Any) -> Operation:
-    return find_operation(name, opset)(**attributes)
-
-
-def parameter(name: str, *shape: int | None, kind: str = "f32") -> Output:
-    declared = PartialShape(list(shape))
-    node = make_node(Parameter1(shape=declared, element_type=element_types.element_type(kind)), (), name)
-    node.outputs[0].add_name(name)
-    return node.outputs[0]
-
-
-def constant(value: Any, kind: str = "f32", name: str = "c") -> Output:
-    element = element_types.element_type(kind)
-    array = np.asarray(value)
-    tensor = Tensor.from_array(array if array.dtype == element.dtype else array.astype(element.dtype), element)
-    return make_node(Const1(value=tensor), (), name).outputs[0]
-
-
-def layer(operation: Operation, *inputs: Output, name: str) -> Output:
-    return make_node(operation, inputs, name).outputs[0]
-
-
-def model(inputs: list[Output], outputs: dict[str, Output]) -> Model:
-    results = []
-    for name, output in outputs.items():
-        node = make_node(Result1(), [output], f"{name}/result")
-        node.output_names = [name]
-        results.append(node)
-    return Model("m", [one.node for one in inputs], results)
-
-
-def run(exported: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
-    onnx.checker.check_model(exported, full_check=True)
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
-    session = onnxruntime.InferenceSession(exported.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip([one.name for one in session.get_outputs()], session.run(None, feeds)))
-
-
-def check(ir: Model, feeds: dict[str, Array], **options: Any) -> onnx.ModelProto:
-    """The exported model, which gives what the IR gives, output by output."""
-    exported = converter.export_model(ir, **options)
-    found, expected = run(exported, feeds), compile_model(ir)(feeds)
-    for name, value in found.items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5)
-    return exported
-
-
-def operators(exported: onnx.ModelProto) -> list[str]:
-    return [node.op_type for node in exported.graph.node]
-
+from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -306,7 +248,7 @@ def test_a_loop_with_what_it_captures(count: int) -> None:
     assert found["all"].tolist() == [[i, 2 * i] for i in range(1, count + 1)]
 
 
-def _network(half: bool = False) -> onnx.ModelProto:
+def network(half: bool = False) -> onnx.ModelProto:
     rng = np.random.default_rng(0)
     kind = onnx.TensorProto.FLOAT
     weights = {"k": (8, 3, 3, 3), "b": (8,), "w": (8, 5)}
@@ -335,14 +277,14 @@ def _network(half: bool = False) -> onnx.ModelProto:
 @pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
 @pytest.mark.parametrize("compress", [None, "int8"])
 def test_a_network_through_other_options(target: str, compress: str | None, tmp_path: Path) -> None:
-    ir = converter.convert_model(_network(), target=target)
+    ir = converter.convert_model(network(), target=target)
     converter.save_model(ir, tmp_path / "m.xml", compress=compress)
     image = np.random.default_rng(1).standard_normal((2, 3, 8, 6)).astype(np.float32)
     check(read_model(tmp_path / "m.xml"), {"image": image})
 
 
 def test_the_command_writes_verifies_and_reports(tmp_path: Path) -> None:
-    onnx.save(_network(), tmp_path / "n.onnx")
+    onnx.save(network(), tmp_path / "n.onnx")
     assert onnx2ir("convert", str(tmp_path / "n.onnx"))[0] == 0
     code, out, messages = onnx2ir(
         *("export", str(tmp_path / "n.xml"), "-o", str(tmp_path / "back.onnx"), "--verify"),
@@ -368,8 +310,8 @@ def test_mistakes(
     arguments: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    onnx.save(_network(), tmp_path / "n.onnx")
-    converter.save_model(converter.convert_model(_network()), tmp_path / "n.xml")
+    onnx.save(network(), tmp_path / "n.onnx")
+    converter.save_model(converter.convert_model(network()), tmp_path / "n.xml")
     before = sorted(path.name for path in tmp_path.iterdir())
     found, _, messages = onnx2ir("export", *arguments)
     assert (found, message in messages) == (code, True), messages
@@ -377,20 +319,20 @@ def test_mistakes(
 
 
 def test_a_round_trip_comes_to_rest(tmp_path: Path) -> None:
-    onnx.save(_network(), tmp_path / "n.onnx")
+    onnx.save(network(), tmp_path / "n.onnx")
     trip = converter.round_trip(tmp_path / "n.onnx")
     assert trip.passed
     assert trip.settled is not None
     assert trip.settled <= 2
     assert all(report.passed for report in trip.reports.values())
-    converter.save_model(converter.convert_model(_network()), tmp_path / "n.xml")
+    converter.save_model(converter.convert_model(network()), tmp_path / "n.xml")
     code, out, messages = onnx2ir("roundtrip", str(tmp_path / "n.xml"), "--json")
     assert code == 0, messages
     assert '"passed": true' in out
 
 
 def test_what_the_first_file_declared_comes_back(tmp_path: Path) -> None:
-    before = _network()
+    before = network()
     before.producer_name, before.producer_version, before.doc_string = "maker", "1.2", 'for <"you">\n& me'
     before.model_version, before.domain = 7, "org.example"
     before.metadata_props.add(key="author name", value='<"me">')
@@ -406,7 +348,7 @@ def test_what_the_first_file_declared_comes_back(tmp_path: Path) -> None:
 
 
 def test_an_ir_that_openvino_saved_again_keeps_what_was_declared(tmp_path: Path) -> None:
-    before = _network()
+    before = network()
     before.producer_name = "maker"
     converter.save_model(converter.convert_model(before), tmp_path / "m.xml")
     openvino.save_model(openvino.Core().read_model(tmp_path / "m.xml"), tmp_path / "again.xml")

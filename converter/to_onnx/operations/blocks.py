@@ -59,7 +59,7 @@ def _lists(ctx: Context, *values: Value) -> list[list[int]]:
     return found
 
 
-@ir_op(SpaceToBatch2)
+@ir_op(SpaceToBatch2, local_function=True)
 def space_to_batch(ctx: Context, op: SpaceToBatch2, x: Value, block: Value, begin: Value, end: Value) -> Value:
     """Pad, Reshape, Transpose and Reshape"""
     by, before, after = _lists(ctx, block, begin, end)
@@ -76,7 +76,7 @@ def space_to_batch(ctx: Context, op: SpaceToBatch2, x: Value, block: Value, begi
     return reshape_to(ctx, moved, [multiply(ctx, smaller[0], math.prod(by)), *smaller[1:]])
 
 
-@ir_op(BatchToSpace2)
+@ir_op(BatchToSpace2, local_function=True)
 def batch_to_space(ctx: Context, op: BatchToSpace2, x: Value, block: Value, begin: Value, end: Value) -> Value:
     """Reshape, Transpose, Reshape and Slice"""
     by, before, after = _lists(ctx, block, begin, end)
@@ -93,7 +93,7 @@ def batch_to_space(ctx: Context, op: BatchToSpace2, x: Value, block: Value, begi
     return ctx.emit("Slice", made, ctx.constant(before), ctx.constant(stops), ctx.constant(list(range(rank))))
 
 
-@ir_op(ShuffleChannels1)
+@ir_op(ShuffleChannels1, local_function=True)
 def shuffle_channels(ctx: Context, op: ShuffleChannels1, x: Value) -> Value:
     """Reshape, Transpose and Reshape"""
     rank = rank_of(ctx, x, "the data")

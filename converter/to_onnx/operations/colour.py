@@ -44,7 +44,7 @@ def _times(ctx: Context, plane: Value, factor: float) -> Value:
     return ctx.emit("Mul", plane, ctx.like(factor, plane))
 
 
-@ir_op(NV12toRGB8, NV12toBGR8, I420toRGB8, I420toBGR8)
+@ir_op(NV12toRGB8, NV12toBGR8, I420toRGB8, I420toBGR8, local_function=True)
 def to_colours(ctx: Context, op: Any, *planes: Value) -> Value:
     """Sums of the planes times their weights; colour differences are spread over their four pixels by Expand"""
     kind = planes[0].element_type
@@ -96,7 +96,7 @@ def _to_whole(ctx: Context, values: Value, kind: ElementType) -> Value:
     return ctx.emit("Add", whole, ctx.cast(is_up, whole.element_type))
 
 
-@ir_op(RGBtoNV12_17, BGRtoNV12_17)
+@ir_op(RGBtoNV12_17, BGRtoNV12_17, local_function=True)
 def to_nv12(ctx: Context, op: Any, image: Value) -> list[Value]:
     """Sums of the colours times their weights, and the means of four pixels' colour differences"""
     kind, wide = image.element_type, _wide(ctx, image)

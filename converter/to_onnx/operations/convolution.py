@@ -156,7 +156,7 @@ def deformable_convolution(
     )
 
 
-@ir_op(BinaryConvolution1)
+@ir_op(BinaryConvolution1, local_function=True)
 def binary_convolution(ctx: Context, op: BinaryConvolution1, x: Value, weights: Value) -> Value:
     """Conv of the signs: -1 for 0, 1 for any other number; padding has the sign of ``pad_value``"""
     kind = x.element_type

@@ -48,7 +48,7 @@ def _best(ctx: Context, probabilities: Value) -> Value:
     return ctx.emit("ArgMax", probabilities, axis=-1, keepdims=0, type=element_types.i64)
 
 
-@ir_op(CTCGreedyDecoder1)
+@ir_op(CTCGreedyDecoder1, local_function=True)
 def ctc_greedy_decoder(ctx: Context, op: CTCGreedyDecoder1, x: Value, mask: Value) -> Value:
     """ArgMax, and ScatterElements of the kept classes to the front of each row"""
     classes = transpose(ctx, _best(ctx, x), [1, 0])
@@ -61,7 +61,7 @@ def ctc_greedy_decoder(ctx: Context, op: CTCGreedyDecoder1, x: Value, mask: Valu
     return unsqueeze(ctx, ctx.cast(found, x.element_type), [2, 3])
 
 
-@ir_op(CTCGreedyDecoderSeqLen6)
+@ir_op(CTCGreedyDecoderSeqLen6, local_function=True)
 def ctc_greedy_decoder_of_lengths(
     ctx: Context, op: CTCGreedyDecoderSeqLen6, x: Value, lengths: Value, blank: Value | None = None
 ) -> list[Value]:
@@ -74,7 +74,7 @@ def ctc_greedy_decoder_of_lengths(
     return [ctx.cast(found, op.classes_index_type), ctx.cast(squeeze(ctx, count, [1]), op.sequence_length_type)]
 
 
-@ir_op(CTCLoss4)
+@ir_op(CTCLoss4, local_function=True)
 def ctc_loss(
     ctx: Context,
     op: CTCLoss4,

@@ -18,7 +18,14 @@ from ir_runtime.operations.detection import (
 )
 
 
-@ir_op(NonMaxSuppression1, NonMaxSuppression3, NonMaxSuppression4, NonMaxSuppression5, NonMaxSuppression9)
+@ir_op(
+    NonMaxSuppression1,
+    NonMaxSuppression3,
+    NonMaxSuppression4,
+    NonMaxSuppression5,
+    NonMaxSuppression9,
+    local_function=True,
+)
 def non_max_suppression(
     ctx: Context,
     op: NonMaxSuppression9,

@@ -88,7 +88,7 @@ def _summed(
     return ctx.emit("Where", is_empty, ctx.emit("Gather", table, row, axis=0), made)
 
 
-@ir_op(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15)
+@ir_op(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, local_function=True)
 def embedding_bag_offsets(
     ctx: Context,
     op: Union[EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15],
@@ -108,7 +108,7 @@ def embedding_bag_offsets(
     return _summed(ctx, table, rows, bag, size_of(ctx, offsets, 0), default, mean)
 
 
-@ir_op(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
+@ir_op(EmbeddingBagPackedSum3, EmbeddingBagPacked15, local_function=True)
 def embedding_bag_packed(
     ctx: Context,
     op: Union[EmbeddingBagPackedSum3, EmbeddingBagPacked15],
@@ -123,7 +123,7 @@ def embedding_bag_packed(
     return ctx.cast(made, table.element_type)
 
 
-@ir_op(EmbeddingSegmentsSum3)
+@ir_op(EmbeddingSegmentsSum3, local_function=True)
 def embedding_segments_sum(
     ctx: Context,
     op: EmbeddingSegmentsSum3,
@@ -139,7 +139,7 @@ def embedding_segments_sum(
     return _summed(ctx, table, rows, segment, size_from(ctx, count), default, False)
 
 
-@ir_op(SegmentMax16)
+@ir_op(SegmentMax16, local_function=True)
 def segment_max(ctx: Context, op: SegmentMax16, x: Value, segment: Value, count: Value | None = None) -> Value:
     """ScatterElements with the greatest number; rows of segments that are not asked for are cut off"""
     kind, behind = x.element_type, rank_of(ctx, x, "the data") - 1
@@ -167,7 +167,7 @@ def segment_max(ctx: Context, op: SegmentMax16, x: Value, segment: Value, count:
     return made if wanted is None else slice_along(ctx, made, 0, 0, as_list(ctx, wanted))
 
 
-@ir_op(GatherTree1)
+@ir_op(GatherTree1, local_function=True)
 def gather_tree(ctx: Context, op: GatherTree1, ids: Value, parents: Value, lengths: Value, end: Value) -> Value:
     """Scan from the last step to the first, which follows the parents"""
     kind, name = ids.element_type, ctx.node.name

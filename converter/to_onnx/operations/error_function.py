@@ -26,7 +26,7 @@ def _ratio(ctx: Context, coefficients: tuple[Sequence[float], Sequence[float]], 
     return ctx.emit("Div", *(_polynomial(ctx, one, x) for one in coefficients))
 
 
-@ir_op(ErfInv17)
+@ir_op(ErfInv17, local_function=True)
 def erf_inv(ctx: Context, op: ErfInv17, x: Value) -> Value:
     """Quotients of polynomials in float64: in the middle, towards the ends and at the ends"""
     half = ctx.emit("Mul", ctx.cast(x, element_types.f64), ctx.constant(np.float64(0.5)))

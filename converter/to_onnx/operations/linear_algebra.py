@@ -17,7 +17,7 @@ from ir_runtime.operations.linear_algebra import Inverse14
 _END = int(np.iinfo(np.int64).max)
 
 
-@ir_op(Inverse14)
+@ir_op(Inverse14, local_function=True)
 def inverse(ctx: Context, op: Inverse14, x: Value) -> Value:
     """Loop of Gauss and Jordan's elimination in float64, which brings the largest pivot to its row"""
     rank, name = rank_of(ctx, x, "the matrices"), ctx.node.name

@@ -127,11 +127,18 @@ def _n_bits(ctx: Context, a: Value, weights: CompressedWeights, block: int, coun
 
 @ir_op(Einsum7)
 def einsum(ctx: Context, op: Einsum7, *operands: Value) -> Value:
-    """Einsum"""
+    """Einsum; where ellipses stand for different numbers of dimensions, Unsqueeze in front makes them equal"""
+    terms = op.equation.replace(" ", "").split("->")[0].split(",")
+    if all(value.shape.has_rank for value in operands) and any("..." in term for term in terms):
+        counts = [value.shape.rank - len(term.replace("...", "")) for term, value in zip(terms, operands)]
+        operands = tuple(
+            unsqueeze(ctx, value, range(at, at + max(counts) - count)) if (at := term.find("...")) >= 0 else value
+            for term, count, value in zip(terms, counts, operands)
+        )
     return ctx.emit("Einsum", *operands, equation=op.equation)
 
 
-@ir_op(GroupedMatMul17)
+@ir_op(GroupedMatMul17, local_function=True)
 def grouped_matmul(ctx: Context, op: GroupedMatMul17, a: Value, b: Value, ends: Value | None = None) -> Value:
     """MatMul; of rows of one matrix a Loop over the groups, which puts the product of each behind the others"""
     matrices = ctx.emit("Transpose", b, perm=[0, 2, 1])

@@ -86,7 +86,7 @@ def normalize_l2(ctx: Context, op: NormalizeL21, x: Value, axes: Value) -> Value
     return ctx.emit("Div", x, ctx.emit("Sqrt", limited))
 
 
-@ir_op(GRN1)
+@ir_op(GRN1, local_function=True)
 def grn(ctx: Context, op: GRN1, x: Value) -> Value:
     """x by the root of its sum of squares over the channels and ``bias``"""
     squares = reduce(ctx, "ReduceSum", ctx.emit("Mul", x, x), [1])

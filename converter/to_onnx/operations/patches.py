@@ -81,7 +81,7 @@ def _with_last(ctx: Context, x: Value, count: int) -> Value:
     return ctx.emit("Mul", ctx.emit("Shape", x), ctx.constant([1, 1, count]))
 
 
-@ir_op(ExtractImagePatches3)
+@ir_op(ExtractImagePatches3, local_function=True)
 def extract_image_patches(ctx: Context, op: ExtractImagePatches3, x: Value) -> Value:
     """Gather along the height and along the width, and Transpose of the patches' elements in front of the channels"""
     sizes = [size_of(ctx, x, axis) for axis in (2, 3)]

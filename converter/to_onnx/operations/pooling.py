@@ -127,7 +127,7 @@ def max_pool_with_indices(ctx: Context, op: IndexedMaxPool, x: Value) -> list[Va
     return [best, ctx.cast(places, op.index_element_type)]
 
 
-@ir_op(AdaptiveAvgPool8)
+@ir_op(AdaptiveAvgPool8, local_function=True)
 def adaptive_average_pool(ctx: Context, op: AdaptiveAvgPool8, x: Value, shape: Value) -> Value:
     """GlobalAveragePool, AveragePool, or for unequal regions a product with their shares along each dimension"""
     counts = known_list(ctx, shape)
@@ -153,7 +153,7 @@ def adaptive_average_pool(ctx: Context, op: AdaptiveAvgPool8, x: Value, shape: V
     return x
 
 
-@ir_op(AdaptiveMaxPool8)
+@ir_op(AdaptiveMaxPool8, local_function=True)
 def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value) -> list[Value]:
     """One MaxPool for equal regions, else one for each region, with Indices within the spatial dimensions"""
     counts = known_list(ctx, shape)

@@ -11,7 +11,7 @@ from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.priors import PriorBox1, PriorBox8, PriorBoxClustered1
 
 
-@ir_op(PriorBox1, PriorBox8, PriorBoxClustered1)
+@ir_op(PriorBox1, PriorBox8, PriorBoxClustered1, local_function=True)
 def prior_boxes(ctx: Context, op: Operation, layer: Value, image: Value) -> Value:
     """A constant: the sizes of layer and image must be known"""
     sizes = [ctx.known(one) for one in (layer, image)]

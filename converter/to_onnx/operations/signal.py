@@ -160,7 +160,7 @@ def stft(ctx: Context, op: STFT15, x: Value, window: Value, size: Value, step: V
     return squeeze(ctx, made, [0]) if is_single else made
 
 
-@ir_op(ISTFT16)
+@ir_op(ISTFT16, local_function=True)
 def istft(
     ctx: Context, op: ISTFT16, x: Value, window: Value, size: Value, step: Value, length: Value | None = None
 ) -> Value:

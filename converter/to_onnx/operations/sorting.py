@@ -50,7 +50,7 @@ def _places(ctx: Context, ordered: Value, values: Value, right: bool) -> Value:
     return ctx.emit("ReduceSum", ctx.cast(below, element_types.i64), ctx.constant([-1]), keepdims=0)
 
 
-@ir_op(SearchSorted15)
+@ir_op(SearchSorted15, local_function=True)
 def search_sorted(ctx: Context, op: SearchSorted15, ordered: Value, values: Value) -> Value:
     """ReduceSum of Less: how many of the sorted numbers come before each value"""
     if not ordered.shape.has_rank:
@@ -60,7 +60,7 @@ def search_sorted(ctx: Context, op: SearchSorted15, ordered: Value, values: Valu
     return ctx.cast(_places(ctx, ordered, values, op.right_mode), op.output_type)
 
 
-@ir_op(Bucketize3)
+@ir_op(Bucketize3, local_function=True)
 def bucketize(ctx: Context, op: Bucketize3, values: Value, boundaries: Value) -> Value:
     """ReduceSum of Less: how many boundaries come before each value"""
     if values.element_type is not boundaries.element_type:

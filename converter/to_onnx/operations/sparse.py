@@ -12,7 +12,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.operations.sparse import SparseFillEmptyRows16
 
 
-@ir_op(SparseFillEmptyRows16)
+@ir_op(SparseFillEmptyRows16, local_function=True)
 def sparse_fill_empty_rows(
     ctx: Context, op: SparseFillEmptyRows16, values: Value, sizes: Value, places: Value, default: Value
 ) -> list[Value]:

@@ -12,7 +12,7 @@ from ir_runtime.operations.yolo import RegionYolo1, ReorgYolo2
 _MAX = 1 << 62
 
 
-@ir_op(RegionYolo1)
+@ir_op(RegionYolo1, local_function=True)
 def region_yolo(ctx: Context, op: RegionYolo1, x: Value) -> Value:
     """Sigmoid of places and scores, and Sigmoid or Softmax of the classes, in a Reshape by regions"""
     batch, channels, height, width = sizes_of(ctx, x)
@@ -38,7 +38,7 @@ def region_yolo(ctx: Context, op: RegionYolo1, x: Value) -> Value:
     return reshape_to(ctx, made, [*sizes[:first], ctx.constant([-1]), *sizes[last + 1 :]])
 
 
-@ir_op(ReorgYolo2)
+@ir_op(ReorgYolo2, local_function=True)
 def reorg_yolo(ctx: Context, op: ReorgYolo2, x: Value) -> Value:
     """Reshape, Transpose and Reshape"""
     rank_of(ctx, x, "the data")
