@@ -8,10 +8,11 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
+from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, dimension, known_number, rank_of, reshape, scalar, transpose, unsqueeze
 from converter.to_onnx.registry import ir_idiom, ir_op
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import NotEqual1, Select1
@@ -32,7 +33,9 @@ def attention(
     """Attention (opset 23) of four dimensions without a sink; else products and Softmax"""
     if mask is not None and (op.causal or _is_none(mask)):
         mask = None
-    if sink is None and _is_plain(query, key, value, mask) and ctx.at_least(23):
+    grouped = _grouped(ctx, key, value)
+    if sink is None and _is_plain(query, *grouped, mask) and ctx.at_least(23):
+        key, value = grouped
         factor = None if scale is None else known_number(ctx, scale)
         if scale is not None and factor is None:
             query, factor = ctx.emit("Mul", query, scalar(ctx, scale)), 1.0
@@ -56,10 +59,25 @@ def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
     else:
         fits = _is_any_finite(is_seen, mask) and _is_zero(otherwise)
     query, key, value = (ctx.value(source) for source in node.inputs[:3])
-    if not fits or not _is_plain(query, key, value, ctx.value(mask)) or not ctx.at_least(23):
+    if not fits or not _is_plain(query, *_grouped(ctx, key, value), ctx.value(mask)) or not ctx.at_least(23):
         return None
     scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
     return attention(ctx, node.op, query, key, value, ctx.value(mask), scale)
+
+
+def _grouped(ctx: Context, key: Value, value: Value) -> tuple[Value, Value]:
+    """Keys and values without what repeats their heads for those of the query."""
+    sources = [without_repetition(source) for source in _attention_of(ctx).inputs[1:3]]
+    if None in sources:
+        return key, value
+    heads, of_values = (ctx.value(source) for source in sources if source is not None)
+    return (heads, of_values) if heads.shape[1] == of_values.shape[1] else (key, value)
+
+
+def _attention_of(ctx: Context) -> Node:
+    """The layer itself, or the one that it chooses rows of."""
+    node = ctx.node
+    return node if isinstance(node.op, ScaledDotProductAttention13) else node.inputs[1].node
 
 
 def _is_zero(output: Output) -> bool:
@@ -106,7 +124,7 @@ def _is_plain(query: Value, key: Value, value: Value, mask: Value | None) -> boo
     if not all(shape[1].is_static and shape[1].value for shape in shapes):
         return False
     heads, groups, of_values = (shape[1].value for shape in shapes)
-    if groups != of_values or groups not in (heads, 1):
+    if groups != of_values or heads % groups:
         return False
     batches = {shape[0].value if shape[0].is_static else -1 for shape in shapes}
     if len(batches) > 1:

@@ -337,7 +337,7 @@ def _for_each_query_head(ctx: Context, q: Output, k: Output, v: Output) -> tuple
     else:
         each = dim_of(ctx, q, 1)
         positions = multiply(ctx, arange(ctx, each), dim_of(ctx, k, 1))
-    index = layers.divide(ctx, positions, each)
+    index = layers.truncated_quotient(ctx, positions, each)
     keys, values = (layers.gather(ctx, part, index, ctx.constant(1)) for part in (k, v))
     return keys, values
 

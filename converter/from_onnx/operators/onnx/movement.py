@@ -266,7 +266,7 @@ def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[O
     """Parts of ceil(n / count) elements for a dynamic length n; the last parts may be shorter or empty."""
     whole = dimension_list(ctx, data, axis)
     raised = layers.add(ctx, whole, ctx.constant([count - 1]))
-    each = layers.divide(ctx, raised, ctx.constant([count]))
+    each = layers.truncated_quotient(ctx, raised, ctx.constant([count]))
     before = layers.multiply(ctx, each, ctx.constant(np.arange(count)))
     left = layers.maximum(ctx, layers.subtract(ctx, whole, before), ctx.constant(0))
     lengths = layers.minimum(ctx, left, each)
