@@ -45,6 +45,11 @@ def _with_type(value: Any) -> Any:
 
     bits = np.ascontiguousarray(value).view(np.uint16 if value.dtype.itemsize == 2 else np.uint8)
     kind = element_types.from_dtype(value.dtype)
+    if kind.is_packed:
+        # onnxruntime takes the shape from the array, and reads several elements from each of its first bytes.
+        packed = np.frombuffer(element_types.pack(value, kind), np.uint8)
+        bits = np.zeros(value.size, np.uint8)
+        bits[: packed.size] = packed
     return OrtValue.ortvalue_from_numpy_with_onnx_type(bits.reshape(value.shape), onnx_number(kind))
 
 

@@ -15,7 +15,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
-from ir_runtime.operations.elementwise import NotEqual1, Select1
+from ir_runtime.operations.elementwise import LogicalNot1, LogicalOr1, NotEqual1, Select1
 from ir_runtime.operations.reduction import ReduceLogicalOr1
 
 
@@ -50,19 +50,31 @@ def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
     node = made.node
     if not isinstance(node.op, ScaledDotProductAttention13) or len(node.inputs) not in (4, 5) or node.op.causal:
         return None
-    chosen = node.inputs[3].node
-    if not isinstance(chosen.op, Select1) or chosen.inputs[0] is not is_seen or not _is_zero(zero):
+    mask = _guarded_mask(node.inputs[3].node, is_seen)
+    if mask is None or not _is_zero(zero):
         return None
-    mask, otherwise = chosen.inputs[1:]
+    query, key, value = (ctx.value(source) for source in node.inputs[:3])
+    if not _is_plain(query, *_grouped(ctx, key, value), ctx.value(mask)) or not ctx.at_least(23):
+        return None
+    scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
+    return attention(ctx, node.op, query, key, value, ctx.value(mask), scale)
+
+
+def _guarded_mask(node: Node, is_seen: Output) -> Output | None:
+    """The mask that a layer shows all keys of to rows without any; ``is_seen`` tells which rows have one."""
+    if isinstance(node.op, LogicalOr1):
+        for mask, others in (node.inputs, node.inputs[::-1]):
+            if isinstance(others.node.op, LogicalNot1) and others.node.inputs[0] is is_seen and _is_any(is_seen, mask):
+                return mask
+        return None
+    if not isinstance(node.op, Select1) or node.inputs[0] is not is_seen:
+        return None
+    mask, otherwise = node.inputs[1:]
     if mask.element_type is element_types.boolean:
         fits = _is_any(is_seen, mask) and _is_all(otherwise)
     else:
         fits = _is_any_finite(is_seen, mask) and _is_zero(otherwise)
-    query, key, value = (ctx.value(source) for source in node.inputs[:3])
-    if not fits or not _is_plain(query, *_grouped(ctx, key, value), ctx.value(mask)) or not ctx.at_least(23):
-        return None
-    scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
-    return attention(ctx, node.op, query, key, value, ctx.value(mask), scale)
+    return mask if fits else None
 
 
 def _grouped(ctx: Context, key: Value, value: Value) -> tuple[Value, Value]:
