@@ -51,6 +51,8 @@ _WIDER = {
 }
 """The types that hold the values of a type, the first the nearest: see :meth:`Context.emit`. i64 in place of u64 and
 f64 in place of 64-bit integers hold those below 2^63 and 2^53; f32 takes the place of f64 where there is no other."""
+_SMALL = 64
+"""Constants of up to this many elements are converted while exporting."""
 
 
 class Context:
@@ -210,6 +212,11 @@ class Context:
             return value
         if not onnx_number(kind):
             self.fail(f"ONNX has no element type {kind}")
+        known = value.type.constant if value.made_by is None and value.type.tensor is not None else None
+        if known is not None and known.size <= _SMALL and value.element_type.is_integral and kind.is_integral:
+            converted = known.astype(kind.dtype)
+            if np.array_equal(converted.astype(known.dtype), known) and ((converted < 0) == (known < 0)).all():
+                return self.constant(converted, kind)
         # The IR's conversion to 8 bits gives NaN beyond the greatest number.
         saturate = 0 if kind in (element_types.f8e4m3, element_types.f8e5m2) else None
         return self.emit("Cast", value, type=kind, shape=value.shape, to=onnx_number(kind), saturate=saturate)
@@ -228,7 +235,7 @@ class Context:
 
     def inside(self, graph: Graph) -> Context:
         """The same layer with another graph to write into: a body."""
-        return Context(self._translation, graph, self.node)
+        return Context(self._translation, graph, self.node, self._values)
 
     def translate(self, model: Model, inputs: Mapping[Node, Value]) -> Mapping[Output, Value]:
         """Write the layers of a body into this graph; what each of its tensors became.

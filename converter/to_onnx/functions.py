@@ -57,7 +57,7 @@ class Functions:
         names = dict(zip(reversed(given), reversed(_input_names(export, len(given)))))
         others = [value for value in free if value not in names]
         inputs = [(name, value) for value, name in reversed(names.items()) if value in free]
-        inputs += [(f"constant_{place}", value) for place, value in enumerate(others)]
+        inputs += [(f"input_{place}", value) for place, value in enumerate(others)]
         function = self._function(ctx.node.op, inside, inputs, ctx.opset)
         call = Call(function.name, LOCAL_FUNCTIONS, [value for _, value in inputs], {}, ctx.node.name)
         call.outputs = [Value(value.type, made_by=call) for value in results]

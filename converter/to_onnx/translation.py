@@ -13,7 +13,7 @@ from ir_runtime.graph.tensor import Tensor
 
 from .context import Context
 from .functions import Functions
-from .graph import Graph, Value
+from .graph import Call, Graph, Value
 from .opsets import Opsets, OpsetTooLow
 from .options import ExportOptions
 from .registry import find_exporter, find_idioms
@@ -28,6 +28,13 @@ def _typed(ctx: Context, made: Value | Sequence[Value]) -> list[Value]:
         ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
         for value, output in zip([made] if isinstance(made, Value) else made, ctx.node.outputs)
     ]
+
+
+def _name_helpers(node: Node, calls: Sequence[Call], made: Sequence[Value]) -> None:
+    """The node that makes the layer's first output has the layer's name; the others have their operators' as well."""
+    for call in calls:
+        if call is not made[0].made_by and call.name == node.name:
+            call.name = f"{node.name}/{call.op_type}"
 
 
 class Translation:
@@ -67,7 +74,9 @@ class Translation:
         for node in model.nodes():
             if node.op.role in ("parameter", "result"):
                 continue
+            first = len(graph.calls)
             made = self._exported(node, graph, values)
+            _name_helpers(node, graph.calls[first:], made)
             for output, value in zip(node.outputs, made):
                 if value.made_by is not None and value not in values.values():
                     # What inference knows of it: its shape and, unless another type holds them, its values.

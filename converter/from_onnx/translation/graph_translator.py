@@ -144,6 +144,7 @@ class GraphTranslator:
             for index, output in enumerate(inner.outputs(names)):
                 source = inner._across(leave, index, tensor_of(output, f"'{names[index]}'"))
                 model.results.append(make_node(Result1(), [source], scope.unique("result")))
+            scope.sort_captures()
             model.parameters.extend(scope.captures.values())
             return Body(model, tuple(scope.captures))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
@@ -27,8 +30,12 @@ class Scope:
         self._parent = parent
         self._is_body = is_body
         self._values: dict[str, Value] = {}
+        self._count: Iterator[int] = itertools.count() if parent is None else parent._count
+        self._places: dict[str, int] = {}
+        """For each name when it was defined, counted over all scopes."""
         self._initializers: dict[str, TensorProto | SparseTensorProto] = {}
         self.captures: dict[Output, Node] = {}
+        self._captured_names: dict[Output, str] = {}
         self._stands_for: dict[Node, Output] = {}
         self.unique: UniqueNames = UniqueNames() if parent is None or is_body else parent.unique
 
@@ -56,13 +63,14 @@ class Scope:
     def define(self, name: str, value: Value) -> None:
         """Give a value its name."""
         self._values[name] = value
+        self._places[name] = next(self._count)
 
     def parameter(self, name: str, kind: TensorType) -> Node:
         """A new parameter of that name and type."""
         op = Parameter1(shape=kind.shape, element_type=kind.element_type)
         node = make_node(op, (), self.unique(name))
         node.outputs[0].add_name(name)
-        self._values[name] = node.outputs[0]
+        self.define(name, node.outputs[0])
         return node
 
     def constant(self, name: str, tensor: Tensor) -> Output:
@@ -98,6 +106,17 @@ class Scope:
             scope = scope._parent
         return None
 
+    def sort_captures(self) -> None:
+        """Bring the captures into the order in which their values were defined outside, whatever reads them first."""
+
+        def place(outer: Output) -> int:
+            name, scope = self._captured_names[outer], self._parent
+            while scope is not None and name not in scope._places:
+                scope = scope._parent
+            return -1 if scope is None else scope._places[name]
+
+        self.captures = {outer: self.captures[outer] for outer in sorted(self.captures, key=place)}
+
     def _stored(self, name: str) -> Tensor:
         stored = self._initializers[name]
         try:
@@ -112,4 +131,5 @@ class Scope:
             kind = TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
             node = self.captures[outer] = self.parameter(name, kind)
             self._stands_for[node] = outer
+            self._captured_names[outer] = name
         return self.captures[outer].outputs[0]

@@ -8,6 +8,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_number, reshape
 from converter.to_onnx.registry import ir_op
+from converter.to_onnx.undone import before_next_number
 from ir_runtime.graph import element_types
 from ir_runtime.operations.detection import (
     NonMaxSuppression1,
@@ -79,6 +80,9 @@ def _threshold(ctx: Context, overlap: Value | None) -> Value:
     number = known_number(ctx, overlap)
     if number is not None:
         return ctx.constant(np.array([max(np.nextafter(np.float32(number), np.float32(-1)), 0)], np.float32))
+    before = before_next_number(ctx.node.inputs[3])
+    if before is not None:
+        return reshape(ctx, ctx.cast(ctx.value(before), element_types.f32), [1])
     value = reshape(ctx, ctx.cast(overlap, element_types.f32), [1])
     return ctx.emit("Mul", value, ctx.constant(np.array([1 - 2.0**-24], np.float32)))
 

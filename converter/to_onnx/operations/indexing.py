@@ -18,6 +18,7 @@ from converter.to_onnx.layers import (
     unsqueeze,
 )
 from converter.to_onnx.registry import ir_op
+from converter.to_onnx.undone import before_wrap, pair_of
 from ir_runtime.graph import element_types
 from ir_runtime.operations.indexing import (
     Gather1,
@@ -98,13 +99,16 @@ def gather_nd_5(ctx: Context, op: GatherND5, x: Value, indices: Value) -> Value:
 @ir_op(OneHot1, OneHot16)
 def one_hot(ctx: Context, op: OneHot1 | OneHot16, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     """OneHot; negative indices, which count from the end there, are put out of range"""
-    indices = ctx.cast(indices, element_types.i64)
+    ignores_negative = getattr(op, "negative_indices_mode", "ignore_negative") == "ignore_negative"
+    before = before_wrap(*ctx.node.inputs[:2]) if ignores_negative else None
+    indices = ctx.cast(indices if before is None else ctx.value(before), element_types.i64)
     depth = scalar(ctx, ctx.cast(depth, element_types.i64))
     bounds = indices.type.known_bounds
     may_be_negative = bounds is None or bool((bounds.lower < 0).any())
-    if may_be_negative and getattr(op, "negative_indices_mode", "ignore_negative") == "ignore_negative":
+    if may_be_negative and ignores_negative and before is None:
         indices = ctx.emit("Where", ctx.emit("Less", indices, ctx.constant(0)), depth, indices)
-    values = concat(ctx, [reshape(ctx, off, [1]), reshape(ctx, on, [1])], 0)
+    pair = pair_of(ctx.node.inputs[3], ctx.node.inputs[2])
+    values = concat(ctx, [reshape(ctx, off, [1]), reshape(ctx, on, [1])], 0) if pair is None else ctx.value(pair)
     if ctx.node.inputs[0].shape.has_rank and ctx.node.inputs[0].shape.rank == 0:  # onnx's inference takes no scalars
         return squeeze(ctx, ctx.emit("OneHot", unsqueeze(ctx, indices, [0]), depth, values, axis=-1), [0])
     return ctx.emit("OneHot", indices, depth, values, axis=op.axis)

@@ -6,6 +6,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, scalar
 from converter.to_onnx.registry import ir_op
+from converter.to_onnx.undone import halves_of
 from ir_runtime.operations.padding import Pad1, Pad12
 
 
@@ -19,6 +20,8 @@ def pad(ctx: Context, op: Pad1, x: Value, begins: Value, ends: Value, value: Val
         if not any([*known[0], *known[1]]):
             return x
         pads = ctx.constant([*known[0], *known[1]])
+    elif (whole := halves_of(ctx.node.inputs[1], ctx.node.inputs[2], rank_of(ctx, x, "the data"))) is not None:
+        pads = int64_list(ctx, ctx.value(whole))
     else:
         pads = concat(ctx, [int64_list(ctx, begins), int64_list(ctx, ends)], 0)
     if op.pad_mode == "constant":

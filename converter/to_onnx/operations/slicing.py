@@ -19,6 +19,7 @@ from converter.to_onnx.layers import (
     unsqueeze,
 )
 from converter.to_onnx.registry import ir_op
+from converter.to_onnx.undone import is_without_rest
 from ir_runtime.operations.slicing import Slice8, SliceScatter15, Split1, StridedSlice1, VariadicSplit1
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -151,10 +152,8 @@ def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, leng
             return ctx.emit_many(
                 "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=place
             )
-    if known is not None:
-        sizes = ctx.constant(known)
-    else:
-        sizes = int64_list(ctx, lengths)
+    sizes = ctx.constant(known) if known is not None else int64_list(ctx, lengths)
+    if known is None and not is_without_rest(ctx.node.inputs[2]):
         is_rest = ctx.emit("Less", sizes, ctx.constant([0]))
         whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([place]), axis=0)
         others = ctx.emit("ReduceSum", ctx.emit("Max", sizes, ctx.constant([0])), keepdims=1)

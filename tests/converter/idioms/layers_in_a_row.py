@@ -182,11 +182,23 @@ def negated(graph: Graph, chance: random.Random, *, shared: bool = False) -> str
     return graph("Where", graph("Or", above, "n"), chosen, graph.constant(7)) if shared else chosen
 
 
+def nested_choices(graph: Graph, chance: random.Random, *, opposite: bool = False, shape: Sequence[int] = ()) -> str:
+    """A choice within a choice by the same condition; ``opposite`` puts it where the condition does not hold."""
+    condition = graph("Less", "x", graph.constant(0.2))
+    first, never = graph.constant(np.full(chance.choice([(), (1,)]), -3)), graph.constant(np.full(shape, 5))
+    is_first = chance.random() < 0.5
+    inner = graph("Where", condition, *(["x", never] if is_first != opposite else [never, "x"]))
+    return graph("Where", condition, *([inner, first] if is_first else [first, inner]))
+
+
 IDIOMS = {
     "conditions that decide nothing": Idiom(
         build=lambda g, c: neutral_conditions(g, c, shape=c.choice([(), (1,), (1, 1, 1)])), becomes=["Less", "Select"]
     ),
     "a negated condition": Idiom(build=negated, becomes=["Less", "Select"]),
+    "choices by one condition": Idiom(
+        build=lambda g, c: nested_choices(g, c, shape=c.choice([(), (1,), (1, 1)])), becomes=["Less", "Select"]
+    ),
     "concats in a row": Idiom(build=concats, becomes=["Abs", "Concat"]),
     "a one behind a reshape": Idiom(
         build=lambda g, c: ones_in_reshape(g, c, take=False, at=c.choice([1, 2]), target=c.choice([[0, -1], [0, 24]])),
@@ -264,6 +276,8 @@ NEAR_MISSES = {
         dtypes={"n": np.bool_},
         count=5,
     ),
+    "choices of the opposite": NearMiss(build=lambda g, c: nested_choices(g, c, opposite=True), count=3),
+    "choices that widen": NearMiss(build=lambda g, c: nested_choices(g, c, shape=(4, 1, 3, 8)), count=3),
     "concats along two axes": NearMiss(build=lambda g, c: concats(g, c, inner=2), count=3),
     "a concat that is read elsewhere": NearMiss(build=lambda g, c: concats(g, c, shared=True), count=4),
     "a one in front of a dimension that is taken over": NearMiss(

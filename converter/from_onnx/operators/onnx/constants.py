@@ -117,6 +117,11 @@ def _cast(ctx: Context, x: Output, kind: ElementType, saturate: bool = True, rou
         return in_type(ctx, _limited(ctx, wide, -most, most) if saturate else wide, kind)
     if kind is element_types.boolean:
         return in_type(ctx, x, kind)
+    if kind.is_packed and source.is_integral and isinstance(x.node.op, ir.Convert1):
+        # Numbers whose fraction was cut off: the conversion to these types cuts it off itself.
+        (whole,) = x.node.inputs
+        x = whole if whole.element_type.is_real and whole.element_type.bits >= 16 else x
+        source = x.element_type
     if kind.is_packed or (source.bits < 16 and source.is_real and not kind.is_real):
         x = in_type(ctx, x, element_types.f32)
     return in_type(ctx, x, kind)

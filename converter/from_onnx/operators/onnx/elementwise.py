@@ -253,8 +253,7 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
         raise ctx.invalid(f"direction must be LEFT or RIGHT, but is {direction!r}")
     kind = x.element_type
     most = ctx.like(kind.bits - 1, x)
-    known = y.type.known_bounds
-    inside = known is not None and bool((known.lower >= 0).all() and (known.upper < kind.bits).all())
+    inside = _is_limited(y, kind.bits - 1)
     amount = y
     if not inside:
         # Shifts by the whole width or more; a negative number is one of these as an unsigned number.
@@ -267,6 +266,40 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
     if inside or (direction == "RIGHT" and kind.is_signed):
         return shifted
     return layers.select(ctx, beyond, ctx.like(0, x), shifted)
+
+
+def _is_limited(y: Output, most: int) -> bool:
+    """Whether all numbers are from 0 to ``most``: by their bounds, or by a Where that puts ``most`` for others."""
+    known = y.type.known_bounds
+    if known is not None and (known.lower >= 0).all() and (known.upper <= most).all():
+        return True
+    while isinstance(y.node.op, ir.Convert1) and y.node.inputs[0].element_type.is_integral:
+        y = y.node.inputs[0]
+    if not isinstance(y.node.op, ir.Select1) or not y.element_type.is_integral:
+        return False
+    beyond, limit, given = y.node.inputs
+    checks = [source.node for source in beyond.node.inputs] if isinstance(beyond.node.op, ir.LogicalOr1) else []
+    above, *rest = checks or [beyond.node]
+    below = [one for one in rest if isinstance(one.op, ir.Less1) and _is_number(one.inputs[1], 0)]
+    is_above = isinstance(above.op, ir.Greater1) and _is_number(above.inputs[1], most) and _is_number(limit, most)
+    compared = [one.inputs[0] for one in (above, *below)]
+    # A number that is within the limits is the same in every type that it is converted to.
+    is_same = all(_sources(one) & _sources(given) for one in compared)
+    return is_above and is_same and (bool(below) or not compared[0].element_type.is_signed)
+
+
+def _sources(value: Output) -> set[Output]:
+    """A whole number, and what it was converted from."""
+    found = {value}
+    while isinstance(value.node.op, ir.Convert1) and value.node.inputs[0].element_type.is_integral:
+        (value,) = value.node.inputs
+        found.add(value)
+    return found
+
+
+def _is_number(value: Output, number: int) -> bool:
+    known = value.type.constant
+    return known is not None and known.size == 1 and known.reshape(-1)[0] == number
 
 
 _two_inputs("BitwiseAnd", _layer(ir.BitwiseAnd13), (18,))

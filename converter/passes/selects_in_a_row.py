@@ -1,0 +1,48 @@
+"""Two choices by one condition are one choice.
+
+    Select(c, a, Select(c, b, d))      becomes      Select(c, a, d)
+    Select(c, Select(c, a, b), d)      becomes      Select(c, a, d)
+
+What is never chosen has one element, so that the shape of the result stays.
+"""
+
+from __future__ import annotations
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import Select1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+
+@passes.replaces("selects_in_a_row", Select1, after=["equal_layers"], fuses=True)
+def selects_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Leave out an inner Select by the same condition."""
+    condition, *choices = node.inputs
+    for place, inner in enumerate(choices):
+        chooses = inner.node
+        if not isinstance(chooses.op, Select1) or chooses.inputs[0] is not condition:
+            continue
+        if not _broadcast(node) == _broadcast(chooses) == "numpy":
+            return fail("broadcasts otherwise")
+        chosen, other = chooses.inputs[1 + place], chooses.inputs[2 - place]
+        if not _has_one_element(other) or not _has_rank_of(other, chosen):
+            return fail("what is never chosen may decide about the shape")
+        choices[place] = chosen
+        return builder.emit(Select1(), condition, *choices)
+    return fail("neither choice is a choice by the same condition")
+
+
+def _broadcast(node: Node) -> str:
+    return node.op.auto_broadcast  # type: ignore[attr-defined]
+
+
+def _has_one_element(value: Output) -> bool:
+    return value.shape.is_static and all(size == 1 for size in value.shape.static())
+
+
+def _has_rank_of(value: Output, other: Output) -> bool:
+    return other.shape.has_rank and value.shape.rank <= other.shape.rank
