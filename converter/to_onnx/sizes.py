@@ -89,6 +89,13 @@ def largest(ctx: Context, a: Size, b: Size) -> Size:
     return ctx.emit("Max", as_list(ctx, a), as_list(ctx, b))
 
 
+def smallest(ctx: Context, a: Size, b: Size) -> Size:
+    """The smaller one."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return ctx.emit("Min", as_list(ctx, a), as_list(ctx, b))
+
+
 def positions(ctx: Context, count: Size) -> Value:
     """The numbers from 0 up to a count."""
     if isinstance(count, int):

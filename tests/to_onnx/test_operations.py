@@ -168,7 +168,7 @@ def test_dynamic_dimensions(call: Call) -> None:
 
 
 MISSING = {
-    *("DetectionOutput", "ExperimentalDetectronDetectionOutput", "ExperimentalDetectronGenerateProposalsSingleImage"),
+    *("ExperimentalDetectronDetectionOutput", "ExperimentalDetectronGenerateProposalsSingleImage"),
     *("ExperimentalDetectronPriorGridGenerator", "ExperimentalDetectronROIFeatureExtractor"),
     *("ExperimentalDetectronTopKROIs", "GenerateProposals", "MatrixNms", "MulticlassNms", "NMSRotated", "Proposal"),
     *("PSROIPooling", "DeformablePSROIPooling", "ROIAlignRotated", "ROIPooling"),
