@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+
 from .context import Context
-from .graph import Value
-from .layers import concat, reduce, split_equally
+from .graph import Graph, Value
+from .layers import concat, reduce, split_equally, squeeze, transpose, unsqueeze
 
 LOWEST = float(np.finfo(np.float32).min)
 _NO_LIMIT = 1 << 31
@@ -52,3 +56,80 @@ def taken_boxes(
     limit = ctx.constant([_NO_LIMIT]) if most is None else most
     bounds = [ctx.constant(np.array([one], np.float32)) for one in (min(max(threshold, 0), 1), least)]
     return ctx.emit("NonMaxSuppression", concat(ctx, [lower, upper], -1), scores, limit, *bounds)
+
+
+def shares(ctx: Context, boxes: Value, pixel: float = 0.0, *, touching: bool = False) -> Value:
+    """Intersection over union ``[b, n, n]`` of boxes ``[b, n, 4]`` with one another; 0 where either has no area.
+
+    ``pixel`` is 1 where the upper ends are the last pixels inside; with ``touching`` boxes that lie apart by less than
+    that overlap none.
+    """
+    lower, upper = corners(ctx, boxes)
+    sides = [(unsqueeze(ctx, end, [2]), unsqueeze(ctx, end, [1])) for end in (lower, upper)]
+    between = ctx.emit("Sub", ctx.emit("Min", *sides[1]), ctx.emit("Max", *sides[0]))
+    common = _area(ctx, ctx.emit("Relu", _widened(ctx, between, pixel)))
+    area = _area(ctx, _widened(ctx, ctx.emit("Sub", upper, lower), pixel))
+    zero = ctx.like(0, boxes)
+    has_area = ctx.emit("Greater", area, zero)
+    both = ctx.emit("And", unsqueeze(ctx, has_area, [2]), unsqueeze(ctx, has_area, [1]))
+    if touching:
+        nearest = reduce(ctx, "ReduceMin", between, [-1], keepdims=False)
+        both = ctx.emit("And", both, ctx.emit("GreaterOrEqual", nearest, zero))
+    total = ctx.emit("Add", unsqueeze(ctx, area, [2]), unsqueeze(ctx, area, [1]))
+    union = ctx.emit("Where", both, ctx.emit("Sub", total, common), ctx.like(1, boxes))
+    return ctx.emit("Div", ctx.emit("Where", both, common, zero), union)
+
+
+def _widened(ctx: Context, sizes: Value, pixel: float) -> Value:
+    return ctx.emit("Add", sizes, ctx.like(pixel, sizes)) if pixel else sizes
+
+
+def _area(ctx: Context, sizes: Value) -> Value:
+    return reduce(ctx, "ReduceProd", sizes, [-1], keepdims=False)
+
+
+def taken_in_order(
+    ctx: Context, overlaps: Value, usable: Value, threshold: float, *, inclusive: bool = False, shrink: float = 1.0
+) -> Value:
+    """Which of ``usable`` ``[b, n]`` boxes are taken: those that overlap none taken before them too much.
+
+    ``overlaps`` is ``[b, n, n]``. Too much is above ``threshold``, or from it on if ``inclusive``. A ``shrink`` below 1
+    multiplies a threshold above a half after each box that is taken.
+    """
+    graph = Graph()
+    inner = ctx.inside(graph)
+    number = Value(TensorType(element_types.i64, PartialShape(())), "number")
+    goes_on = Value(TensorType(element_types.boolean, PartialShape(())), "goes_on")
+    alive, worst, bound = (
+        Value(TensorType(kind, PartialShape.of_rank(2)), name)
+        for kind, name in (
+            (element_types.boolean, "alive"),
+            (overlaps.element_type, "worst"),
+            (overlaps.element_type, "bound"),
+        )
+    )
+    graph.inputs = [number, goes_on, alive, worst, bound]
+    taken = unsqueeze(inner, inner.emit("Gather", alive, number, axis=1), [1])
+    row = inner.emit("Gather", overlaps, number, axis=1)
+    new_worst = inner.emit("Where", taken, inner.emit("Max", worst, row), worst)
+    new_bound = bound
+    if shrink < 1:
+        shrinks = inner.emit("And", taken, inner.emit("Greater", bound, inner.like(0.5, bound)))
+        new_bound = inner.emit("Where", shrinks, inner.emit("Mul", bound, inner.like(shrink, bound)), bound)
+    is_too_much = inner.emit("GreaterOrEqual" if inclusive else "Greater", new_worst, new_bound)
+    stays = inner.emit("Or", inner.emit("Not", taken), inner.emit("Not", is_too_much))
+    graph.outputs = [
+        inner.constant(True),
+        inner.emit("And", alive, stays),
+        new_worst,
+        new_bound,
+        squeeze(inner, taken, [1]),
+    ]
+    shape = ctx.emit("Shape", usable)
+    count = ctx.emit("Gather", shape, ctx.constant(1), axis=0)
+    nothing = ctx.emit("Expand", ctx.like(0, overlaps), shape)
+    first = ctx.emit("Gather", shape, ctx.constant([0]), axis=0)
+    start = ctx.emit("Expand", ctx.like(threshold, overlaps), concat(ctx, [first, ctx.constant([1])], 0))
+    kinds = [element_types.boolean, overlaps.element_type, overlaps.element_type, element_types.boolean]
+    made = ctx.emit_many("Loop", count, None, usable, nothing, start, count=4, types=kinds, body=graph)
+    return transpose(ctx, made[3], [1, 0])
