@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ir_runtime.graph import element_types
@@ -10,7 +12,7 @@ from ir_runtime.graph.shapes import PartialShape
 
 from .context import Context
 from .graph import Graph, Value
-from .layers import concat, reduce, split_equally, squeeze, transpose, unsqueeze
+from .layers import concat, reduce, slice_along, split_equally, squeeze, transpose, unsqueeze
 
 LOWEST = float(np.finfo(np.float32).min)
 _NO_LIMIT = 1 << 31
@@ -23,16 +25,35 @@ def corners(ctx: Context, boxes: Value) -> tuple[Value, Value]:
     return lower, upper
 
 
-def refined(ctx: Context, boxes: Value, moves: Value) -> Value:
-    """Boxes whose centres move by parts of their size, and whose size changes by powers of e."""
+def refined(ctx: Context, boxes: Value, moves: Value, pixel: float = 0.0, limit: float | None = None) -> Value:
+    """Boxes whose centres move by parts of their size, and whose size changes by powers of e up to ``limit``.
+
+    ``pixel`` is 1 where the given upper ends are the last pixels inside; those that come out are where boxes end.
+    """
     lower, upper = corners(ctx, boxes)
     shift, power = corners(ctx, moves)
-    size = ctx.emit("Sub", upper, lower)
+    if limit is not None:
+        power = ctx.emit("Min", power, ctx.like(limit, power))
+    size = _widened(ctx, ctx.emit("Sub", upper, lower), pixel)
     half = ctx.like(0.5, boxes)
-    middle = ctx.emit("Mul", ctx.emit("Add", lower, upper), half)
+    middle = ctx.emit("Add", lower, ctx.emit("Mul", size, half))
     centre = ctx.emit("Add", ctx.emit("Mul", shift, size), middle)
     reach = ctx.emit("Mul", ctx.emit("Mul", ctx.emit("Exp", power), size), half)
     return concat(ctx, [ctx.emit("Sub", centre, reach), ctx.emit("Add", centre, reach)], -1)
+
+
+def clipped(ctx: Context, boxes: Value, width: Value, height: Value) -> Value:
+    """Boxes cut to those of the corners ``0, 0`` and ``width, height``, which have one element in their last axis."""
+    ends = concat(ctx, [width, height, width, height], -1)
+    return ctx.emit("Max", ctx.emit("Min", boxes, ends), ctx.like(0, boxes))
+
+
+def large_enough(ctx: Context, boxes: Value, width: Value, height: Value, pixel: float = 0.0) -> Value:
+    """Which boxes ``[..., 4]`` have at least that width and that height, which have one element in their last axis."""
+    lower, upper = corners(ctx, boxes)
+    sizes = _widened(ctx, ctx.emit("Sub", upper, lower), pixel)
+    fits = ctx.cast(ctx.emit("GreaterOrEqual", sizes, concat(ctx, [width, height], -1)), element_types.i32)
+    return ctx.cast(reduce(ctx, "ReduceMin", fits, [-1], keepdims=False), element_types.boolean)
 
 
 def limited(ctx: Context, values: Value, least: float, most: float) -> Value:
@@ -133,3 +154,46 @@ def taken_in_order(
     kinds = [element_types.boolean, overlaps.element_type, overlaps.element_type, element_types.boolean]
     made = ctx.emit_many("Loop", count, None, usable, nothing, start, count=4, types=kinds, body=graph)
     return transpose(ctx, made[3], [1, 0])
+
+
+def taken_marks(
+    ctx: Context,
+    boxes: Value,
+    scores: Value,
+    threshold: float,
+    *,
+    pixel: float = 0.0,
+    touching: bool = False,
+    inclusive: bool = False,
+    shrink: float = 1.0,
+) -> Value:
+    """Which of the boxes ``[b, n, 4]``, sorted by falling scores ``[b, n]``, are taken; minus infinity counts as none.
+
+    NonMaxSuppression where it means the same, else a Loop: see :func:`taken_in_order`.
+    """
+    if shrink < 1 or (touching and pixel):
+        usable = ctx.emit("Greater", scores, ctx.like(-math.inf, scores))
+        overlaps = shares(ctx, boxes, pixel, touching=touching)
+        return taken_in_order(ctx, overlaps, usable, threshold, inclusive=inclusive, shrink=shrink)
+    if pixel:
+        boxes = ctx.emit("Add", boxes, ctx.constant(np.array([0, 0, pixel, pixel], np.float32)))
+    if inclusive:  # ONNX suppresses beyond the threshold: the next smaller number
+        threshold = float(np.nextafter(np.float32(threshold), np.float32(-1)))
+    rows = taken_boxes(ctx, boxes, unsqueeze(ctx, scores, [1]), threshold)
+    spots = concat(ctx, [slice_along(ctx, rows, 1, 0, 1), slice_along(ctx, rows, 1, 2, 3)], 1)
+    ones = ctx.emit("Expand", ctx.constant(1), ctx.emit("Gather", ctx.emit("Shape", rows), ctx.constant([0]), axis=0))
+    nothing = ctx.emit("Expand", ctx.constant(0), ctx.emit("Shape", scores))
+    return ctx.cast(ctx.emit("ScatterND", nothing, spots, ones), element_types.boolean)
+
+
+def first_rows(ctx: Context, marks: Value, most: int) -> tuple[Value, Value, Value]:
+    """Rows ``[m, 2]`` of the places of the first ``most`` marks in each row of ``[b, n]``.
+
+    With them each one's number in its row ``[m]``, and the number of each row ``[b]``.
+    """
+    counted = ctx.emit("CumSum", ctx.cast(marks, element_types.i64), ctx.constant(1))
+    chosen = ctx.emit("And", marks, ctx.emit("LessOrEqual", counted, ctx.constant(most)))
+    rows = transpose(ctx, ctx.emit("NonZero", chosen), [1, 0])
+    number = ctx.emit("Sub", ctx.emit("GatherND", counted, rows), ctx.constant(1))
+    counts = reduce(ctx, "ReduceSum", ctx.cast(chosen, element_types.i64), [1], keepdims=False)
+    return rows, number, counts

@@ -82,7 +82,7 @@ class _Proposal(Operation):
     def proposals(self, *inputs: Array) -> tuple[Array, Array]:
         """The rows of boxes, and the score of each."""
         scores, deltas, image = (value.astype(np.float32, copy=False) for value in inputs)
-        anchors = self._anchors()
+        anchors = self.anchors()
         if scores.shape[1] != 2 * len(anchors):
             raise ExecutionError(f"{len(anchors)} anchors need twice as many scores, but got {scores.shape[1]}")
         if not (image[:2] > 0).all():
@@ -98,31 +98,33 @@ class _Proposal(Operation):
         return rows.reshape(-1, 5).astype(kind, copy=False), values.reshape(-1).astype(kind, copy=False)
 
     @property
-    def _is_tensorflow(self) -> bool:
+    def is_tensorflow(self) -> bool:
+        """Whether coordinates are y before x, and boxes end at their upper corners."""
         return self.framework == "tensorflow"
 
-    def _anchors(self) -> Array:
-        pixel = 0.0 if self._is_tensorflow else 1.0
+    def anchors(self) -> Array:
+        """The boxes of every ratio and scale around one place ``[ratios scales, 4]``."""
+        pixel = 0.0 if self.is_tensorflow else 1.0
         ratios, scales = np.asarray(self.ratio, np.float32), np.asarray(self.scale, np.float32)
         widths = np.sqrt(np.float32(self.base_size**2) / ratios)
-        if not self._is_tensorflow:
+        if not self.is_tensorflow:
             widths = np.floor(widths + np.float32(0.5))
         heights = widths * ratios
-        if not self._is_tensorflow:
+        if not self.is_tensorflow:
             heights = np.floor(heights + np.float32(0.5))
         half = np.stack([widths, heights], -1)[:, None] * scales[:, None]
         half = np.float32(0.5) * (half - np.float32(pixel)).reshape(-1, 2)
-        centre = np.float32(0 if self._is_tensorflow else 0.5 * (self.base_size - pixel))
+        centre = np.float32(0 if self.is_tensorflow else 0.5 * (self.base_size - pixel))
         return np.concatenate([centre - half, centre + half], -1)
 
     def _of_image(self, scores: Array, deltas: Array, anchors: Array, image: Array) -> tuple[Array, Array]:
-        height, width = image[:2] if not self._is_tensorflow else image[1::-1]
-        pixel = np.float32(0 if self._is_tensorflow else 1)
+        height, width = image[:2] if not self.is_tensorflow else image[1::-1]
+        pixel = np.float32(0 if self.is_tensorflow else 1)
         rows, columns = (np.arange(dimension, dtype=np.float32) * self.feat_stride for dimension in scores.shape[1:])
         across, down = np.meshgrid(columns, rows)
-        x, y = (down, across) if self._is_tensorflow else (across, down)
+        x, y = (down, across) if self.is_tensorflow else (across, down)
         boxes = np.stack([x, y, x, y], -1)[:, :, None] + anchors
-        if self._is_tensorflow:
+        if self.is_tensorflow:
             boxes = clipped(boxes, width, height)
         parts = deltas.reshape(len(anchors), 4, *deltas.shape[1:]).transpose(2, 3, 0, 1)
         divisors = np.repeat(np.array([self.box_coordinate_scale, self.box_size_scale], np.float32), 2)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Union
 
-import numpy as np
-
-from converter.to_onnx.boxes import LOWEST, shares, taken_boxes, taken_in_order
+from converter.to_onnx.boxes import LOWEST, shares, taken_marks
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, transpose, unsqueeze
@@ -92,27 +90,11 @@ def multiclass_nms(
         boxes, scores = unsqueeze(ctx, boxes, [0]), _where(ctx, is_own, unsqueeze(ctx, scores, [0]))
     is_high = ctx.emit("GreaterOrEqual", scores, ctx.like(max(op.score_threshold, LOWEST), scores))
     best = _sorted(ctx, op, boxes, _where(ctx, is_high, scores), sizes)
-    kept = _where(ctx, _taken(ctx, op, best), best.scores)
+    taken = taken_marks(
+        ctx, best.boxes, best.scores, op.iou_threshold, pixel=op.pixel(), inclusive=True, shrink=op.nms_eta
+    )
+    kept = _where(ctx, taken, best.scores)
     return _written(ctx, op, boxes, _dense(ctx, kept, best.places, sizes), sizes, kind)
-
-
-def _taken(ctx: Context, op: MulticlassNms9, best: _Sorted) -> Value:
-    """Which of the best boxes are taken."""
-    if op.nms_eta < 1:
-        usable = ctx.emit("Greater", best.scores, ctx.like(-math.inf, best.scores))
-        overlaps = shares(ctx, best.boxes, op.pixel())
-        return taken_in_order(ctx, overlaps, usable, op.iou_threshold, inclusive=True, shrink=op.nms_eta)
-    boxes = best.boxes
-    if op.pixel():
-        boxes = ctx.emit("Add", boxes, ctx.constant(np.array([0, 0, 1, 1], np.float32)))
-    # ONNX suppresses beyond the threshold: the next smaller number.
-    threshold = float(np.nextafter(np.float32(op.iou_threshold), np.float32(-1)))
-    rows = taken_boxes(ctx, boxes, unsqueeze(ctx, best.scores, [1]), threshold)
-    spots = concat(ctx, [slice_along(ctx, rows, 1, 0, 1), slice_along(ctx, rows, 1, 2, 3)], 1)
-    shape = ctx.emit("Shape", best.scores)
-    ones = ctx.emit("Expand", ctx.constant(1), ctx.emit("Gather", ctx.emit("Shape", rows), ctx.constant([0]), axis=0))
-    marks = ctx.emit("ScatterND", ctx.emit("Expand", ctx.constant(0), shape), spots, ones)
-    return ctx.cast(marks, element_types.boolean)
 
 
 def _where(ctx: Context, condition: Value, scores: Value) -> Value:
