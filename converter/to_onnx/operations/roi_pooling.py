@@ -1,0 +1,184 @@
+"""Regions pooled from whole maps: ROIPooling and ROIAlignRotated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, reduce, transpose, unsqueeze
+from converter.to_onnx.points import flat_index, for_each, interpolated, points_around
+from converter.to_onnx.registry import ir_op
+from converter.to_onnx.sizes import Size, as_scalar, shape_list, size_of
+from ir_runtime.graph import element_types
+from ir_runtime.operations.regions import ROIAlignRotated15, ROIPooling2
+
+
+def column(ctx: Context, regions: Value, place: int) -> Value:
+    """One number of each region ``[r]``."""
+    return ctx.emit("Gather", regions, ctx.constant(place), axis=1)
+
+
+def entry(ctx: Context, values: Value, place: int) -> Value:
+    """One element of a list, without dimensions."""
+    return ctx.emit("Gather", values, ctx.constant(place), axis=0)
+
+
+def before_end(ctx: Context, regions: Value) -> tuple[Value, Value]:
+    """Which regions come before the first one of image -1, and the image of each, 0 for the others."""
+    first = column(ctx, regions, 0)
+    ends = ctx.cast(ctx.emit("Equal", first, ctx.like(-1, first)), element_types.i64)
+    is_region = ctx.emit("Equal", ctx.emit("CumSum", ends, ctx.constant(0)), ctx.constant(0))
+    return is_region, ctx.emit("Where", is_region, ctx.cast(first, element_types.i64), ctx.constant(0))
+
+
+def rounded(ctx: Context, values: Value) -> Value:
+    """The nearest whole numbers; halves go away from 0."""
+    near = ctx.emit("Floor", ctx.emit("Add", ctx.emit("Abs", values), ctx.like(0.5, values)))
+    return ctx.emit("Mul", ctx.emit("Sign", values), near)
+
+
+def last_channels(ctx: Context, x: Value) -> Value:
+    """Images ``[n, c, h, w]`` as elements ``[n h w, c]``."""
+    turned = transpose(ctx, x, [0, 2, 3, 1])
+    return ctx.emit("Reshape", turned, shape_list(ctx, [-1, size_of(ctx, x, 1)]))
+
+
+@ir_op(ROIPooling2, local_function=True)
+def roi_pooling(ctx: Context, op: ROIPooling2, x: Value, regions: Value) -> Value:
+    """Maxima of the bins of each region in a Loop; for the method bilinear the four neighbours of each point"""
+    kind = x.element_type
+    x, regions = (ctx.cast(one, element_types.f32) for one in (x, regions))
+    is_region, image = before_end(ctx, regions)
+    made = _greatest(ctx, op, x, regions, image) if op.method == "max" else _between(ctx, op, x, regions, image)
+    shown = unsqueeze(ctx, is_region, [1, 2, 3])
+    return ctx.cast(ctx.emit("Where", shown, made, ctx.like(0, made)), kind)
+
+
+def _between(ctx: Context, op: ROIPooling2, x: Value, regions: Value, image: Value) -> Value:
+    height, width = (size_of(ctx, x, axis) for axis in (2, 3))
+    rows = regular_points(ctx, column(ctx, regions, 2), column(ctx, regions, 4), op.output_roi[0], height)
+    columns = regular_points(ctx, column(ctx, regions, 1), column(ctx, regions, 3), op.output_roi[1], width)
+    down = points_around(ctx, unsqueeze(ctx, rows, [2]), height, 0.0)
+    across = points_around(ctx, unsqueeze(ctx, columns, [1]), width, 0.0)
+    first = unsqueeze(ctx, image, [1, 2])
+
+    def index(row: Value, place: Value) -> Value:
+        return flat_index(ctx, (first, 0), (row, height), (place, width))
+
+    return transpose(ctx, interpolated(ctx, last_channels(ctx, x), index, down, across), [0, 3, 1, 2])
+
+
+def regular_points(ctx: Context, start: Value, end: Value, count: int, size: Size) -> Value:
+    """Regular points ``[..., count]`` from one end to the other, which are parts of the whole; one lies between."""
+    last = ctx.emit("Sub", ctx.cast(as_scalar(ctx, size), start.element_type), ctx.like(1, start))
+    start, end = (unsqueeze(ctx, ctx.emit("Mul", one, last), [-1]) for one in (start, end))
+    if count == 1:
+        return ctx.emit("Mul", ctx.emit("Add", start, end), ctx.like(0.5, start))
+    step = ctx.emit("Div", ctx.emit("Sub", end, start), ctx.like(count - 1, start))
+    numbers = ctx.constant(np.arange(count, dtype=np.float32))
+    return ctx.emit("Add", ctx.emit("Mul", numbers, step), start)
+
+
+def _greatest(ctx: Context, op: ROIPooling2, x: Value, regions: Value, image: Value) -> Value:
+    """Maxima of the rows of a bin, and of their columns; a bin without elements is 0."""
+    scaled = rounded(ctx, ctx.emit("Mul", regions, ctx.like(op.spatial_scale, regions)))
+    corners = ctx.cast(scaled, element_types.i64)
+    bounds = [
+        bins(ctx, column(ctx, corners, first), column(ctx, corners, first + 2), count, size_of(ctx, x, axis))
+        for first, count, axis in ((2, op.output_roi[0], 2), (1, op.output_roi[1], 3))
+    ]
+
+    def of_region(inner: Context, number: Value) -> list[Value]:
+        value = inner.emit("Gather", x, inner.emit("Gather", image, number, axis=0), axis=0)
+        empty = []
+        for axis, (low, high) in zip((1, 2), bounds):
+            starts, stops = (inner.emit("Gather", one, number, axis=0) for one in (low, high))
+            empty.append(inner.emit("GreaterOrEqual", starts, stops))
+            parts = [_maxima(inner, value, axis, starts, stops, place) for place in range(op.output_roi[axis - 1])]
+            value = concat(inner, parts, axis)
+        nothing = inner.emit("Or", unsqueeze(inner, empty[0], [1]), empty[1])
+        return [inner.emit("Where", nothing, inner.like(0, value), value)]
+
+    return for_each(ctx, as_scalar(ctx, size_of(ctx, regions, 0)), of_region)[0]
+
+
+def _maxima(ctx: Context, x: Value, axis: int, starts: Value, stops: Value, place: int) -> Value:
+    """The maxima of a bin's elements along an axis; of a bin without any those of one element."""
+    start, stop = (ctx.emit("Gather", one, ctx.constant([place]), axis=0) for one in (starts, stops))
+    length = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([axis]), axis=0)
+    start = ctx.emit("Min", start, ctx.emit("Sub", length, ctx.constant([1])))
+    stop = ctx.emit("Max", stop, ctx.emit("Add", start, ctx.constant([1])))
+    return reduce(ctx, "ReduceMax", ctx.emit("Slice", x, start, stop, ctx.constant([axis])), [axis])
+
+
+def bins(ctx: Context, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
+    """Where each bin begins and ends ``[r, count]``, between ``start`` and ``end``, both included, in the data."""
+    length = ctx.emit("Max", ctx.emit("Add", ctx.emit("Sub", end, start), ctx.constant(1)), ctx.constant(1))
+    part = ctx.emit("Div", ctx.cast(length, element_types.f32), ctx.constant(np.float32(count), element_types.f32))
+    part, first = unsqueeze(ctx, part, [1]), unsqueeze(ctx, start, [1])
+    found = []
+    for edges, op_type in ((np.arange(count), "Floor"), (np.arange(1, count + 1), "Ceil")):
+        away = ctx.emit(op_type, ctx.emit("Mul", ctx.constant(edges.astype(np.float32)), part))
+        place = ctx.emit("Add", ctx.cast(away, element_types.i64), first)
+        place = ctx.emit("Max", ctx.emit("Min", place, as_scalar(ctx, size)), ctx.constant(0))
+        found.append(place)
+    return found[0], found[1]
+
+
+@ir_op(ROIAlignRotated15, local_function=True)
+def roi_align_rotated(ctx: Context, op: ROIAlignRotated15, x: Value, regions: Value, batches: Value) -> Value:
+    """Means of interpolated points of each region's bins, in a Loop over the regions"""
+    kind = x.element_type
+    work = element_types.f64 if kind is element_types.f64 else element_types.f32
+    x, regions = ctx.cast(x, work), ctx.cast(regions, work)
+    image = ctx.cast(batches, element_types.i64)
+    height, width = (size_of(ctx, x, axis) for axis in (2, 3))
+    flat = last_channels(ctx, x)
+    scale = ctx.like(op.spatial_scale, regions)
+
+    def of_region(inner: Context, number: Value) -> list[Value]:
+        region, first = (inner.emit("Gather", one, number, axis=0) for one in (regions, image))
+        numbers = [entry(inner, region, place) for place in range(5)]
+        centre = [inner.emit("Sub", inner.emit("Mul", one, scale), inner.like(0.5, one)) for one in numbers[:2]]
+        sides = [inner.emit("Mul", one, scale) for one in numbers[2:4]]
+        x_places, y_places = (
+            _along(inner, side, bins, op.sampling_ratio) for side, bins in zip(sides, (op.pooled_w, op.pooled_h))
+        )
+        angle = inner.emit("Neg", numbers[4]) if op.clockwise_mode else numbers[4]
+        cosine, sine = (inner.emit(op_type, angle) for op_type in ("Cos", "Sin"))
+        down, across = unsqueeze(inner, y_places, [1, 3]), unsqueeze(inner, x_places, [0, 2])
+        rows, columns = (
+            inner.emit(op_type, inner.emit("Mul", down, one), inner.emit("Mul", across, other))
+            for op_type, one, other in (("Sub", cosine, sine), ("Add", sine, cosine))
+        )
+        found = interpolated(
+            inner,
+            flat,
+            lambda row, place: flat_index(inner, (first, 0), (row, height), (place, width)),
+            points_around(inner, inner.emit("Add", rows, centre[1]), height, 1.0),
+            points_around(inner, inner.emit("Add", columns, centre[0]), width, 1.0),
+        )
+        count = inner.cast(inner.emit("Size", rows), work)
+        total = reduce(inner, "ReduceSum", found, [2, 3], keepdims=False)
+        of_bin = inner.emit("Div", count, inner.like(op.pooled_h * op.pooled_w, count))
+        return [inner.emit("Div", total, inner.emit("Max", of_bin, inner.like(1, of_bin)))]
+
+    made = for_each(ctx, as_scalar(ctx, size_of(ctx, regions, 0)), of_region)[0]
+    return ctx.cast(transpose(ctx, made, [0, 3, 1, 2]), kind)
+
+
+def _along(ctx: Context, side: Value, bins: int, ratio: int) -> Value:
+    """The points along one side of a region, from its middle ``[bins, points]``."""
+    step = ctx.emit("Div", side, ctx.like(bins, side))
+    if ratio:
+        numbers, count = ctx.cast(ctx.constant(list(range(ratio))), side.element_type), ctx.like(ratio, side)
+    else:
+        least = ctx.emit("Max", ctx.emit("Ceil", step), ctx.like(0, step))
+        whole = ctx.cast(least, element_types.i64)
+        numbers = ctx.cast(ctx.emit("Range", ctx.constant(0), whole, ctx.constant(1)), side.element_type)
+        count = ctx.emit("Max", least, ctx.like(1, least))
+    inner = ctx.emit("Mul", ctx.emit("Add", numbers, ctx.like(0.5, numbers)), ctx.emit("Div", step, count))
+    edges = ctx.cast(ctx.constant(np.arange(bins)[:, None]), side.element_type)
+    start = ctx.emit("Sub", ctx.emit("Mul", edges, step), ctx.emit("Mul", side, ctx.like(0.5, side)))
+    return ctx.emit("Add", start, inner)

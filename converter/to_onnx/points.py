@@ -1,0 +1,77 @@
+"""Values interpolated at points between the elements of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+
+from .context import Context
+from .graph import Graph, Value
+from .layers import unsqueeze
+from .sizes import Size, as_scalar, subtract
+
+
+class Points(NamedTuple):
+    """Points along one dimension: the two elements around each, how far from the first, and whether inside."""
+
+    low: Value
+    high: Value
+    share: Value
+    inside: Value
+
+
+def points_around(ctx: Context, places: Value, size: Size, margin: float) -> Points:
+    """Points at ``places`` of a dimension; those farther from its elements than ``margin`` are not inside."""
+    last = as_scalar(ctx, subtract(ctx, size, 1))
+    end = ctx.cast(last, places.element_type)
+    least, most = ctx.like(-margin, places), ctx.emit("Add", end, ctx.like(margin, places))
+    inside = ctx.emit("And", ctx.emit("GreaterOrEqual", places, least), ctx.emit("LessOrEqual", places, most))
+    place = ctx.emit("Max", ctx.emit("Min", places, end), ctx.like(0, places))
+    floor = ctx.emit("Floor", place)
+    low = ctx.cast(floor, element_types.i64)
+    high = ctx.emit("Min", ctx.emit("Add", low, ctx.constant(1)), last)
+    return Points(low, high, ctx.emit("Sub", place, floor), inside)
+
+
+def interpolated(
+    ctx: Context, flat: Value, index_of: Callable[[Value, Value], Value], rows: Points, columns: Points
+) -> Value:
+    """The values ``[*points, c]`` at points that have a row and a column each; 0 outside.
+
+    ``flat`` is ``[elements, c]``, and ``index_of`` gives the element of a row and a column.
+    """
+    total: Value | None = None
+    one = ctx.like(1, rows.share)
+    for row, down in ((rows.low, ctx.emit("Sub", one, rows.share)), (rows.high, rows.share)):
+        for column, right in ((columns.low, ctx.emit("Sub", one, columns.share)), (columns.high, columns.share)):
+            found = ctx.emit("Gather", flat, index_of(row, column), axis=0)
+            weight = unsqueeze(ctx, ctx.emit("Mul", down, right), [-1])
+            part = ctx.emit("Mul", found, weight)
+            total = part if total is None else ctx.emit("Add", total, part)
+    assert total is not None
+    inside = unsqueeze(ctx, ctx.emit("And", rows.inside, columns.inside), [-1])
+    return ctx.emit("Where", inside, total, ctx.like(0, total))
+
+
+def flat_index(ctx: Context, *parts: tuple[Value, Size]) -> Value:
+    """The index of an element by its places, each with the size of its dimension, the first one changing slowest."""
+    index, _ = parts[0]
+    for place, size in parts[1:]:
+        index = ctx.emit("Add", ctx.emit("Mul", index, as_scalar(ctx, size)), place)
+    return index
+
+
+def for_each(ctx: Context, count: Value, compute: Callable[[Context, Value], Sequence[Value]]) -> list[Value]:
+    """What ``compute`` gives for the numbers below ``count``, stacked: a Loop."""
+    graph = Graph()
+    inner = ctx.inside(graph)
+    number = Value(TensorType(element_types.i64, PartialShape(())), "number")
+    graph.inputs = [number, Value(TensorType(element_types.boolean, PartialShape(())), "goes_on")]
+    made = list(compute(inner, number))
+    graph.outputs = [inner.constant(True), *made]
+    first = ctx.constant(True)
+    return ctx.emit_many("Loop", count, first, count=len(made), types=[one.element_type for one in made], body=graph)
