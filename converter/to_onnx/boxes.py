@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ir_runtime.graph.shapes import PartialShape
 
 from .context import Context
 from .graph import Graph, Value
-from .layers import concat, reduce, slice_along, split_equally, squeeze, transpose, unsqueeze
+from .layers import concat, reduce, slice_along, split_equally, transpose, unsqueeze
 
 LOWEST = float(np.finfo(np.float32).min)
 _NO_LIMIT = 1 << 31
@@ -79,25 +80,23 @@ def taken_boxes(
     return ctx.emit("NonMaxSuppression", concat(ctx, [lower, upper], -1), scores, limit, *bounds)
 
 
-def shares(ctx: Context, boxes: Value, pixel: float = 0.0, *, touching: bool = False) -> Value:
-    """Intersection over union ``[b, n, n]`` of boxes ``[b, n, 4]`` with one another; 0 where either has no area.
+def shares(ctx: Context, one: Value, others: Value, pixel: float = 0.0, *, touching: bool = False) -> Value:
+    """Intersection over union ``[...]`` of boxes ``[..., 4]``, which are broadcast; 0 where either has no area.
 
     ``pixel`` is 1 where the upper ends are the last pixels inside; with ``touching`` boxes that lie apart by less than
     that overlap none.
     """
-    lower, upper = corners(ctx, boxes)
-    sides = [(unsqueeze(ctx, end, [2]), unsqueeze(ctx, end, [1])) for end in (lower, upper)]
-    between = ctx.emit("Sub", ctx.emit("Min", *sides[1]), ctx.emit("Max", *sides[0]))
+    ends = [corners(ctx, boxes) for boxes in (one, others)]
+    lower, upper = ([pair[place] for pair in ends] for place in (0, 1))
+    between = ctx.emit("Sub", ctx.emit("Min", *upper), ctx.emit("Max", *lower))
     common = _area(ctx, ctx.emit("Relu", _widened(ctx, between, pixel)))
-    area = _area(ctx, _widened(ctx, ctx.emit("Sub", upper, lower), pixel))
-    zero = ctx.like(0, boxes)
-    has_area = ctx.emit("Greater", area, zero)
-    both = ctx.emit("And", unsqueeze(ctx, has_area, [2]), unsqueeze(ctx, has_area, [1]))
+    areas = [_area(ctx, _widened(ctx, ctx.emit("Sub", high, low), pixel)) for low, high in ends]
+    zero = ctx.like(0, one)
+    both = ctx.emit("And", *[ctx.emit("Greater", area, zero) for area in areas])
     if touching:
         nearest = reduce(ctx, "ReduceMin", between, [-1], keepdims=False)
         both = ctx.emit("And", both, ctx.emit("GreaterOrEqual", nearest, zero))
-    total = ctx.emit("Add", unsqueeze(ctx, area, [2]), unsqueeze(ctx, area, [1]))
-    union = ctx.emit("Where", both, ctx.emit("Sub", total, common), ctx.like(1, boxes))
+    union = ctx.emit("Where", both, ctx.emit("Sub", ctx.emit("Add", *areas), common), ctx.like(1, one))
     return ctx.emit("Div", ctx.emit("Where", both, common, zero), union)
 
 
@@ -109,51 +108,69 @@ def _area(ctx: Context, sizes: Value) -> Value:
     return reduce(ctx, "ReduceProd", sizes, [-1], keepdims=False)
 
 
+Overlaps = Callable[[Context, Value], Value]
+"""What gives, in the context of a Loop's body, how much the box of a number overlaps each other one ``[b, n]``."""
+
+
+def row_of(boxes: Value, pixel: float = 0.0, *, touching: bool = False) -> Overlaps:
+    """:func:`shares` of one of the boxes ``[b, n, 4]`` with all of them."""
+
+    def row(inner: Context, number: Value) -> Value:
+        one = unsqueeze(inner, inner.emit("Gather", boxes, number, axis=1), [1])
+        return shares(inner, one, boxes, pixel, touching=touching)
+
+    return row
+
+
 def taken_in_order(
-    ctx: Context, overlaps: Value, usable: Value, threshold: float, *, inclusive: bool = False, shrink: float = 1.0
+    ctx: Context,
+    overlaps: Overlaps,
+    usable: Value,
+    threshold: float | Value,
+    *,
+    inclusive: bool = False,
+    shrink: float = 1.0,
 ) -> Value:
     """Which of ``usable`` ``[b, n]`` boxes are taken: those that overlap none taken before them too much.
 
-    ``overlaps`` is ``[b, n, n]``. Too much is above ``threshold``, or from it on if ``inclusive``. A ``shrink`` below 1
-    multiplies a threshold above a half after each box that is taken.
+    Too much is above ``threshold``, or from it on if ``inclusive``. A ``shrink`` below 1 multiplies a threshold above a
+    half after each box that is taken.
     """
+    single = element_types.f32
     graph = Graph()
     inner = ctx.inside(graph)
     number = Value(TensorType(element_types.i64, PartialShape(())), "number")
     goes_on = Value(TensorType(element_types.boolean, PartialShape(())), "goes_on")
     alive, worst, bound = (
         Value(TensorType(kind, PartialShape.of_rank(2)), name)
-        for kind, name in (
-            (element_types.boolean, "alive"),
-            (overlaps.element_type, "worst"),
-            (overlaps.element_type, "bound"),
-        )
+        for kind, name in ((element_types.boolean, "alive"), (single, "worst"), (single, "bound"))
     )
     graph.inputs = [number, goes_on, alive, worst, bound]
+    # What is alive when its turn comes is taken, and stays; only what comes after it may go.
     taken = unsqueeze(inner, inner.emit("Gather", alive, number, axis=1), [1])
-    row = inner.emit("Gather", overlaps, number, axis=1)
-    new_worst = inner.emit("Where", taken, inner.emit("Max", worst, row), worst)
+    new_worst = inner.emit("Where", taken, inner.emit("Max", worst, overlaps(inner, number)), worst)
     new_bound = bound
     if shrink < 1:
         shrinks = inner.emit("And", taken, inner.emit("Greater", bound, inner.like(0.5, bound)))
         new_bound = inner.emit("Where", shrinks, inner.emit("Mul", bound, inner.like(shrink, bound)), bound)
     is_too_much = inner.emit("GreaterOrEqual" if inclusive else "Greater", new_worst, new_bound)
-    stays = inner.emit("Or", inner.emit("Not", taken), inner.emit("Not", is_too_much))
+    length = inner.emit("Gather", inner.emit("Shape", alive), inner.constant(1), axis=0)
+    is_later = inner.emit("Less", number, inner.emit("Range", inner.constant(0), length, inner.constant(1)))
+    goes = inner.emit("And", inner.emit("And", taken, is_later), is_too_much)
     graph.outputs = [
         inner.constant(True),
-        inner.emit("And", alive, stays),
+        inner.emit("And", alive, inner.emit("Not", goes)),
         new_worst,
-        new_bound,
-        squeeze(inner, taken, [1]),
+        inner.emit("Identity", new_bound) if new_bound is bound else new_bound,
     ]
     shape = ctx.emit("Shape", usable)
     count = ctx.emit("Gather", shape, ctx.constant(1), axis=0)
-    nothing = ctx.emit("Expand", ctx.like(0, overlaps), shape)
+    nothing = ctx.emit("Expand", ctx.constant(np.float32(0)), shape)
     first = ctx.emit("Gather", shape, ctx.constant([0]), axis=0)
-    start = ctx.emit("Expand", ctx.like(threshold, overlaps), concat(ctx, [first, ctx.constant([1])], 0))
-    kinds = [element_types.boolean, overlaps.element_type, overlaps.element_type, element_types.boolean]
-    made = ctx.emit_many("Loop", count, None, usable, nothing, start, count=4, types=kinds, body=graph)
-    return transpose(ctx, made[3], [1, 0])
+    least = threshold if isinstance(threshold, Value) else ctx.constant(np.float32(threshold))
+    start = ctx.emit("Expand", least, concat(ctx, [first, ctx.constant([1])], 0))
+    kinds = [element_types.boolean, single, single]
+    return ctx.emit_many("Loop", count, ctx.constant(True), usable, nothing, start, count=3, types=kinds, body=graph)[0]
 
 
 def taken_marks(
@@ -173,7 +190,7 @@ def taken_marks(
     """
     if shrink < 1 or (touching and pixel):
         usable = ctx.emit("Greater", scores, ctx.like(-math.inf, scores))
-        overlaps = shares(ctx, boxes, pixel, touching=touching)
+        overlaps = row_of(boxes, pixel, touching=touching)
         return taken_in_order(ctx, overlaps, usable, threshold, inclusive=inclusive, shrink=shrink)
     if pixel:
         boxes = ctx.emit("Add", boxes, ctx.constant(np.array([0, 0, pixel, pixel], np.float32)))

@@ -44,8 +44,8 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
         for body in bodies_of(call):
             _mark(body, opset, read)
         schema = schema_table.find(call.op_type, call.domain, opset)
-        # A function of the model's own has all its outputs.
-        least = len(call.outputs) if schema is None else schema.least_outputs
+        # Functions of the model, and nodes with bodies, have all their outputs.
+        least = len(call.outputs) if schema is None or bodies_of(call) else schema.least_outputs
         while len(call.outputs) > least and call.outputs[-1] not in read:
             call.outputs.pop()
     graph.calls = kept[::-1]
