@@ -203,13 +203,14 @@ def taken_marks(
     return ctx.cast(ctx.emit("ScatterND", nothing, spots, ones), element_types.boolean)
 
 
-def first_rows(ctx: Context, marks: Value, most: int) -> tuple[Value, Value, Value]:
+def first_rows(ctx: Context, marks: Value, most: int | Value) -> tuple[Value, Value, Value]:
     """Rows ``[m, 2]`` of the places of the first ``most`` marks in each row of ``[b, n]``.
 
     With them each one's number in its row ``[m]``, and the number of each row ``[b]``.
     """
     counted = ctx.emit("CumSum", ctx.cast(marks, element_types.i64), ctx.constant(1))
-    chosen = ctx.emit("And", marks, ctx.emit("LessOrEqual", counted, ctx.constant(most)))
+    limit = most if isinstance(most, Value) else ctx.constant(most)
+    chosen = ctx.emit("And", marks, ctx.emit("LessOrEqual", counted, limit))
     rows = transpose(ctx, ctx.emit("NonZero", chosen), [1, 0])
     number = ctx.emit("Sub", ctx.emit("GatherND", counted, rows), ctx.constant(1))
     counts = reduce(ctx, "ReduceSum", ctx.cast(chosen, element_types.i64), [1], keepdims=False)
