@@ -40,7 +40,6 @@ AMBIGUOUS = {
 """Calls that mean something else where no dimension is known."""
 
 REFUSED = {
-    r"NonMaxSuppression-[59]\(.*float32\[\]0.30000001192092896\)": "soft suppression",
     r"ROIAlign-\d+\(.*sampling_ratio=0, mode=max": "maxima over points whose number depends on the region",
     r"PriorBox(Clustered)?-\d+\(": "the sizes of layer and image come at run time",
     r"DeformableConvolution-\d+\((?!.*bilinear_interpolation_pad=True)": "ONNX interpolates with zeros around the data",
