@@ -10,7 +10,7 @@ import numpy as np
 from converter.errors import UnsupportedModelError
 from converter.onnx_file import schema_table
 from converter.onnx_file.types import of_spelling, onnx_number, spelling
-from converter.targets.onnxruntime.kernels import has_kernel
+from converter.targets.onnxruntime.kernels import has_kernel, last_opset
 from ir_runtime.errors import InternalError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
@@ -123,6 +123,10 @@ class Context:
                 raise InternalError(f"ONNX has no operator {op_type}")
             self.opsets.require(known[0].since_version, f"the operator {op_type}")
             schema = known[0]
+        if schema is not None and not schema.has_function:
+            last = last_opset(op_type, domain, schema.since_version)
+            if last is not None:
+                self.opsets.at_most(last)
         bound: dict[str, ElementType] = {}
         if schema is not None:
             bound = _bound(schema, inputs)
@@ -166,25 +170,27 @@ class Context:
         ``made`` are types of outputs, which attributes decide and which stay.
         """
 
-        def is_known(types: Mapping[str, ElementType], of: schema_table.Schema, opset: int) -> bool:
+        def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
             spelled = {variable: spelling(kind) for variable, kind in {**types, **made}.items()}
             if any(one is None or one not in of.allowed[variable] for variable, one in spelled.items()):
                 return False
-            return has_kernel(of.name, of.domain, opset, {key: one for key, one in spelled.items() if one is not None})
+            return has_kernel(
+                of.name, of.domain, of.since_version, {key: one for key, one in spelled.items() if one is not None}
+            )
 
-        if not bound or is_known(bound, schema, self.opset):
+        if not bound or is_known(bound, schema):
             return {}
         for other in schema_table.versions(schema.name, schema.domain):
             since = other.since_version
             is_later = since > self.opset and other.allowed.keys() >= bound.keys()
-            if is_later and is_known(bound, other, since) and self.at_least(since):
+            if is_later and is_known(bound, other) and self.at_least(since):
                 return {}
         options: list[dict[str, ElementType]] = [{}] if schema.name != "Cast" else []
         for variable, kind in bound.items():
             wider = [kind, *(element_types.element_type(name) for name in _WIDER.get(kind.name, ()))]
             options = [{**chosen, variable: one} for chosen in options for one in wider]
         for chosen in options:
-            if is_known(chosen, schema, self.opset):
+            if is_known(chosen, schema):
                 return {variable: one for variable, one in chosen.items() if one is not bound[variable]}
         kinds = ", ".join(sorted({str(kind) for kind in bound.values()}))
         reason = f"{schema.name} of opset {self.opset} takes neither {kinds} nor wider types"

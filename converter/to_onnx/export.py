@@ -116,14 +116,8 @@ class Exported:
             _check_ends(prepared)
             declared = DeclaredInfo.of(prepared.runtime_info)
             opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
-            translation = Translation(opsets, options)
-            graph = translation.model(prepared)
-            if opsets.needed > opsets.version:
-                opsets = Opsets(opsets.needed, is_chosen=False)
-                translation = Translation(opsets, options)
-                graph = translation.model(prepared)
-            if opsets.needed > opsets.version:
-                raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
+            translation, graph = _translated(prepared, opsets, options)
+            opsets = translation.opsets
             used_parts(graph, opsets.version)
             inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
             name_model(graph, inputs, outputs, opsets.version)
@@ -160,6 +154,24 @@ class Exported:
         model.graph.CopyFrom(graph_message(self.graph, left_out, self.declared.dimensions))
         model.functions.extend(function_message(function, self.opset) for function in self.functions)
         return model
+
+
+def _translated(model: Model, opsets: Opsets, options: ExportOptions) -> tuple[Translation, Graph]:
+    """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
+    translation = Translation(opsets, options)
+    graph = translation.model(model)
+    if opsets.needed > opsets.version:
+        opsets = Opsets(opsets.needed, is_chosen=False)
+        translation = Translation(opsets, options)
+        graph = translation.model(model)
+        if opsets.needed > opsets.version:
+            raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
+    if opsets.most < opsets.version and not opsets.is_chosen:
+        lower = Translation(Opsets(opsets.most, is_chosen=False), options)
+        lower_graph = lower.model(model)
+        if lower.opsets.needed <= opsets.most:
+            return lower, lower_graph
+    return translation, graph
 
 
 def _name(end: Node) -> str:

@@ -29,6 +29,8 @@ class Opsets:
         self.version = version
         self.is_chosen = is_chosen
         self.needed = version
+        self.most = NEWEST
+        """The last opset in which the runtime has every operator that was used, if the caller leaves it open."""
 
     @classmethod
     def of(cls, opset: int | None) -> Opsets:
@@ -52,6 +54,10 @@ class Opsets:
             return False
         self.needed = max(self.needed, version)
         return True
+
+    def at_most(self, version: int) -> None:
+        """Note that the runtime has an operator up to that opset only."""
+        self.most = min(self.most, version)
 
     def require(self, version: int, what: str) -> None:
         """Raises :class:`OpsetTooLow` where ``what`` needs a later opset than the caller's."""

@@ -26,20 +26,32 @@ class Kernel:
     last: int
     types: Mapping[str, frozenset[str]]
 
+    def is_for(self, since: int) -> bool:
+        """Whether it is for an operator as opset ``since`` defined it; a kernel without end is for one definition."""
+        return self.first == since if self.last == _NO_END else self.first <= since <= self.last
 
-def has_kernel(op_type: str, domain: str, opset: int, types: Mapping[str, str]) -> bool:
+
+def has_kernel(op_type: str, domain: str, since: int, types: Mapping[str, str]) -> bool:
     """Whether onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
 
-    Operators that have no kernel at all are made of others: onnxruntime checks those. It computes float16 as float32
-    where there is no kernel for it.
+    ``since`` is the opset that defined it. Operators that have no kernel at all are made of others: onnxruntime checks
+    those. It computes float16 as float32 where there is no kernel for it.
     """
-    kernels = [k for k in _kernels().get((domain, op_type), ()) if k.first <= opset <= k.last]
+    kernels = [kernel for kernel in _kernels().get((domain, op_type), ()) if kernel.is_for(since)]
     if not kernels:
         return True
     return any(
         all(_fits(kind, kernel.types[variable]) for variable, kind in types.items() if variable in kernel.types)
         for kernel in kernels
     )
+
+
+def last_opset(op_type: str, domain: str, since: int) -> int | None:
+    """The last opset with kernels for an operator that has none as opset ``since`` defined it; None if it has one."""
+    known = _kernels().get((domain, op_type), ())
+    if any(kernel.is_for(since) for kernel in known) or not any(kernel.first < since for kernel in known):
+        return None
+    return since - 1
 
 
 def _fits(kind: str, known: frozenset[str]) -> bool:
