@@ -15,7 +15,7 @@ from converter.batch.rows import LOST, Row
 from converter.batch.sources import find_models
 from converter.compression.weight_compression import WeightCompression
 from converter.errors import ConversionError
-from converter.from_onnx.input_forms import InputShapes
+from converter.from_onnx.input_forms import InputShapes, input_specs
 from converter.from_onnx.options import extension_paths, make_options
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
@@ -67,25 +67,31 @@ def convert_many(
 
     Raises :class:`ConversionError` where there are no models, two would become the same IR, or an option is wrong.
     """
+    for what, limit in (("time_limit", time_limit), ("memory_limit", memory_limit), ("jobs", jobs)):
+        if limit is not None and not limit > 0:
+            raise ConversionError(f"{what} must be more than 0, but is {limit!r}")
     if executor is not None and jobs is not None:
         raise ConversionError("jobs is for runs without an executor, which has workers of its own")
     given = [models] if isinstance(models, (str, os.PathLike)) else list(models)
-    options = {
-        "input": input,
-        "freeze": freeze,
-        "output": output,
-        "batch": batch,
-        "extensions": [os.path.abspath(path) for path in extension_paths(extensions)],
-        "static": static,
-        "fuse": fuse,
-        "exact": exact,
-        "stateful": stateful,
-        "target": target,
-    }
-    Target.parse(target)
-    make_options(input, freeze, output, batch)  # raises what is wrong for all models
-    saving = {"compress": compress, "compress_to_fp16": compress_to_fp16}
-    settings = Settings(options, saving, bool(verify), seed, time_limit, memory_limit, bool(again))
+    settings = settings_for(
+        input=input,
+        freeze=freeze,
+        output=output,
+        batch=batch,
+        extensions=extensions,
+        static=static,
+        fuse=fuse,
+        exact=exact,
+        stateful=stateful,
+        target=target,
+        compress_to_fp16=compress_to_fp16,
+        compress=compress,
+        verify=verify,
+        seed=seed,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        again=again,
+    )
     made = jobs_for(find_models(given), Path(folder), settings)
     rows: list[Row | None] = [None] * len(made)
     for index, row in results(made, executor=executor, workers=jobs):
@@ -93,6 +99,38 @@ def convert_many(
         if each is not None:
             each(row)
     return [row for row in rows if row is not None]
+
+
+def settings_for(
+    *,
+    compress_to_fp16: bool,
+    compress: str | WeightCompression | None,
+    verify: bool,
+    seed: int,
+    time_limit: float | None,
+    memory_limit: int | None,
+    again: bool,
+    **options: Any,
+) -> Settings:
+    """The settings of these arguments of :func:`convert_many`.
+
+    Raises :class:`ConversionError` for what is wrong for any model.
+    """
+    Target.parse(options["target"])
+    make_options(*(options[name] for name in ("input", "freeze", "output", "batch")))
+    chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
+    files = [os.path.abspath(path) for path in extension_paths(options["extensions"])]
+    specs = input_specs(options["input"])  # arrays that files hold are read here
+    saving = {"compress": chosen, "compress_to_fp16": bool(compress_to_fp16)}
+    return Settings(
+        {**options, "input": specs, "extensions": files},
+        saving,
+        bool(verify),
+        seed,
+        time_limit,
+        memory_limit,
+        bool(again),
+    )
 
 
 def results(

@@ -171,7 +171,7 @@ def convert(
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs needs --verify")
-    packing = _packing(compress, group_size, symmetric)
+    packing = weight_compression(compress, group_size, symmetric)
     if stateless:
         given = {
             "--stateful": stateful,
@@ -297,7 +297,9 @@ def _target(given: str | None, model: Path) -> Path:
     return path.with_name(f"{path.name}.xml")
 
 
-def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
+def weight_compression(
+    compress: str | None, group_size: int | None, symmetric: bool | None
+) -> WeightCompression | None:
     if compress is None:
         if group_size is not None or symmetric is not None:
             raise click.UsageError("--group-size, --symmetric and --asymmetric need --compress")
