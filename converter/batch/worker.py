@@ -88,6 +88,7 @@ class _Work:
         from converter import conversion
         from converter.onnx_file.reader import open_model
         from ir_runtime.files.file_kinds import IR, kind_of_path
+        from ir_runtime.files.xml_writer import check_destination
 
         started = time.perf_counter()
         model, xml = Path(self.job.model), Path(self.job.xml)
@@ -95,14 +96,17 @@ class _Work:
         file = None if kind_of_path(model) is IR else open_model(model)
         made = conversion.convert(file or model, **options)
         xml.parent.mkdir(parents=True, exist_ok=True)
-        conversion.save_model(made.model, xml, **self.job.settings.saving)
+        saving = self.job.settings.saving
+        check_destination(made.model, xml)
+        stored = conversion.compressed(made.model, saving["compress"], saving["compress_to_fp16"]).model
+        conversion.save_model(stored, xml)
         weights = xml.with_suffix(".bin")
         files = [model, *(file.external_files if file else (model.with_suffix(".bin"),))]
         self._read = [*files, *map(Path, options["extensions"])]
         self.row = replace(
             self.row,
             verdict=CONVERTED,
-            layers=len(made.model.nodes()),
+            layers=len(stored.nodes()),
             model_bytes=sum(path.stat().st_size for path in files),
             xml_bytes=xml.stat().st_size,
             bin_bytes=weights.stat().st_size,
