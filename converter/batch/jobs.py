@@ -17,8 +17,8 @@ class Settings:
     """What is the same for all models.
 
     ``options`` are all arguments of a conversion, as :func:`converter.convert_model` names them, ``saving`` those of
-    :func:`converter.conversion.compressed`. ``seconds`` and ``memory`` (bytes) limit the process of a model; None is no limit.
-    With ``again`` earlier results do not count.
+    :func:`converter.conversion.compressed`. ``seconds`` and ``memory`` (bytes) limit the process of a model; None is no
+    limit. With ``again`` earlier results do not count.
     """
 
     options: Mapping[str, Any]

@@ -205,20 +205,17 @@ def _print(rows: Sequence[Row], asked: int) -> None:
     from converter.batch.rows import counts
 
     console = out()
-    table = new_table("model", "verdict", "layers", "model", "IR", "convert", "verify", "memory", "max abs", "max rel")
+    table = new_table("model", "verdict", "layers", "size", "convert", "verify", "max abs")
     for row in rows:
         colour = "green" if row.passed else "red"
         table.add_row(
             escape(row.name),
             f"[{colour}]{row.verdict}[/]",
             str(row.layers or "-"),
-            size_text(row.model_bytes),
             size_text(row.xml_bytes + row.bin_bytes) if row.xml_bytes else "-",
             f"{row.convert_seconds:.2f} s",
             f"{row.verify_seconds:.2f} s" if row.verify_seconds else "-",
-            size_text(row.memory) if row.memory else "-",
             "-" if row.max_absolute is None else f"{row.max_absolute:.3g}",
-            "-" if row.max_relative is None else f"{row.max_relative:.3g}",
         )
     if rows:
         console.print(table)

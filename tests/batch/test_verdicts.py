@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -30,7 +29,7 @@ FATES = {
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, converter.Row]]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, converter.Row]:
     """A run of a good model among models of every fate."""
     folder = tmp_path_factory.mktemp("fates")
     for op_type in FATES:
@@ -41,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, converte
     rows = converter.convert_many(
         folder / "zoo", folder / "ir", verify=True, extensions=extension(folder), time_limit=4, memory_limit=4 << 30
     )
-    yield {row.name: row for row in rows}
+    return {row.name: row for row in rows}
 
 
 @pytest.mark.sample(every=1)
