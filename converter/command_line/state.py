@@ -173,22 +173,29 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.pass_context
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
-        from converter.errors import ConversionError
-        from ir_runtime import ModelError
-
         state: State = context.obj
-        try:
-            return function(state, *args, **kwargs)
-        except (ConversionError, ModelError, OSError, MemoryError) as error:
-            if state.verbose:
-                _print_traceback()
-            text = str(error) or (
-                "there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__
-            )
-            click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
+        found: list[Any] = []
+        if report_error(state, lambda: found.append(function(state, *args, **kwargs))) is not None:
             context.exit(1)
+        return found[0]
 
     return update_wrapper(wrapper, function)
+
+
+def report_error(state: State, work: Callable[[], object]) -> str | None:
+    """Do ``work``; the text of an expected error, which is also printed to stderr."""
+    from converter.errors import ConversionError
+    from ir_runtime import ModelError
+
+    try:
+        work()
+    except (ConversionError, ModelError, OSError, MemoryError) as error:
+        if state.verbose:
+            _print_traceback()
+        text = str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
+        return text
+    return None
 
 
 def _print_traceback() -> None:
