@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.former_options import FORMER_OPTIONS
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -137,14 +135,20 @@ class Command(click.Command):
         self.params += loudness()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {option for parameter in self.params for option in parameter.opts}
+        own = {
+            option: isinstance(parameter, click.Option) and not parameter.is_flag
+            for parameter in self.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        given = _switched(args) if own.keys() & set(_SWITCHES) else list(args)
         try:
-            return super().parse_args(ctx, _switched(args) if own.intersection(_SWITCHES) else args)
+            return super().parse_args(ctx, list(given))
         except click.NoSuchOption as error:
-            instead = FORMER_OPTIONS.get(dashed(error.option_name).lstrip("-"))
-            if instead is None or self.name != "convert":
+            if self.name != "convert":
                 raise
-            raise click.UsageError(f"there is no option {error.option_name} here: {instead}", ctx) from error
+            from converter.command_line.former_options import translated
+
+            raise click.UsageError(translated(given, own), ctx) from error
 
 
 def _switched(args: list[str]) -> list[str]:
