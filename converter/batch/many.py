@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
@@ -116,6 +117,8 @@ def settings_for(
 
     Raises :class:`ConversionError` for what is wrong for any model.
     """
+    if memory_limit is not None and importlib.util.find_spec("resource") is None:
+        raise ConversionError("this system has no limits of memory")
     Target.parse(options["target"])
     make_options(*(options[name] for name in ("input", "freeze", "output", "batch")))
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
@@ -153,19 +156,29 @@ def results(
 
 
 def _rows(jobs: Sequence[Job], executor: Executor, run: Callable[[Job], Row]) -> Iterator[tuple[int, Row]]:
-    futures: Mapping[Future[Row], int] = {executor.submit(run, job): index for index, job in enumerate(jobs)}
+    futures = {_submitted(executor, run, job): index for index, job in enumerate(jobs)}
     try:
         for future in as_completed(futures):
             index = futures[future]
-            error = future.exception()
-            if error is None:
-                yield index, future.result()
-            else:
+            try:
+                row = future.result()
+            except Exception as error:  # whatever keeps a task from its row is the executor's
                 job = jobs[index]
-                yield index, Row(job.name, job.model, job.xml, LOST, f"{type(error).__name__}: {error}")
+                row = Row(job.name, job.model, job.xml, LOST, f"{type(error).__name__}: {error}")
+            yield index, row
     finally:
         for future in futures:
             future.cancel()
+
+
+def _submitted(executor: Executor, run: Callable[[Job], Row], job: Job) -> Future[Row]:
+    """The future of a job; one with the error where the executor takes no more."""
+    try:
+        return executor.submit(run, job)
+    except RuntimeError as error:
+        lost: Future[Row] = Future()
+        lost.set_exception(error)
+        return lost
 
 
 def processors() -> int:

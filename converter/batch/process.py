@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from converter.batch.jobs import Job
@@ -99,8 +100,6 @@ def _row(job: Job, output: bytes, errors: bytes, code: int) -> Row:
 
 def _with_figures(row: Row, seconds: float) -> Row:
     """The row of a model that has none of its own."""
-    from dataclasses import replace
-
     return replace(row, model_bytes=row.model_bytes or Path(row.model).stat().st_size, convert_seconds=seconds)
 
 

@@ -6,7 +6,6 @@ and options and versions are the same.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import pickle
@@ -19,6 +18,7 @@ from typing import Any
 from converter import __version__
 from converter.batch.jobs import Job
 from converter.batch.rows import WITH_IR, Row
+from ir_runtime.files.digests import blake2b
 from ir_runtime.files.whole_files import write_whole
 
 _FORM = 1
@@ -69,7 +69,7 @@ def _key(job: Job) -> str:
     pickler = pickle.Pickler(text, protocol=4)
     pickler.fast = True  # equal values have the same bytes, also where some of them are one object
     pickler.dump(decides)
-    return hashlib.sha256(text.getvalue()).hexdigest()
+    return blake2b(text.getvalue()).hexdigest()
 
 
 def _version(name: str) -> str:
@@ -80,7 +80,7 @@ def _version(name: str) -> str:
 
 
 def _hash(path: Path) -> str:
-    found = hashlib.sha256()
+    found = blake2b()
     with path.open("rb") as file:
         while part := file.read(1 << 20):
             found.update(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -193,6 +193,39 @@ def test_a_pool_whose_worker_is_killed(tmp_path: Path) -> None:
     found = converter.convert_many([tmp_path / "zoo" / "a.onnx", tmp_path / "zoo" / "c.onnx"], tmp_path / "ir",
                                    extensions=file)  # fmt: skip
     assert [(row.verdict, row.reused) for row in found] == [(rows.CONVERTED, True), (rows.CONVERTED, False)]
+
+
+class _Forgetful(Executor):
+    """Does the first job, cancels the second, fails at the third, and takes no more."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, function, /, *arguments, **named):
+        self.count += 1
+        future: Future = Future()
+        if self.count == 1:
+            future.set_result(function(*arguments, **named))
+        elif self.count == 2:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        elif self.count == 3:
+            future.set_exception(ValueError("no worker"))
+        else:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        return future
+
+
+def test_an_executor_that_forgets(tmp_path: Path) -> None:
+    for seed in range(5):
+        dense(tmp_path / "zoo" / f"{seed}.onnx", seed)
+    found = converter.convert_many(tmp_path / "zoo", tmp_path / "ir", executor=_Forgetful())
+    assert [row.verdict for row in found] == [rows.CONVERTED, *[rows.LOST] * 4]
+    assert [row.reason.partition(":")[0] for row in found[1:]] == [
+        "CancelledError",
+        "ValueError",
+        *["RuntimeError"] * 2,
+    ]
 
 
 def test_a_dask_cluster_of_which_a_worker_is_killed(tmp_path: Path) -> None:
