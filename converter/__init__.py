@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from converter.batch.many import convert_many
+    from converter.batch.rows import Row
     from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
@@ -35,6 +37,7 @@ __all__ = [
     "LayerDifference",
     "Report",
     "RoundTrip",
+    "Row",
     "Sample",
     "StepsReport",
     "Tolerance",
@@ -48,6 +51,7 @@ __all__ = [
     "VerificationError",
     "WeightCompression",
     "convert_language_model",
+    "convert_many",
     "convert_model",
     "export_language_model",
     "export_model",
@@ -63,6 +67,8 @@ __all__ = [
 # The command asks this package for its help alone: onnx, NumPy and the operators come with the first
 # name that needs them.
 _MODULES = {
+    "converter.batch.many": ("convert_many",),
+    "converter.batch.rows": ("Row",),
     "converter.conversion": ("convert_model", "save_model"),
     "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck"),
     "converter.errors": (

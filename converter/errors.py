@@ -35,6 +35,10 @@ class VerificationError(ConversionError):
     """The two sides could not be run, or could not be compared."""
 
 
+EXHAUSTED = (MemoryError, RecursionError)
+"""What any model may be too large for."""
+
+
 @record
 class Problem:
     """One root cause: which node, of which operator, and why."""
@@ -46,7 +50,7 @@ class Problem:
     reason: str
     unsupported: bool
     cause: BaseException | None = field(default=None, compare=False)
-    """The fault of this package that is behind it, if it is one."""
+    """The fault of this package that is behind it, if it is one, or what it lacks: memory, or depth of calls."""
 
     def __str__(self) -> str:
         operator = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
@@ -55,8 +59,9 @@ class Problem:
 
 def error_of(problems: Sequence[Problem]) -> ConversionError:
     """One error for all problems of a model: unsupported only where every problem is, ours where any is."""
-    cause = next((p.cause for p in problems if p.cause is not None), None)
-    kind: type[ConversionError] = InternalError if cause is not None else InvalidModelError
+    causes = [p.cause for p in problems if p.cause is not None]
+    fault = next((cause for cause in causes if not isinstance(cause, EXHAUSTED)), None)
+    kind: type[ConversionError] = InternalError if fault is not None else InvalidModelError
     if all(p.unsupported for p in problems):
         kind = UnsupportedModelError
     if len(problems) == 1:
@@ -64,5 +69,5 @@ def error_of(problems: Sequence[Problem]) -> ConversionError:
     else:
         lines = "\n".join(f"  {problem}" for problem in problems)
         error = kind(f"the model has {len(problems)} problems:\n{lines}", problems)
-    error.__cause__ = cause
+    error.__cause__ = fault or next(iter(causes), None)
     return error

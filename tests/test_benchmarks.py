@@ -17,6 +17,7 @@ from tests.test_documented_commands import a_model
 
 ROOT = Path(__file__).parent.parent
 IN_SHORT = {
+    "batch": (["--models", "2", "--rounds", "1"], r"2 models: 2 jobs are [\d.]+ times as fast as one"),
     "concurrency": (["MODEL", "--rounds", "1", "--seconds", "0.1"], r"\| model \| \d+ \| \d+ \| [\d.]+ \|"),
     "conversion": (["MODEL", "--rounds", "1"], r"model .*\d\.\d\d"),
     "decoding": (["--layers", "1", "--width", "64", "--prompt", "8", "--tokens", "3"], r"[\d.]+"),

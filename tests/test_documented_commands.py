@@ -92,6 +92,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("x", "photo"):
         np.savez(tmp_path / f"{name}.npz", **feeds)
     _write_stateful_models(tmp_path)
+    for path in (tmp_path / "zoo" / "a" / "model.onnx", tmp_path / "zoo" / "model.onnx", tmp_path / "other.onnx"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        onnx.save(a_model(), path)
+    (tmp_path / "ir").mkdir()
+    for name in ("model", "other"):
+        converter.save_model(converter.convert_model(a_model()), tmp_path / "ir" / f"{name}.xml")
+    (tmp_path / "models.txt").write_text("# a path a line\nmodel.onnx\nzoo/a/model.onnx\n")
     (tmp_path / "my_ops.py").write_text("import converter\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

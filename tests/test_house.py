@@ -54,9 +54,11 @@ for _room in (
     "report",
     "verification",
     "round_trips",
+    "batch",
     "command_line",
 ):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
+CONVERTER["converter.batch"].add("converter")  # the version
 CONVERTER["converter.command_line"].add("converter")
 CONVERTER["converter.__main__"] = {"converter.command_line"}
 CONVERTER["converter"] = {"ir_runtime", *CONVERTER}

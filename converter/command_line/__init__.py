@@ -7,7 +7,7 @@ Each command is a module. None of them imports the converter, NumPy or rich befo
 and ``--version`` answer at once.
 """
 
-from converter.command_line import convert, diff, export, inspect, ops, roundtrip, run, verify
+from converter.command_line import batch, convert, diff, export, inspect, ops, roundtrip, run, verify
 from converter.command_line.program import main
 from converter.command_line.state import State
 
@@ -18,4 +18,4 @@ def start() -> None:
     main()
 
 
-__all__ = ["convert", "diff", "export", "inspect", "main", "ops", "roundtrip", "run", "start", "verify"]
+__all__ = ["batch", "convert", "diff", "export", "inspect", "main", "ops", "roundtrip", "run", "start", "verify"]

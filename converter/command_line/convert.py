@@ -20,6 +20,7 @@ from converter.command_line.convert_language_model import (
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.inspect import summary_of
 from converter.command_line.program import main
+from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @main.command()
-@click.argument("model", type=MODEL_FILE)
+@click.argument("models", nargs=-1, required=True, type=MODEL_FILE, metavar="MODEL...")
 @click.option(
     "-o",
     "--output-model",
@@ -117,7 +118,50 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @guarded
-def convert(
+def convert(state: State, models: tuple[Path, ...], output_model: str | None, as_json: bool, **options: Any) -> None:
+    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin), or a folder with a language model to another folder.
+
+    MODEL may be an IR, too: shapes, outputs, target and compression are then those of the new one. Of several models
+    each gets an IR of its own, beside it or in the folder of -o, and one that fails does not end the others.
+
+    \b
+    Examples:
+      onnx2ir convert model.onnx
+      onnx2ir convert model.onnx -o ir/model.xml --verify
+      onnx2ir convert model.onnx --compress-to-fp16 --report model.html
+      onnx2ir convert model.onnx --compress int4 --group-size 64
+      onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
+      onnx2ir convert model.onnx other.onnx -o ir/
+      onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
+      onnx2ir convert model.xml -o older.xml --target cpu@2024.6 --compress int8
+      onnx2ir convert decoder.xml --stateless -o stateless.xml
+    """
+    if len(models) > 1:
+        one_each = {"--report": options["page"], "--inputs": options["inputs"], "--stateless": options["stateless"]}
+        targets = targets_of_several(models, output_model, one_each)
+        results = for_each(
+            state,
+            models,
+            lambda model: _convert_one(state, model, str(targets[model]), as_json=as_json, **options),
+        )
+        finish_several(results, as_json)
+        return
+    # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
+    # takes a fifth of the time.
+    if State.owns_process:
+        gc.disable()
+        atexit.register(gc.freeze)
+
+    found = _convert_one(state, models[0], output_model, as_json=as_json, **options)
+    if found is None:
+        return
+    result, report = found
+    if as_json:
+        click.echo(json_text(result))
+    exit_of(report)
+
+
+def _convert_one(
     state: State,
     model: Path,
     output_model: str | None,
@@ -140,28 +184,8 @@ def convert(
     seed: int,
     page: Path | None,
     as_json: bool,
-) -> None:
-    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin), or a folder with a language model to another folder.
-
-    MODEL may be an IR, too: shapes, outputs, target and compression are then those of the new one.
-
-    \b
-    Examples:
-      onnx2ir convert model.onnx
-      onnx2ir convert model.onnx -o ir/model.xml --verify
-      onnx2ir convert model.onnx --compress-to-fp16 --report model.html
-      onnx2ir convert model.onnx --compress int4 --group-size 64
-      onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
-      onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
-      onnx2ir convert model.xml -o older.xml --target cpu@2024.6 --compress int8
-      onnx2ir convert decoder.xml --stateless -o stateless.xml
-    """
-    # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
-    # takes a fifth of the time.
-    if State.owns_process:
-        gc.disable()
-        atexit.register(gc.freeze)
-
+) -> Outcome | None:
+    """Convert a model; its JSON, which is not printed here, and the report. None where everything is printed."""
     from converter import conversion
     from converter.from_onnx.input_forms import parse_inputs
     from converter.from_onnx.options import extension_paths
@@ -171,7 +195,7 @@ def convert(
 
     if not check and inputs is not None:
         raise click.UsageError("--inputs needs --verify")
-    packing = _packing(compress, group_size, symmetric)
+    packing = weight_compression(compress, group_size, symmetric)
     if stateless:
         given = {
             "--stateful": stateful,
@@ -185,7 +209,7 @@ def convert(
         }
         target = None if output_model is None else _target(output_model, model)
         convert_to_stateless(state, model, target, given, as_json, compress=packing, compress_to_fp16=compress_to_fp16)
-        return
+        return None
     if model.is_dir() and stateful:
         given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
         convert_folder(
@@ -202,7 +226,7 @@ def convert(
             exact=exact,
             target=runtime,
         )
-        return
+        return None
     target = _target(output_model, model)
     if target.suffix.lower() == ".bin":
         raise click.UsageError("the output must not end in .bin, which is the weights' name")
@@ -251,8 +275,9 @@ def convert(
         with state.working(f"Verifying {target.name}"):
             report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch, report=page)
     weights = target.with_suffix(".bin")
+    result: dict[str, Any] = {}
     if as_json:
-        result: dict[str, Any] = {"xml": str(target), "bin": str(weights), **summary_of(target)}
+        result = {"xml": str(target), "bin": str(weights), **summary_of(target)}
         result.update(target=runtime, passes=dict(converted.passes), rules=dict(converted.rules))
         if stored.weights is not None:
             result["compressed"] = {"weights": dict(stored.weights.count), "kept": dict(stored.weights.kept)}
@@ -260,7 +285,6 @@ def convert(
             result["float16"] = {"constants": stored.half.count, "kept": dict(stored.half.kept)}
         if report is not None:
             result["verification"] = report.to_dict()
-        click.echo(json_text(result))
     else:
         count = len(stored.model.nodes())
         state.inform(f"Wrote {target} ({count} layers) and {weights} ({size_text(weights.stat().st_size)})")
@@ -280,7 +304,7 @@ def convert(
         from converter.report import write_conversion
 
         write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target)
-    exit_of(report)
+    return result, report
 
 
 def _target(given: str | None, model: Path) -> Path:
@@ -297,7 +321,9 @@ def _target(given: str | None, model: Path) -> Path:
     return path.with_name(f"{path.name}.xml")
 
 
-def _packing(compress: str | None, group_size: int | None, symmetric: bool | None) -> WeightCompression | None:
+def weight_compression(
+    compress: str | None, group_size: int | None, symmetric: bool | None
+) -> WeightCompression | None:
     if compress is None:
         if group_size is not None or symmetric is not None:
             raise click.UsageError("--group-size, --symmetric and --asymmetric need --compress")

@@ -65,15 +65,15 @@ def new_table(*columns: str) -> Table:
 
 
 def json_text(value: Any) -> str:
-    # JSON has no NaN and infinity: they become texts.
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    return json.dumps(plain(value), indent=2, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """``value`` with texts for the numbers that JSON does not have."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

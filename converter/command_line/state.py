@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.former_options import FORMER_OPTIONS
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -137,14 +135,20 @@ class Command(click.Command):
         self.params += loudness()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {option for parameter in self.params for option in parameter.opts}
+        own = {
+            option: isinstance(parameter, click.Option) and not parameter.is_flag
+            for parameter in self.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        given = _switched(args) if own.keys() & set(_SWITCHES) else list(args)
         try:
-            return super().parse_args(ctx, _switched(args) if own.intersection(_SWITCHES) else args)
+            return super().parse_args(ctx, list(given))
         except click.NoSuchOption as error:
-            instead = FORMER_OPTIONS.get(dashed(error.option_name).lstrip("-"))
-            if instead is None or self.name != "convert":
+            if self.name != "convert":
                 raise
-            raise click.UsageError(f"there is no option {error.option_name} here: {instead}", ctx) from error
+            from converter.command_line.former_options import translated
+
+            raise click.UsageError(translated(given, own), ctx) from error
 
 
 def _switched(args: list[str]) -> list[str]:
@@ -173,22 +177,29 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.pass_context
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
-        from converter.errors import ConversionError
-        from ir_runtime import ModelError
-
         state: State = context.obj
-        try:
-            return function(state, *args, **kwargs)
-        except (ConversionError, ModelError, OSError, MemoryError) as error:
-            if state.verbose:
-                _print_traceback()
-            text = str(error) or (
-                "there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__
-            )
-            click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
+        found: list[Any] = []
+        if report_error(state, lambda: found.append(function(state, *args, **kwargs))) is not None:
             context.exit(1)
+        return found[0]
 
     return update_wrapper(wrapper, function)
+
+
+def report_error(state: State, work: Callable[[], object]) -> str | None:
+    """Do ``work``; the text of an expected error, which is also printed to stderr."""
+    from converter.errors import ConversionError
+    from ir_runtime import ModelError
+
+    try:
+        work()
+    except (ConversionError, ModelError, OSError, MemoryError) as error:
+        if state.verbose:
+            _print_traceback()
+        text = str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
+        return text
+    return None
 
 
 def _print_traceback() -> None:

@@ -10,6 +10,7 @@ import click
 
 from converter.command_line.drawing import json_text, new_table, out
 from converter.command_line.program import main
+from converter.command_line.several import Outcome, finish_several, for_each, refuse_with_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ _MINIMISE = "Write the smallest part of both models that shows the first wrong l
 
 
 @main.command("verify")
-@click.argument("model", type=MODEL_FILE)
-@click.argument("ir", type=MODEL_FILE)
+@click.argument("files", nargs=-1, type=MODEL_FILE, metavar="MODEL IR")
 @click.option(
     "--input",
     "input_texts",
@@ -72,7 +72,61 @@ _MINIMISE = "Write the smallest part of both models that shows the first wrong l
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @guarded
-def verify_command(
+def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+    """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
+
+    With --steps both may be folders with a language model. Several models are compared in pairs, or with the IRs of
+    their names in a folder that comes last.
+
+    \b
+    Examples:
+      onnx2ir verify model.onnx model.xml
+      onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
+      onnx2ir verify model.onnx model.xml --layers --json
+      onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
+      onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
+      onnx2ir verify model.onnx ours.xml --against theirs.xml
+      onnx2ir verify model.onnx model.xml before.xml after.xml
+      onnx2ir verify model.onnx other.onnx ir/
+      onnx2ir verify llama-onnx/ llama-ir/ --steps 16
+    """
+    pairs = _pairs(files, by_steps=options["steps"] is not None)
+    if len(pairs) == 1:
+        ((model, ir),) = pairs
+        result, found = _verify_one(state, model, ir, as_json=as_json, **options)
+        if as_json:
+            click.echo(json_text(result))
+        exit_of(found)
+        return
+    refuse_with_several({f"--{name}": options[name] for name in ("against", "minimise", "report")})
+    irs = dict(pairs)
+    outcomes = for_each(
+        state, list(irs), lambda model: _verify_one(state, model, irs[model], as_json=as_json, **options)
+    )
+    finish_several(outcomes, as_json)
+
+
+def _pairs(files: Sequence[Path], *, by_steps: bool) -> list[tuple[Path, Path]]:
+    """Models and their IRs: two and two, or models and then the folder with the IRs of their names."""
+    if len(files) < 2:
+        raise click.UsageError("a MODEL and its IR are needed")
+    *models, folder = files
+    if folder.is_dir() and not by_steps and not any(model.is_dir() for model in models):
+        irs = [folder / f"{model.stem}.xml" for model in models]
+        missing = [str(ir) for ir in irs if not ir.is_file()]
+        if not missing:
+            return list(zip(models, irs))
+        if len(models) > 1:
+            raise click.UsageError(f"there is no {missing[0]}")
+    if len(files) % 2:
+        raise click.UsageError(f"{len(files)} files are no pairs of MODEL and IR, and the last one is no folder of IRs")
+    pairs = list(zip(files[::2], files[1::2]))
+    if len(dict(pairs)) < len(pairs):
+        raise click.UsageError("a model is given twice: --against compares two IRs with one model")
+    return pairs
+
+
+def _verify_one(
     state: State,
     model: Path,
     ir: Path,
@@ -94,21 +148,8 @@ def verify_command(
     minimise: Path | None,
     report: Path | None,
     as_json: bool,
-) -> None:
-    """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
-
-    With --steps both may be folders with a language model.
-
-    \b
-    Examples:
-      onnx2ir verify model.onnx model.xml
-      onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
-      onnx2ir verify model.onnx model.xml --layers --json
-      onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
-      onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
-      onnx2ir verify model.onnx ours.xml --against theirs.xml
-      onnx2ir verify llama-onnx/ llama-ir/ --steps 16
-    """
+) -> Outcome:
+    """Compare a pair; its JSON, which is not printed here, and the report."""
     if steps is not None:
         unusable = {
             "--input": input_texts,
@@ -121,8 +162,8 @@ def verify_command(
             "--minimise": minimise,
             "--report": report,
         }
-        _verify_steps(state, model, ir, unusable, as_json, steps=steps, seed=seed, rtol=rtol, atol=atol, engine=engine)
-        return
+        limits = {"rtol": rtol, "atol": atol}
+        return _verify_steps(state, model, ir, unusable, as_json, steps=steps, seed=seed, engine=engine, **limits)
     from converter.verification import verify
 
     for path in (model, ir):
@@ -150,18 +191,16 @@ def verify_command(
             minimise=minimise,
             report=report,
         )
-    if as_json:
-        click.echo(json_text(found.to_dict()))
-    else:
+    if not as_json:
         print_report(found)
     if report is not None and not found.unwritten:
         state.inform(f"Wrote {report}")
-    exit_of(found)
+    return found.to_dict(), found
 
 
 def _verify_steps(
     state: State, model: Path, ir: Path, unusable: Mapping[str, object], as_json: bool, **options: Any
-) -> None:
+) -> Outcome:
     from converter.equivalence.steps import verify_steps
     from converter.language_models.convert import MODEL
 
@@ -173,11 +212,9 @@ def _verify_steps(
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
         found = verify_steps(model, ir, **options)
-    if as_json:
-        click.echo(json_text(found.to_dict()))
-    else:
+    if not as_json:
         print_steps(found)
-    exit_of(found)
+    return found.to_dict(), found
 
 
 def decoder_in(folder: Path, option: str) -> Path:

@@ -67,6 +67,11 @@ class OnnxFile:
         """The bytes of the file; none where the model was given as an object."""
         return np.empty(0, np.uint8) if self._embedded is None else self._embedded
 
+    @property
+    def external_files(self) -> tuple[Path, ...]:
+        """The files beside the model that its tensors were read from until now."""
+        return tuple(self._mapped)
+
     def dense(self, proto: SparseTensorProto) -> Tensor:
         """A sparse tensor as a dense constant: its values at their places, and 0 everywhere else.
 
@@ -182,9 +187,11 @@ class OnnxFile:
 def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
     """Open a model given as a path, bytes, a binary file object or a parsed ``onnx.ModelProto``.
 
-    Without ``share_weights`` files are read into memory, and may change afterwards. Raises
-    :class:`ConversionError` where the file cannot be read or is not an ONNX model.
+    What is open already is returned as it is. Without ``share_weights`` files are read into memory, and may change
+    afterwards. Raises :class:`ConversionError` where the file cannot be read or is not an ONNX model.
     """
+    if isinstance(source, OnnxFile):
+        return source
     if isinstance(source, (list, tuple)) and len(source) == 1:
         source = source[0]  # OpenVINO takes a list of the files that make a model
     if isinstance(source, (str, os.PathLike)):

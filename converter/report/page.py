@@ -61,21 +61,31 @@ class Page:
         noted = f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""
         tables = "".join(_table(table) for table in self.tables if table.rows)
         key = "".join(f'<span><i style="background:var({colour})"></i>{meaning}</span>' for colour, meaning in _KEY)
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f'<link rel="icon" href="data:,"><title>{html.escape(self.title)}</title>'
-            f"<style>{_asset('page.css')}</style></head><body><main>"
+        body = (
             f"<h1>{html.escape(self.title)}</h1><p>{verdict}</p><dl class='facts'>{facts}</dl>{noted}"
             f"<h2>Graph</h2><div class='key'>{key}</div>{_GRAPH}"
             "<section><h2>Difference over depth</h2>"
             "<p class='soft'>Largest absolute difference of each tensor: dots from right inputs, the line in the whole "
             "run.</p><svg id='depth' viewBox='0 0 1000 240' role='img' aria-label='Difference over depth'></svg>"
             "</section>"
-            f"{tables}</main>"
-            f'<script type="application/json" id="data">{_json({"layers": self.layers})}</script>'
-            f"<script>{_asset('page.js')}</script></body></html>\n"
+            f"{tables}"
         )
+        data = f'<script type="application/json" id="data">{_json({"layers": self.layers})}</script>'
+        return document(self.title, body, data, asset("converter.report", "page.js"))
+
+
+def document(title: str, body: str, data: str, script: str, style: str = "") -> str:
+    """A page that is complete in one file: ``body`` and, behind it, an element with ``data`` and the ``script``.
+
+    ``style`` is added to the rules that all pages share.
+    """
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{html.escape(title)}</title>'
+        f"<style>{asset('converter.report', 'page.css')}{style}</style></head><body><main>"
+        f"{body}</main>{data}<script>{script}</script></body></html>\n"
+    )
 
 
 _GRAPH = """
@@ -167,8 +177,9 @@ def _table(table: Table) -> str:
     )
 
 
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+def asset(package: str, name: str) -> str:
+    """The text of a file that lies in ``package``."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:

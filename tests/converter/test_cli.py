@@ -191,7 +191,7 @@ def test_ops_sees_functions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["convert"], 2, "Missing argument 'MODEL'"),
+        (["convert"], 2, "Missing argument 'MODEL...'"),
         (["convert", "none.onnx"], 2, "does not exist"),
         (["convert", "pool.onnx", "-o", "x.bin"], 2, "must not end in .bin"),
         (["convert", "pool.onnx", "-o", "pool.onnx"], 2, "would overwrite the model"),
@@ -201,7 +201,7 @@ def test_ops_sees_functions(tmp_path: Path) -> None:
         (["run", "pool.onnx"], 1, "pool.onnx is not OpenVINO IR, but an ONNX model: convert it first"),
         (["convert", "."], 1, "is not an ONNX model, but a folder: give a file in it: pool.onnx"),
         (["convert", "pool.onnx", "--dynamo"], 2, "export yours with torch.onnx.export"),
-        (["convert", "pool.onnx", "--input_shape", "[1]"], 2, 'write --input "name[1,3,224,224]"'),
+        (["convert", "pool.onnx", "--input_shape", "[1]"], 2, "onnx2ir convert pool.onnx --input '[1]'"),
         (["convert", "pool.onnx", "--compress_to_fp16=maybe"], 2, "True or False, but is 'maybe'"),
         (["convert", "pool.onnx", "--extension", "lib.so"], 1, "is a library for OpenVINO"),
         (["convert", "pool.onnx", "--extension", "none.py"], 1, "the extension none.py is not a Python file"),

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from converter.errors import (
+    EXHAUSTED,
     ConversionError,
     InvalidModelError,
     Problem,
@@ -65,7 +66,6 @@ _MAX_NESTING = 60
 _TRANSLATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """Errors of Python that show a fault in a translator."""
 _OWN_FAULT = "translating it failed by a fault of this package; please report it with the model"
-_EXHAUSTED = (MemoryError, RecursionError)
 
 
 class SeveralProblems(ConversionError):
@@ -294,9 +294,9 @@ class GraphTranslator:
             else:
                 problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
             return False
-        except _EXHAUSTED as error:
+        except EXHAUSTED as error:
             reason = f"translating it takes more memory than there is ({type(error).__name__})"
-            problems.append(problem_of(node, opset, reason, unsupported=True))
+            problems.append(problem_of(node, opset, reason, unsupported=True, cause=error.with_traceback(None)))
             return False
         except _TRANSLATOR_ERRORS as error:
             reason = f"{_OWN_FAULT}: {error!r}"

@@ -1,0 +1,186 @@
+"""``convert_many``: a row for each of many models, from any executor."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from typing import Any, Union
+
+from converter.batch.jobs import Job, Settings, jobs_for
+from converter.batch.process import Running, run_job
+from converter.batch.rows import LOST, Row
+from converter.batch.sources import find_models
+from converter.compression.weight_compression import WeightCompression
+from converter.errors import ConversionError
+from converter.from_onnx.input_forms import InputShapes, input_specs
+from converter.from_onnx.options import extension_paths, make_options
+from converter.targets.registry import DEFAULT, Target
+from ir_runtime.boundary import expected_errors
+
+Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+
+
+@expected_errors(ConversionError, (ConversionError,))
+def convert_many(
+    models: Paths,
+    folder: str | os.PathLike[str],
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    verify: bool = False,
+    seed: int = 0,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    again: bool = False,
+    each: Callable[[Row], object] | None = None,
+    input: InputShapes = None,
+    freeze: Mapping[str, Any] | None = None,
+    output: str | Sequence[str] | None = None,
+    batch: int | None = None,
+    extensions: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    static: bool = False,
+    fuse: bool = True,
+    exact: bool = False,
+    stateful: bool | Mapping[str, str] = False,
+    target: str = DEFAULT,
+    compress_to_fp16: bool = False,
+    compress: str | WeightCompression | None = None,
+) -> list[Row]:
+    """Convert many models, each in a process of its own; a row for each, in their order.
+
+    ``models`` is a folder (every ``.onnx`` in it), a pattern such as ``"zoo/**/*.onnx"``, a text file with a path a
+    line, a model, or a sequence of these. The IRs go below ``folder``, each by its model's path in the folder that all
+    have in common. ``input`` to ``target`` are the options of :func:`convert_model`, ``compress`` and
+    ``compress_to_fp16`` those of :func:`save_model`; ``verify`` compares each IR with its model, on inputs of ``seed``.
+
+    Whatever happens to a model is the ``verdict`` of its row: an error, a crash, more seconds than ``time_limit`` or
+    more bytes of memory than ``memory_limit``. What an earlier run has done is not done again unless the model, its
+    weights, the options, or the version of this package are others, or ``again`` is set.
+
+    ``executor`` is any ``concurrent.futures.Executor``. Its workers must see the same files, and have this package;
+    each starts the processes of its models. Examples: ``dask.distributed.Client(...).get_executor()``, or a
+    ``ProcessPoolExecutor``. Without one ``jobs`` models at a time are converted here, by default as many as there are
+    processors. ``each`` is called in this thread with every row as soon as it is there.
+
+    Raises :class:`ConversionError` where there are no models, two would become the same IR, or an option is wrong.
+    """
+    for what, limit in (("time_limit", time_limit), ("memory_limit", memory_limit), ("jobs", jobs)):
+        if limit is not None and not limit > 0:
+            raise ConversionError(f"{what} must be more than 0, but is {limit!r}")
+    if executor is not None and jobs is not None:
+        raise ConversionError("jobs is for runs without an executor, which has workers of its own")
+    given = [models] if isinstance(models, (str, os.PathLike)) else list(models)
+    settings = settings_for(
+        input=input,
+        freeze=freeze,
+        output=output,
+        batch=batch,
+        extensions=extensions,
+        static=static,
+        fuse=fuse,
+        exact=exact,
+        stateful=stateful,
+        target=target,
+        compress_to_fp16=compress_to_fp16,
+        compress=compress,
+        verify=verify,
+        seed=seed,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        again=again,
+    )
+    made = jobs_for(find_models(given), Path(folder), settings)
+    rows: list[Row | None] = [None] * len(made)
+    for index, row in results(made, executor=executor, workers=jobs):
+        rows[index] = row
+        if each is not None:
+            each(row)
+    return [row for row in rows if row is not None]
+
+
+def settings_for(
+    *,
+    compress_to_fp16: bool,
+    compress: str | WeightCompression | None,
+    verify: bool,
+    seed: int,
+    time_limit: float | None,
+    memory_limit: int | None,
+    again: bool,
+    **options: Any,
+) -> Settings:
+    """The settings of these arguments of :func:`convert_many`.
+
+    Raises :class:`ConversionError` for what is wrong for any model.
+    """
+    if memory_limit is not None and importlib.util.find_spec("resource") is None:
+        raise ConversionError("this system has no limits of memory")
+    Target.parse(options["target"])
+    make_options(*(options[name] for name in ("input", "freeze", "output", "batch")))
+    chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
+    files = [os.path.abspath(path) for path in extension_paths(options["extensions"])]
+    specs = input_specs(options["input"])  # arrays that files hold are read here
+    saving = {"compress": chosen, "compress_to_fp16": bool(compress_to_fp16)}
+    return Settings(
+        {**options, "input": specs, "extensions": files},
+        saving,
+        bool(verify),
+        seed,
+        time_limit,
+        memory_limit,
+        bool(again),
+    )
+
+
+def results(
+    jobs: Sequence[Job], *, executor: Executor | None = None, workers: int | None = None, running: Running | None = None
+) -> Iterator[tuple[int, Row]]:
+    """The place of a job and its row, for each job as it is done.
+
+    Without ``executor`` this process starts ``workers`` processes at a time, which are listed in ``running`` and end
+    when the iteration is left.
+    """
+    if executor is not None:
+        yield from _rows(jobs, executor, run_job)
+        return
+    running = running or Running()
+    with ThreadPoolExecutor(workers or processors()) as threads:
+        try:
+            yield from _rows(jobs, threads, partial(run_job, running=running))
+        finally:
+            running.stop()
+
+
+def _rows(jobs: Sequence[Job], executor: Executor, run: Callable[[Job], Row]) -> Iterator[tuple[int, Row]]:
+    futures = {_submitted(executor, run, job): index for index, job in enumerate(jobs)}
+    try:
+        for future in as_completed(futures):
+            index = futures[future]
+            try:
+                row = future.result()
+            except Exception as error:  # whatever keeps a task from its row is the executor's
+                job = jobs[index]
+                row = Row(job.name, job.model, job.xml, LOST, f"{type(error).__name__}: {error}")
+            yield index, row
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _submitted(executor: Executor, run: Callable[[Job], Row], job: Job) -> Future[Row]:
+    """The future of a job; one with the error where the executor takes no more."""
+    try:
+        return executor.submit(run, job)
+    except RuntimeError as error:
+        lost: Future[Row] = Future()
+        lost.set_exception(error)
+        return lost
+
+
+def processors() -> int:
+    """The number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,113 @@
+"""The page of many models: each with its verdict, its sizes and times, in a table that can be sorted and filtered."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from converter import __version__
+from converter.batch.rows import Row, counts
+from converter.report.page import asset, document
+from ir_runtime.files.whole_files import write_whole
+
+_GOOD, _BAD = "good", "bad"
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A text, and the number that it is sorted by."""
+
+    text: str
+    value: float | None = None
+
+
+_NONE = _Cell("-")
+_HEADINGS = (
+    *("model", "verdict", "layers", "model size", "IR size", "convert", "verify", "memory"),
+    *("largest absolute difference", "largest relative difference"),
+)
+
+
+def write_page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], path: Path) -> None:
+    """Write the page of ``rows`` to ``path``; ``asked`` is the number of models that there were to be.
+
+    Raises :class:`ir_runtime.FileError` where it cannot be written.
+    """
+    text = page(rows, asked, facts).encode()
+    write_whole(path, lambda file: file.write(text))
+
+
+def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str]) -> str:
+    """The page as text."""
+    found = counts(rows)
+    passed = len(rows) == asked and all(row.passed for row in rows)
+    told = {
+        "models": f"{len(rows)} of {asked}: " + (", ".join(f"{n} {verdict}" for verdict, n in found.items()) or "none"),
+        **facts,
+        "time of all models": f"{sum(row.seconds for row in rows):.1f} s",
+        "size of all IRs": _bytes(sum(row.xml_bytes + row.bin_bytes for row in rows)).text,
+        "onnx2ir": __version__,
+    }
+    reused = sum(row.reused for row in rows)
+    told |= {"of an earlier run": str(reused)} if reused else {}
+    listed = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in told.items())
+    verdicts = "".join(f"<option value='{verdict}'>{verdict} ({n})</option>" for verdict, n in found.items())
+    orders = "".join(f"<option value='{place}'>{heading}</option>" for place, heading in enumerate(_HEADINGS))
+    head = "".join(
+        f"<th scope='col' aria-sort='none'><button type='button'>{heading}</button></th>" for heading in _HEADINGS
+    )
+    body = (
+        f"<h1>{asked} models</h1><p><span class='verdict {'passed' if passed else 'failed'}'>"
+        f"{'PASSED' if passed else 'FAILED'}</span></p><dl class='facts'>{listed}</dl>"
+        "<div class='tools-row'>"
+        "<label>Search <input id='search' type='search' autocomplete='off' placeholder='name or reason'></label>"
+        f"<label>Verdict <select id='verdict'><option value=''>all ({len(rows)})</option>{verdicts}</select></label>"
+        f"<label>Sort by <select id='order'><option value=''>order of the run</option>{orders}</select></label>"
+        "<button id='turn' type='button' aria-pressed='false'>Largest first</button>"
+        "<span id='count' class='soft' aria-live='polite'></span></div>"
+        f"<table class='models'><thead><tr>{head}</tr></thead><tbody>{''.join(map(_line, rows))}</tbody></table>"
+    )
+    own = "converter.batch"
+    return document(f"{asked} models", body, "", asset(own, "page.js"), asset(own, "page.css"))
+
+
+def _line(row: Row) -> str:
+    reason = f"<div class='reason'>{html.escape(row.reason)}</div>" if row.reason else ""
+    notes = "".join(f"<div class='soft'>{html.escape(message)}</div>" for message in row.messages)
+    colour = _GOOD if row.passed else _BAD
+    earlier = " <span class='soft'>(earlier run)</span>" if row.reused else ""
+    cells = (
+        _Cell(str(row.layers), row.layers) if row.layers else _NONE,
+        _bytes(row.model_bytes),
+        _bytes(row.xml_bytes + row.bin_bytes),
+        _Cell(f"{row.convert_seconds:.2f} s", row.convert_seconds),
+        _Cell(f"{row.verify_seconds:.2f} s", row.verify_seconds) if row.verify_seconds else _NONE,
+        _bytes(row.memory),
+        _difference(row.max_absolute),
+        _difference(row.max_relative),
+    )
+    numbers = "".join(
+        f"<td class='number' data-label='{heading}' data-value='{'' if cell.value is None else cell.value}'>"
+        f"{html.escape(cell.text)}</td>"
+        for heading, cell in zip(_HEADINGS[2:], cells)
+    )
+    return (
+        f"<tr data-verdict='{row.verdict}'><th scope='row'>{html.escape(row.name)}{reason}{notes}</th>"
+        f"<td data-label='verdict'><span class='{colour}'>{row.verdict}</span>{earlier}</td>{numbers}</tr>"
+    )
+
+
+def _difference(value: float | None) -> _Cell:
+    return _NONE if value is None else _Cell(f"{value:.3g}", value)
+
+
+def _bytes(count: int) -> _Cell:
+    amount, text = float(count), ""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        text = f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        if amount < 1024:
+            break
+        amount /= 1024
+    return _Cell(text, count) if count else _NONE

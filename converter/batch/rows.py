@@ -1,0 +1,97 @@
+"""The row of one model: its verdict, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+VERIFIED = "verified"
+"""Converted, and both sides agree."""
+CONVERTED = "converted"
+"""Converted, and not compared."""
+DIFFERS = "differs"
+"""Converted, and the two sides do not agree."""
+NOT_COMPARED = "not compared"
+"""Converted, but a side could not be run."""
+REFUSED = "refused"
+"""The model, or an option, cannot be converted."""
+FAULT = "fault"
+"""An error of this package."""
+CRASHED = "crashed"
+"""The process ended without a result."""
+OUT_OF_TIME = "out of time"
+OUT_OF_MEMORY = "out of memory"
+LOST = "lost"
+"""The executor gave no result."""
+
+VERDICTS = (VERIFIED, CONVERTED, DIFFERS, NOT_COMPARED, REFUSED, FAULT, CRASHED, OUT_OF_TIME, OUT_OF_MEMORY, LOST)
+PASSED = frozenset({VERIFIED, CONVERTED})
+WITH_IR = frozenset({VERIFIED, CONVERTED, DIFFERS})
+"""Verdicts that a second run on the same files would only repeat."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one model.
+
+    ``model`` and ``xml`` are paths, ``name`` is the model's path below the folder that all models have in common.
+    Sizes and ``memory`` (the most that the process had) are in bytes, times in seconds. ``max_absolute`` and
+    ``max_relative`` are the largest differences of all outputs. ``reused`` marks the result of an earlier run.
+    """
+
+    name: str
+    model: str
+    xml: str
+    verdict: str
+    reason: str = ""
+    layers: int = 0
+    model_bytes: int = 0
+    xml_bytes: int = 0
+    bin_bytes: int = 0
+    convert_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    memory: int = 0
+    max_absolute: float | None = None
+    max_relative: float | None = None
+    oracle: str = ""
+    unproven: tuple[str, ...] = ()
+    """Outputs that prove nothing."""
+    messages: tuple[str, ...] = ()
+    """Warnings of the conversion."""
+    reused: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model is converted, and equal where that was asked for."""
+        return self.verdict in PASSED
+
+    @property
+    def seconds(self) -> float:
+        """The time of converting and verifying."""
+        return self.convert_seconds + self.verify_seconds
+
+    def again(self) -> Row:
+        """The row as a later run reports it."""
+        return replace(self, reused=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as plain values, ready for JSON."""
+        return {**asdict(self), "passed": self.passed}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Row:
+        """The row of :meth:`to_dict`. Raises :class:`TypeError` where fields are missing."""
+        known = {field.name for field in fields(cls)}
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+        return cls(**{name: value for name, value in given.items() if name in known})
+
+
+def counts(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows have which verdict, those without any left out."""
+    found = dict.fromkeys(VERDICTS, 0)
+    for row in rows:
+        found[row.verdict] += 1
+    return {verdict: count for verdict, count in found.items() if count}

@@ -1,0 +1,210 @@
+"""The process of one model: a job from stdin, its row to stdout as JSON.
+
+Everything that this process prints by itself, its C libraries included, goes to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import logging
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from converter.batch.jobs import Job
+from converter.batch.rows import (
+    CONVERTED,
+    DIFFERS,
+    FAULT,
+    NOT_COMPARED,
+    OUT_OF_MEMORY,
+    REFUSED,
+    VERIFIED,
+    Row,
+)
+
+if TYPE_CHECKING:
+    from converter.equivalence.report import Report
+    from converter.equivalence.steps import StepsReport
+
+_STEPS = 8
+"""How many tokens a stateful model is verified with, as by ``convert --stateful --verify``."""
+
+
+def main() -> None:
+    """Do one job, and end the process."""
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    job: Job = pickle.load(sys.stdin.buffer)
+    _die_first()
+    _limit(job.settings.memory)
+    gc.disable()  # the process ends with this model
+    row = replace(convert_one(job), memory=_most_memory())
+    json.dump(row.to_dict(), results)
+    results.flush()
+    os._exit(0)  # nothing is left to tidy up
+
+
+def convert_one(job: Job) -> Row:
+    """Convert, save and compare a model in this process. Every error becomes the row's."""
+    from converter.errors import ConversionError, InternalError, VerificationError
+    from ir_runtime.errors import ModelError
+
+    row = Row(job.name, job.model, job.xml, REFUSED)
+    work = _Work(job, row)
+    with _messages() as messages:
+        try:
+            work.convert()
+            work.verify()
+            work.write_record()
+        except (ConversionError, ModelError, OSError, MemoryError) as error:
+            verdict = FAULT if isinstance(error, InternalError) else REFUSED
+            if isinstance(error, VerificationError):
+                verdict = NOT_COMPARED
+            if _is_lack_of_memory(error):
+                verdict = OUT_OF_MEMORY
+            work.row = replace(work.row, verdict=verdict, reason=str(error) or "there is not enough memory")
+        except Exception as error:  # the row is the place where a fault of this package is seen
+            work.row = replace(work.row, verdict=FAULT, reason=f"{type(error).__name__}: {error}")
+    return replace(work.row, messages=tuple(messages))
+
+
+class _Work:
+    """The steps of one model, and the row so far."""
+
+    def __init__(self, job: Job, row: Row) -> None:
+        self.job = job
+        self.row = row
+        self._read: list[Path] = []
+
+    def convert(self) -> None:
+        from converter import conversion
+        from converter.onnx_file.reader import open_model
+        from ir_runtime.files.file_kinds import IR, kind_of_path
+        from ir_runtime.files.xml_writer import check_destination
+
+        started = time.perf_counter()
+        model, xml = Path(self.job.model), Path(self.job.xml)
+        options = self.job.settings.options
+        file = None if kind_of_path(model) is IR else open_model(model)
+        made = conversion.convert(file or model, **options)
+        xml.parent.mkdir(parents=True, exist_ok=True)
+        saving = self.job.settings.saving
+        check_destination(made.model, xml)
+        stored = conversion.compressed(made.model, saving["compress"], saving["compress_to_fp16"]).model
+        conversion.save_model(stored, xml)
+        weights = xml.with_suffix(".bin")
+        files = [model, *(file.external_files if file else (model.with_suffix(".bin"),))]
+        self._read = [*files, *map(Path, options["extensions"])]
+        self.row = replace(
+            self.row,
+            verdict=CONVERTED,
+            layers=len(stored.nodes()),
+            model_bytes=sum(path.stat().st_size for path in files),
+            xml_bytes=xml.stat().st_size,
+            bin_bytes=weights.stat().st_size,
+            convert_seconds=time.perf_counter() - started,
+        )
+
+    def verify(self) -> None:
+        settings = self.job.settings
+        if not settings.verify:
+            return
+        started = time.perf_counter()
+        report: Report | StepsReport
+        unproven: tuple[str, ...]
+        if settings.options.get("stateful"):
+            from converter.equivalence.steps import verify_steps
+
+            report = verify_steps(self.job.model, self.job.xml, steps=_STEPS, seed=settings.seed)
+            compared, unproven = [step.comparison for step in report.steps], ()
+        else:
+            from converter.verification import verify
+
+            same = {name: settings.options[name] for name in ("input", "freeze", "output", "batch")}
+            report = verify(self.job.model, self.job.xml, seed=settings.seed, **same)
+            compared, unproven = list(report.outputs), report.unproven
+        self.row = replace(
+            self.row,
+            verdict=VERIFIED if report.passed else DIFFERS,
+            reason="" if report.verdict == "passed" else report.verdict,
+            oracle=report.oracle,
+            unproven=unproven,
+            max_absolute=max((one.max_absolute for one in compared), default=0.0),
+            max_relative=max((one.max_relative for one in compared), default=0.0),
+            verify_seconds=time.perf_counter() - started,
+        )
+
+    def write_record(self) -> None:
+        from converter.batch.records import write_record
+
+        self.row = replace(self.row, memory=_most_memory())
+        write_record(self.job, self.row, self._read)
+
+
+@contextlib.contextmanager
+def _messages() -> Iterator[list[str]]:
+    """The warnings that the converter logs."""
+    found: list[str] = []
+    logger = logging.getLogger("converter")
+    handler = _Collecting(found)
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Collecting(logging.Handler):
+    def __init__(self, found: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._found.append(record.getMessage())
+
+
+def _is_lack_of_memory(error: BaseException | None) -> bool:
+    """Whether a :class:`MemoryError` is behind ``error``."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__
+    return error is not None
+
+
+def _limit(memory: int | None) -> None:
+    """Let allocations of more than ``memory`` bytes in all fail."""
+    if memory is None:
+        return
+    import resource
+
+    # Linux counts what can be written, and not the files that are mapped; elsewhere all addresses count.
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    _, most = resource.getrlimit(kind)
+    resource.setrlimit(kind, (memory if most < 0 else min(memory, most), most))
+
+
+def _die_first() -> None:
+    """Where memory runs out, the system shall end this process, and not the one that waits for it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _most_memory() -> int:
+    """The most memory that this process had, in bytes; 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

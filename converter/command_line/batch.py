@@ -1,0 +1,228 @@
+"""``onnx2ir batch``: many models, a process each, with a table and a page of what became of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter.command_line.convert import convert, weight_compression
+from converter.command_line.drawing import new_table, out, plain, size_text
+from converter.command_line.program import main
+from converter.command_line.state import OUTPUT_FILE, State, guarded
+
+if TYPE_CHECKING:
+    from converter.batch.jobs import Job
+    from converter.batch.rows import Row
+
+_SHARED = (
+    *("compress_to_fp16", "compress", "group_size", "symmetric", "input_texts", "outputs", "batch", "static"),
+    *("fuse", "exact", "stateful", "runtime", "extensions"),
+)
+"""The options of ``convert`` that hold for every model."""
+_TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+_SIZES = {"": 1, "b": 1} | {
+    unit: 1024**power for power, letter in enumerate("kmgt", 1) for unit in (letter, f"{letter}b", f"{letter}ib")
+}
+
+
+def _amount(name: str, units: Mapping[str, int], example: str) -> Callable[..., float | None]:
+    """What reads an option that is a number with a unit."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+        if value is None:
+            return None
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
+        if found is None or found[2] not in units or not float(found[1]):
+            raise click.BadParameter(f"{value!r} is not a {name} such as {example}", ctx, param)
+        return float(found[1]) * units[found[2]]
+
+    return read
+
+
+_seconds = _amount("time", _TIMES, "90, 90s, 5m or 2h")
+_bytes = _amount("size", _SIZES, "800MiB or 4GiB")
+
+
+@main.command("batch", params=[option for option in convert.params if option.name in _SHARED])
+@click.argument("models", nargs=-1, required=True, metavar="DIR|LIST|GLOB...")
+@click.option(
+    "-o",
+    "--output-dir",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="OUT",
+    help="The folder for the IRs, which lie in it as the models do in theirs.",
+)
+@click.option("--verify", "check", is_flag=True, help="Compare each written IR with its model.")
+@click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="How many models at a time [as many as processors]."
+)
+@click.option("--time-limit", callback=_seconds, metavar="TIME", help="The longest that a model may take: 90, 5m, 2h.")
+@click.option(
+    "--memory-limit", callback=_bytes, metavar="SIZE", help="The most memory that a model may take: 800MiB, 4GiB."
+)
+@click.option("--again", is_flag=True, help="Convert also what an earlier run has done.")
+@click.option("--report", "page", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with every model.")
+@click.option(
+    "--json",
+    "lines",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Write a line of JSON for each model; - is stdout.",
+)
+@guarded
+def batch(
+    state: State,
+    models: tuple[str, ...],
+    output_dir: Path,
+    check: bool,
+    seed: int,
+    jobs: int | None,
+    time_limit: float | None,
+    memory_limit: float | None,
+    again: bool,
+    page: Path | None,
+    lines: str | None,
+    **options: Any,
+) -> None:
+    """Convert every model of folders, lists (a path a line) and patterns, each in a process of its own.
+
+    What is done and unchanged is not done again: an interrupted run goes on with the same command. Exit code 1 where
+    a model failed.
+
+    \b
+    Examples:
+      onnx2ir batch zoo/ -o ir/
+      onnx2ir batch zoo/ -o ir/ --verify --jobs 2 --report results.html --json results.jsonl
+      onnx2ir batch "zoo/**/*.onnx" -o ir/ --time-limit 10m --memory-limit 4GiB
+      onnx2ir batch models.txt -o ir/ --compress int8
+    """
+    from converter.batch.jobs import jobs_for
+    from converter.batch.many import processors, settings_for
+    from converter.batch.sources import find_models
+    from converter.errors import ConversionError
+    from converter.from_onnx.options import extension_paths
+    from ir_runtime.files.whole_files import check_writable, write_whole
+
+    for path in (page, None if lines in (None, "-") else Path(str(lines))):
+        if path is not None:
+            check_writable(path)
+    kept = [name.strip() for names in options["outputs"] for name in names.split(",")] or None
+    try:
+        settings = settings_for(
+            input=",".join(text for text in options["input_texts"] if text.strip()) or None,
+            freeze=None,
+            output=kept,
+            batch=options["batch"],
+            extensions=[path for text in options["extensions"] for path in extension_paths(text)],
+            static=options["static"],
+            fuse=options["fuse"],
+            exact=options["exact"],
+            stateful=options["stateful"],
+            target=options["runtime"],
+            compress_to_fp16=options["compress_to_fp16"],
+            compress=weight_compression(options["compress"], options["group_size"], options["symmetric"]),
+            verify=check,
+            seed=seed,
+            time_limit=time_limit,
+            memory_limit=None if memory_limit is None else int(memory_limit),
+            again=again,
+        )
+        made = jobs_for(find_models(models), output_dir, settings)
+    except ConversionError as error:
+        raise click.UsageError(str(error)) from error
+    started = time.monotonic()
+    count = min(jobs or processors(), len(made))
+    rows = _run(state, made, count, None if lines == "-" else lines)
+    finished = [row for row in rows if row is not None]
+    ordered = "".join(f"{_line(row)}\n" for row in finished)
+    if lines == "-":
+        click.echo(ordered, nl=False)
+    else:
+        _print(finished, len(made))
+        if lines is not None:
+            write_whole(Path(lines), lambda file: file.write(ordered.encode()))
+    if page is not None:
+        from converter.batch.page import write_page
+
+        facts = {"time of this run": f"{time.monotonic() - started:.1f} s, {count} at a time"}
+        facts["command"] = shlex.join(["onnx2ir", *sys.argv[1:]]) if State.owns_process else ""
+        write_page(finished, len(made), facts, page)
+        state.inform(f"Wrote {page}")
+    if len(finished) < len(made):
+        click.echo(
+            f"interrupted: {len(finished)} of {len(made)} models are done; the same command goes on with the others",
+            err=True,
+        )
+    if len(finished) < len(made) or not all(row.passed for row in finished):
+        click.get_current_context().exit(1)
+
+
+def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> list[Row | None]:
+    """The rows in the order of the jobs; None for those that an interrupted run did not reach.
+
+    Each row is a line of the file ``lines`` as soon as it is there.
+    """
+    from converter.batch.many import results
+    from converter.batch.process import Running
+    from converter.command_line.batch_progress import BatchProgress
+
+    rows: list[Row | None] = [None] * len(jobs)
+    running = Running()
+    with contextlib.ExitStack() as stack:
+        file = None if lines is None else stack.enter_context(Path(lines).open("w", encoding="utf-8"))
+        progress = stack.enter_context(BatchProgress(state, len(jobs), running))
+        try:
+            for index, row in results(jobs, workers=count, running=running):
+                rows[index] = row
+                progress.done(row)
+                if file is not None:
+                    file.write(f"{_line(row)}\n")
+                    file.flush()
+        except KeyboardInterrupt:
+            running.stop()
+    return rows
+
+
+def _line(row: Row) -> str:
+    return json.dumps(plain(row.to_dict()), ensure_ascii=False)
+
+
+def _print(rows: Sequence[Row], asked: int) -> None:
+    """The table of all models, the reasons of those that failed, and how many have which verdict."""
+    from rich.markup import escape
+
+    from converter.batch.rows import counts
+
+    console = out()
+    table = new_table("model", "verdict", "layers", "size", "convert", "verify", "max abs")
+    for row in rows:
+        colour = "green" if row.passed else "red"
+        table.add_row(
+            escape(row.name),
+            f"[{colour}]{row.verdict}[/]",
+            str(row.layers or "-"),
+            size_text(row.xml_bytes + row.bin_bytes) if row.xml_bytes else "-",
+            f"{row.convert_seconds:.2f} s",
+            f"{row.verify_seconds:.2f} s" if row.verify_seconds else "-",
+            "-" if row.max_absolute is None else f"{row.max_absolute:.3g}",
+        )
+    if rows:
+        console.print(table)
+    for row in rows:
+        if row.reason:
+            console.print(f"[{'yellow' if row.passed else 'red'}]{escape(row.name)}[/]: {escape(row.reason)}")
+    reused = sum(row.reused for row in rows)
+    found = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
+    earlier = f"; {reused} of an earlier run" if reused else ""
+    console.print(f"{len(rows)} of {asked} models: {found}{earlier}")
