@@ -37,6 +37,7 @@ CONVERTER = {
     "converter.compression": MODEL_TO_MODEL,
     "converter.states": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.targets": MODEL_TO_MODEL,
+    "converter.preprocessing": MODEL_TO_MODEL,
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-_PREPROCESSING = "preprocessing is no part of the conversion: add it with openvino.preprocess.PrePostProcessor"
 _TENSORFLOW = "it is for TensorFlow models: convert yours to ONNX with tf2onnx first"
 _NOT_NEEDED = "it is not needed: leave it out"
 
@@ -20,13 +19,6 @@ FORMER_OPTIONS = {
     "freeze-placeholder-with-value": 'write --input "name=value"',
     "static-shape": "write --static",
     "extensions": "write --extension FILE.py",
-    "mean-values": _PREPROCESSING,
-    "scale-values": _PREPROCESSING,
-    "scale": _PREPROCESSING,
-    "reverse-input-channels": _PREPROCESSING,
-    "layout": _PREPROCESSING,
-    "source-layout": _PREPROCESSING,
-    "target-layout": _PREPROCESSING,
     "transform": "use openvino._offline_transformations on the IR, as mo did",
     "transformations-config": _TENSORFLOW,
     "tensorflow-use-custom-operations-config": _TENSORFLOW,
