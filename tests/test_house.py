@@ -37,11 +37,16 @@ CONVERTER = {
     "converter.compression": MODEL_TO_MODEL,
     "converter.states": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.targets": MODEL_TO_MODEL,
-    "converter.preprocessing": MODEL_TO_MODEL,
+    "converter.preprocessing": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }
-CONVERTER["converter.to_onnx"] = {*CONVERTER["converter.from_onnx"], "converter.targets", "converter.states"}
+CONVERTER["converter.to_onnx"] = {
+    *CONVERTER["converter.from_onnx"],
+    "converter.targets",
+    "converter.states",
+    "converter.preprocessing",
+}
 for _room in (
     "from_ir",
     "conversion",

@@ -13,7 +13,7 @@ from converter.equivalence.engines import engine_for
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.onnx_file.reader import ModelSource
-from converter.preprocessing.recorded import Recorded
+from converter.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, read_model
 from ir_runtime.graph.element_types import Array
 
@@ -24,7 +24,7 @@ class OnnxReference:
     def __init__(self, source: ModelSource) -> None:
         self.graph = OnnxGraph(source)
         self.oracle = Oracle(self.graph)
-        self.processing = Recorded({}, {})
+        self.processing = Recorded.from_text(_metadata(self.graph).get(METADATA, ""))
         """The preprocessing that the model has itself."""
 
     @property
@@ -92,6 +92,10 @@ def reference_for(source: ModelSource | Model) -> OnnxReference | IrReference:
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() == ".xml":
         return IrReference(read_model(source))
     return OnnxReference(source)
+
+
+def _metadata(graph: OnnxGraph) -> dict[str, str]:
+    return {entry.key: entry.value for entry in graph.proto.metadata_props}
 
 
 def _as_array(value: Any) -> Array:

@@ -169,7 +169,7 @@ class Sides:
                 feeds,
                 given,
                 self.tolerance,
-                self.rounded,
+                RoundedWeights.of(core) if self.default_tolerance else self.rounded,
                 is_chosen=not self.default_tolerance,
                 histograms=histograms,
             )

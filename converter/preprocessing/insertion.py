@@ -13,6 +13,7 @@ from typing import cast
 
 import numpy as np
 
+from converter.compression.float16_constants import PREPROCESSING
 from converter.errors import ConversionError
 from converter.preprocessing.channel_order import reverse_in_weights
 from converter.preprocessing.description import PLANES, Postprocess, Preprocess
@@ -33,7 +34,6 @@ from ir_runtime.rewriting.type_updates import update_types
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
-_MARK = RuntimeInfo("attribute", (("name", "preprocessing"), ("version", "0")))
 _PLANES = {
     ("nv12", "rgb"): NV12toRGB8,
     ("nv12", "bgr"): NV12toBGR8,
@@ -160,12 +160,12 @@ def steps_as_layers(
     turned = swapped and not reverses
     if steps.mean is not None:
         value = builder.emit(Subtract1(), value, _by_channel(builder, steps.mean, one, turned=turned))
-        value.node.runtime_info = (_MARK,)
+        value.node.runtime_info = (PREPROCESSING,)
     if steps.scale is not None:
         dtype = one.works_in.dtype.type
         inverse = [dtype(1) / dtype(number) for number in cast("Sequence[float]", steps.scale)]
         value = builder.emit(Multiply1(), value, _by_channel(builder, inverse, one, turned=turned))
-        value.node.runtime_info = (_MARK,)
+        value.node.runtime_info = (PREPROCESSING,)
     if one.order != tuple(range(len(one.order))):
         value = builder.emit(Transpose1(), value, builder.constant(list(one.order)))
     return layers.in_type(builder, value, element_type(wanted))
@@ -180,7 +180,7 @@ def _by_channel(builder: Builder, numbers: object, one: Resolved, *, turned: boo
         shape[cast(int, one.channel_axis)] = values.size
         values = values[::-1] if turned else values
     found = builder.constant(values.reshape(shape), one.works_in)
-    found.node.runtime_info = (_MARK,)
+    found.node.runtime_info = (PREPROCESSING,)
     return found
 
 

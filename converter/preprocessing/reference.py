@@ -17,12 +17,12 @@ _A = -0.75
 
 
 def preprocessed(value: Array, steps: Preprocess) -> Array:
-    """The model's input for what a caller gives, in floats. ``steps`` are complete, with layouts and size."""
+    """The model's input for what a caller gives, in wider floats. ``steps`` are complete, with layouts and size."""
     array = np.asarray(value)
     if steps.color in PLANES:
         array = _from_plane(array, steps.color == "nv12", steps.model_color == "bgr")
-    if array.dtype.kind in "iub" and (steps.resize or steps.mean is not None or steps.scale is not None):
-        array = array.astype(np.float32)
+    if steps.resize or steps.mean is not None or steps.scale is not None:
+        array = array.astype(np.float64)
     layout = steps.layout or ""
     model = steps.model_layout or layout
     if steps.resize is not None and steps.size is not None:

@@ -71,7 +71,9 @@ def resolve(name: str, steps: Preprocess, wanted: TensorType) -> Resolved:
         )
     if not (kind.is_real or kind.is_integral) or not (wanted.element_type.is_real or kind is wanted.element_type):
         raise ConversionError(f"{where} cannot be given as {kind}: the model takes {wanted.element_type}")
-    works_in = kind if kind.is_real else f32 if computes else wanted.element_type
+    works_in = kind
+    if not kind.is_real:  # 16 bits hold no mean exactly
+        works_in = f32 if computes and wanted.element_type.bits < f32.bits else wanted.element_type
     complete = replace(steps, layout=given, model_layout=model, element_type=kind.name, size=sizes)
     return Resolved(name, complete, TensorType(kind, PartialShape(own)), axis, sizes, order, works_in)
 
@@ -89,9 +91,8 @@ def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[in
 
 def _guess(where: str, shape: PartialShape, channels: int) -> str:
     """The layout of a picture whose channels are so many. Raises :class:`ConversionError` where two are possible."""
-    if shape.rank == 4:
-        wanted = {channels} if channels > 1 else {1, 3}
-        found = [layout for layout in _GUESSES if _length(shape[layout.index("c")]) in wanted]
+    for wanted in ({channels}, {1, 3}):
+        found = [layout for layout in _GUESSES if shape.rank == 4 and _length(shape[layout.index("c")]) in wanted]
         if len(found) == 1:
             return found[0]
     raise ConversionError(f"{where} is {shape}: the model's layout is needed, as in --layout nchw (model_layout=)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -12,6 +13,7 @@ from converter.errors import ConversionError, InternalError, UnsupportedModelErr
 from converter.onnx_file.domains import MICROSOFT
 from converter.onnx_file.model_info import DeclaredInfo
 from converter.onnx_file.types import onnx_number
+from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import expected_errors
@@ -73,6 +75,8 @@ class Exported:
     opset: int
     declared: DeclaredInfo
     """What the ONNX file said that the IR was made from, if it was."""
+    processing: Mapping[str, str]
+    """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
 
     @classmethod
     def of(cls, model: Model | str | os.PathLike[str], opset: int | None, contrib: bool) -> Exported:
@@ -89,6 +93,7 @@ class Exported:
                 make_stateless(prepared)
             _check_ends(prepared)
             declared = DeclaredInfo.of(prepared.runtime_info)
+            record = Recorded.of(prepared)
             opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
             graph = Translation(opsets, contrib=contrib).model(prepared)
             if opsets.needed > opsets.version:
@@ -109,7 +114,7 @@ class Exported:
             raise InternalError(
                 f"the exporter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
             ) from error
-        return cls(graph, opsets.version, declared)
+        return cls(graph, opsets.version, declared, {METADATA: record.text} if record else {})
 
     def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
         """The model's message; ``left_out`` takes large constants instead, where it is given."""
@@ -128,7 +133,7 @@ class Exported:
         version = values.get("model_version", "")
         if version.isdecimal() and int(version) < 1 << 63:
             model.model_version = int(version)
-        for key, value in self.declared.metadata.items():
+        for key, value in {**self.declared.metadata, **self.processing}.items():
             model.metadata_props.add(key=key, value=value)
         model.graph.CopyFrom(graph_message(self.graph, left_out, self.declared.dimensions))
         return model
