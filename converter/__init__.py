@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.language_models.export import ExportedLanguageModel, export_language_model
+    from converter.preprocessing.description import Postprocess, Preprocess
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
     from converter.to_onnx.export import export_model, save_onnx
@@ -47,6 +48,8 @@ __all__ = [
     "InternalError",
     "InvalidModelError",
     "LanguageModel",
+    "Postprocess",
+    "Preprocess",
     "UnsupportedModelError",
     "VerificationError",
     "WeightCompression",
@@ -80,6 +83,7 @@ _MODULES = {
     "converter.compression.weight_compression": ("WeightCompression",),
     "converter.equivalence.steps": ("StepsReport",),
     "converter.states.stateless": ("make_stateless",),
+    "converter.preprocessing.description": ("Postprocess", "Preprocess"),
     "converter.round_trips": ("RoundTrip", "round_trip"),
     "converter.to_onnx.export": ("export_model", "save_onnx"),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),

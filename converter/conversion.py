@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from converter.errors import ConversionError, InternalError
 from converter.from_ir import apply_options, is_ir, read_ir
@@ -29,6 +31,8 @@ from ir_runtime.rewriting.trace import Trace
 if TYPE_CHECKING:
     from converter.compression.float16_constants import Halved
     from converter.compression.weight_compression import CompressedWeights, WeightCompression
+    from converter.preprocessing.description import Postprocess, Preprocess
+    from converter.preprocessing.request import Request
 
 _logger = logging.getLogger("converter")
 
@@ -55,6 +59,8 @@ def convert_model(
     exact: bool = False,
     stateful: bool | Mapping[str, str] = False,
     target: str = DEFAULT,
+    preprocess: Mapping[str, Preprocess] | str | os.PathLike[str] | None = None,
+    postprocess: Mapping[str, Postprocess] | None = None,
     input_model: ModelSource | None = None,
 ) -> Model:
     """Convert an ONNX model to OpenVINO IR in memory.
@@ -89,6 +95,10 @@ def convert_model(
     runs slowly are replaced by others. ``"cpu@2024.6"`` is that of a release, whose IR has no later operations.
     ``"any"`` is the plain IR, without such replacements.
 
+    ``preprocess`` puts what is done to inputs before the model into it: ``{"image": Preprocess(element_type="u8",
+    layout="nhwc", mean=[...], resize="linear")}``, see :class:`converter.Preprocess`, or the path of a TOML file.
+    ``postprocess`` does so behind outputs, with :class:`converter.Postprocess`. They become plain layers.
+
     The order of the first arguments, ``example_input`` (which an ONNX model has no use for), ``verbose`` (which logs
     what was done, at INFO, as ``converter``) and ``dynamo`` (which must be False) are those of OpenVINO's
     ``convert_model``.
@@ -112,6 +122,8 @@ def convert_model(
         target=target,
         share_weights=share_weights,
         stateful=stateful,
+        preprocess=preprocess,
+        postprocess=postprocess,
     )
     if verbose:
         layers = len(converted.model.nodes())
@@ -147,14 +159,20 @@ def convert(
     share_weights: bool = True,
     stateful: bool | Mapping[str, str] = False,
     make_states: MakeStates | None = None,
+    preprocess: Any = None,
+    postprocess: Any = None,
 ) -> Conversion:
     """As :func:`convert_model`, with the counts of the target's rules.
 
+    ``preprocess`` may also be a :class:`converter.preprocessing.request.Request`.
     ``make_states`` does for a stateful model what ``make_stateful`` of :mod:`converter.states` does otherwise.
     """
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
+    input, processing = _processing(input, preprocess, postprocess)
+    if processing is not None and stateful:
+        raise OptionError("preprocessing is for models without caches: give no stateful with it")
     options = make_options(input, freeze, output, batch, stateful=bool(stateful))
     pairs = stateful if isinstance(stateful, Mapping) else None
     made = (make_states or _states_of(pairs)) if options.stateful else None
@@ -164,6 +182,10 @@ def convert(
             converted = _changed(model, options, bool(static), stages)
         else:
             converted = _converted(open_model(model, share_weights), options, bool(static), stages)
+        if processing is not None:
+            from converter.preprocessing.insertion import insert
+
+            insert(converted.model, *processing.bound(converted.model))
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
             raise InternalError(str(error)) from error
@@ -178,6 +200,22 @@ def convert(
         for line in converted.trace.lines():
             _logger.info("%s", line)
     return converted
+
+
+def _processing(input: InputShapes, preprocess: Any, postprocess: Any) -> tuple[InputShapes, Request | None]:
+    """``input`` without types of what callers give, ``"image[u8]"``, and what is asked for; None for nothing."""
+    has_types = isinstance(input, str) and re.search(r"\[\s*[a-z]", input) is not None
+    if preprocess is None and postprocess is None and not has_types:
+        return input, None
+    from converter.preprocessing.request import request_of  # few models have it
+
+    request = request_of(preprocess, postprocess)
+    if has_types:
+        from converter.preprocessing.texts import element_types
+
+        input, kinds = element_types(cast(str, input))
+        request = replace(request, entries=(*request.entries, *kinds))
+    return input, request or None
 
 
 def _states_of(pairs: Mapping[str, str] | None) -> MakeStates:

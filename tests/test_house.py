@@ -37,12 +37,14 @@ CONVERTER = {
     "converter.compression": MODEL_TO_MODEL,
     "converter.states": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.targets": MODEL_TO_MODEL,
+    "converter.preprocessing": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.onnx_file"},
 }
 CONVERTER["converter.to_onnx"] = {
     *CONVERTER["converter.from_onnx"],
     "converter.compression",
+    "converter.preprocessing",
     "converter.states",
     "converter.targets",
 }

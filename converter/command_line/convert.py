@@ -19,6 +19,7 @@ from converter.command_line.convert_language_model import (
 )
 from converter.command_line.drawing import json_text, size_text
 from converter.command_line.inspect import summary_of
+from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help='The runtime: "cpu" (OpenVINO\'s CPU plug-in), "cpu@2024.6" (a release), "any" (no replaced layers).',
 )
+@preprocessing_options
 @click.option(
     "--extension", "extensions", multiple=True, metavar="FILES", help="Python files with operators; can be repeated."
 )
@@ -131,6 +133,7 @@ def convert(state: State, models: tuple[Path, ...], output_model: str | None, as
       onnx2ir convert model.onnx --compress-to-fp16 --report model.html
       onnx2ir convert model.onnx --compress int4 --group-size 64
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
+      onnx2ir convert model.onnx --input "image[u8]" --layout "nchw->nhwc" --mean-values "image[123.7,116.3,103.5]"
       onnx2ir convert model.onnx other.onnx -o ir/
       onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
       onnx2ir convert model.xml -o older.xml --target cpu@2024.6 --compress int8
@@ -178,6 +181,7 @@ def _convert_one(
     stateful: bool,
     stateless: bool,
     runtime: str,
+    processing: Given,
     extensions: tuple[str, ...],
     check: bool,
     inputs: Path | None,
@@ -206,12 +210,14 @@ def _convert_one(
             "--extension": extensions,
             "--report": page,
             "--verify": check,
+            **processing.given,
         }
         target = None if output_model is None else _target(output_model, model)
         convert_to_stateless(state, model, target, given, as_json, compress=packing, compress_to_fp16=compress_to_fp16)
         return None
     if model.is_dir() and stateful:
         given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
+        given.update(processing.given)
         convert_folder(
             state,
             model,
@@ -242,7 +248,8 @@ def _convert_one(
     elif page is not None:
         check_writable(page)
     state.inform(f"Converting {model}")
-    specs = parse_inputs(",".join(text for text in input_texts if text.strip()))
+    text, request = processing.request(",".join(text for text in input_texts if text.strip()))
+    specs = parse_inputs(text)
     kept = [name.strip() for names in outputs for name in names.split(",")] or None
     with state.working(f"Converting {model.name}"):
         converted = conversion.convert(
@@ -257,6 +264,7 @@ def _convert_one(
             exact=exact,
             stateful=stateful,
             target=runtime,
+            preprocess=request,
         )
     with state.working(f"Writing {target.name}"):
         check_destination(converted.model, target)

@@ -16,7 +16,6 @@ _CAFFE = "it is for Caffe models, which have to be exported to ONNX first"
 _MXNET = "it is for MXNet models, which have to be exported to ONNX first"
 _KALDI = "it is for Kaldi models, which have to be exported to ONNX first"
 _NOT_NEEDED = "it is not needed"
-_PREPROCESSING = "preprocessing is no part of the conversion: add it with openvino.preprocess.PrePostProcessor"
 _ANY_PAIRS = "{'input': 'output'}"
 _OFFLINE = "openvino._offline_transformations"
 _TRANSFORMATIONS = {
@@ -33,9 +32,7 @@ _TRANSFORMATIONS = {
 class _Translated:
     """The command that is put together from old options."""
 
-    def __init__(self, offered: frozenset[str]) -> None:
-        self.offered = offered
-        """The options of the command here."""
+    def __init__(self) -> None:
         self.models: list[str] = []
         self.words: list[str] = []
         self.reasons: list[str] = []
@@ -53,11 +50,8 @@ class _Translated:
         self.reasons.append(f"{self.old}: {reason}")
 
     def add(self, option: str, *value: str) -> None:
-        """Add an option, if the command here has it."""
-        if option in self.offered:
-            self.words += [option, *value]
-        else:
-            self.no_counterpart(_PREPROCESSING)
+        """Add an option."""
+        self.words += [option, *value]
 
     def command(self) -> str:
         """The whole command."""
@@ -226,7 +220,7 @@ def translated(arguments: Sequence[str], own: Mapping[str, bool]) -> str:
     """
     options = list(_options(arguments, own))
     of_mo = any(plain in FORMER_OPTIONS and here not in own for _, plain, here, _ in options)
-    made = _Translated(frozenset(own))
+    made = _Translated()
     for written, plain, here, value in options:
         made.old = written
         former = FORMER_OPTIONS.get(plain)

@@ -39,6 +39,9 @@ def inspect(state: State, file: Path, as_json: bool) -> None:
         click.echo(json_text(summary))
     elif is_ir:
         _print_ports(summary)
+        for name, steps in summary.get("preprocessing", {}).items():
+            text = ", ".join(f"{key} {value}" for key, value in steps.items())
+            out().print(f"preprocessing of {name}: {text}", markup=False)
         _print_counts("layer", summary["layers"])
         out().print(f"weights: {size_text(summary['weight_bytes'])}")
     else:
@@ -102,6 +105,7 @@ def _print_counts(what: str, counts: dict[str, int]) -> None:
 def summary_of(ir: Path) -> dict[str, Any]:
     from collections import Counter
 
+    from converter.preprocessing.recorded import Recorded, as_texts
     from ir_runtime import read_model
     from ir_runtime.execution.ports import ports_of
 
@@ -111,11 +115,15 @@ def summary_of(ir: Path) -> dict[str, Any]:
     def described(ports: list[Port]) -> list[dict[str, str]]:
         return [{"name": port.name, "type": str(port.element_type), "shape": str(port.partial_shape)} for port in ports]
 
+    record = Recorded.of(model)
+    recorded = {name: as_texts(steps) for name, steps in record.inputs.items()}
+    recorded |= {name: as_texts(steps) for name, steps in record.outputs.items()}
     nodes = [node for part in model.all_models() for node in part.nodes()]
     counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
     return {
         "inputs": described(inputs),
         "outputs": described(outputs),
+        **({"preprocessing": recorded} if recorded else {}),
         "layers": dict(sorted(counts.items())),
         "weight_bytes": sum(node.op.data.byte_size for node in nodes if node.op.data is not None),
     }

@@ -24,7 +24,7 @@ MODEL_FILE = click.Path(exists=True, path_type=Path)
 """Folders are refused where they are read, with an error that names them."""
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
-_SWITCHES = ("--compress-to-fp16",)
+_SWITCHES = ("--compress-to-fp16", "--reverse-input-channels")
 """Switches to which ``ovc`` gives a value: ``--compress_to_fp16=False``."""
 _ON = ("true", "1", "yes", "on")
 _OFF = ("false", "0", "no", "off")

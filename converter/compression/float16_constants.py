@@ -32,6 +32,8 @@ from .half_precision import LARGEST, misfits, to_half
 
 DECOMPRESSION = RuntimeInfo("attribute", (("name", "decompression"), ("version", "0")))
 """The mark of the Convert back to the type that a constant had before it was compressed."""
+PREPROCESSING = RuntimeInfo("attribute", (("name", "preprocessing"), ("version", "0")))
+"""The mark of layers and constants of preprocessing, whose few numbers stay as they are."""
 _ELEMENTWISE = (Binary, Unary, Convert1, Clamp1)
 _TINY_SHARE = 0.75
 """A tensor of which so many values are below float16's normal numbers stays as it is: OpenVINO's own limit."""
@@ -51,8 +53,8 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     """Store the float weights of ``model`` and its bodies as float16, in place.
 
     What stays: scalars, which gain nothing; tensors of which a value would become infinite, or three quarters
-    lie below the normal float16 numbers; constants that shapes and indices are computed from; and the
-    constants ``exact``.
+    lie below the normal float16 numbers; constants that shapes and indices are computed from; those of
+    preprocessing; and the constants ``exact``.
     """
     result = Halved()
     for part in model.all_models():
@@ -63,7 +65,7 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
             tensor = node.op.data
             if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64) or tensor.size < 2:
                 continue
-            if node in exact:
+            if node in exact or PREPROCESSING in node.runtime_info:
                 continue
             reason = "decide shapes or indices" if node in of_shapes else _unfit(tensor)
             if reason:

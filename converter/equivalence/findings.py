@@ -93,8 +93,8 @@ class Findings:
 
     def _with_fault(self, found: Report, run: Run, folder: Path | None) -> Report:
         """``found`` with the layers that were changed, and the smallest part that shows the fault, in ``folder``."""
-        model, reference = self._sides.model, self._sides.reference
-        if not isinstance(reference, OnnxReference):
+        model, reference = self._sides.processing.core, self._sides.reference
+        if not isinstance(reference, OnnxReference) or model is None:
             return found
         fault = found.first_fault
         if fault is not None or not RoundedWeights.of(model):  # a conversion now does not round weights
@@ -145,7 +145,8 @@ class Findings:
         if not isinstance(self._sides.reference, OnnxReference):
             return ()
         returned = list(self._runs[0].expected)
-        return check_weights(self._sides.reference.graph, self._sides.model, returned)
+        core = self._sides.processing.core
+        return check_weights(self._sides.reference.graph, core or self._sides.model, returned)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.

@@ -13,6 +13,7 @@ from converter.equivalence.engines import engine_for
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.onnx_file.reader import ModelSource
+from converter.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, read_model
 from ir_runtime.graph.element_types import Array
 
@@ -23,6 +24,8 @@ class OnnxReference:
     def __init__(self, source: ModelSource) -> None:
         self.graph = OnnxGraph(source)
         self.oracle = Oracle(self.graph)
+        self.processing = Recorded.from_text(_metadata(self.graph).get(METADATA, ""))
+        """The preprocessing that the model has itself."""
 
     @property
     def name(self) -> str:
@@ -58,6 +61,7 @@ class IrReference:
     def __init__(self, model: Model) -> None:
         self._engine = engine_for("numpy", model)
         self.name = "the other IR in NumPy"
+        self.processing = Recorded.of(model)
 
     @property
     def input_names(self) -> Collection[str]:
@@ -73,7 +77,11 @@ class IrReference:
     ) -> dict[str, Array]:
         """The outputs by name."""
         ports = {alias: port.name for port in self._engine.inputs for alias in (port.name, *port.names)}
-        values = self._engine.run({ports.get(name, name): value for name, value in feeds.items()})
+        kinds = {port.name: port.dtype for port in self._engine.inputs}
+        given = {ports.get(name, name): np.asarray(value) for name, value in feeds.items()}
+        values = self._engine.run(
+            {name: value.astype(kinds.get(name, value.dtype), copy=False) for name, value in given.items()}
+        )
         return {port.name: value for port, value in zip(self._engine.outputs, values)}
 
 
@@ -84,6 +92,10 @@ def reference_for(source: ModelSource | Model) -> OnnxReference | IrReference:
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() == ".xml":
         return IrReference(read_model(source))
     return OnnxReference(source)
+
+
+def _metadata(graph: OnnxGraph) -> dict[str, str]:
+    return {entry.key: entry.value for entry in graph.proto.metadata_props}
 
 
 def _as_array(value: Any) -> Array:

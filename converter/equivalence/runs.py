@@ -43,6 +43,7 @@ class Runs:
         """
         by_graph = values_of(self.sides.reference.graph) if isinstance(self.sides.reference, OnnxReference) else {}
         self._values = {port: by_graph[name] for port, name in self.sides.names.items() if name in by_graph}
+        self._values.update(self.sides.processing.values(self.sides.ports))
         by_name = {alias: port.name for port in self.sides.ports for alias in (port.name, *port.names)}
         for name, value in chosen.items():
             if name not in by_name:
@@ -103,7 +104,9 @@ class Runs:
 
     def _declared(self, port: Port, declared: Mapping[str, PartialShape], batch: int | None) -> PartialShape | None:
         for name in (port.name, *port.names, self.sides.names[port.name]):
-            if name in declared:
+            if name in declared and (
+                not self.sides.processing.is_given(port) or declared[name].merge(port.partial_shape) is not None
+            ):
                 return declared[name]
         shape = port.partial_shape
         if batch is None or not shape.has_rank or shape.rank == 0 or shape[0].is_static:
@@ -217,7 +220,7 @@ class Runs:
             self.sides.notes.append(f"{name} were not compared: {why}")
             return
         try:
-            defined = reference.run_by_definition(given, list(run.expected))
+            defined = self.sides.processing.returned(reference.run_by_definition(given, list(run.expected)))
         except VerificationError:
             return
         outputs = [compare(one.name, defined[one.name], run.actual[one.name], one.tolerance) for one in run.outputs]

@@ -9,6 +9,7 @@ from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.onnx_graph import typed
+from converter.equivalence.processing import Processing
 from converter.equivalence.references import IrReference, OnnxReference
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
 from converter.equivalence.tolerances import Choose, Loss, gaps, widened
@@ -60,6 +61,7 @@ class Sides:
     def __post_init__(self) -> None:
         self.ports: Sequence[Port] = self.engine.inputs
         self.rounded = RoundedWeights.of(self.model) if self.default_tolerance else RoundedWeights(frozenset())
+        self.processing = Processing(self.model, self.reference.processing)
         self.names = {port.name: self._reference_name(port) for port in self.ports}
         """The reference's name for each input of the IR."""
         self.gaps: dict[str, float] = {}
@@ -84,7 +86,9 @@ class Sides:
 
     def given(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs by the names that the reference has for them."""
-        given = {**{self.names[port]: value for port, value in feeds.items()}, **self.frozen}
+        ports = {port.name: port for port in self.ports}
+        own = {self.names[name]: self.processing.given(ports[name], value) for name, value in feeds.items()}
+        given = {**own, **self.frozen}
         if isinstance(self.reference, OnnxReference):
             return {name: typed(self.reference.graph, name, value) for name, value in given.items()}
         return given
@@ -92,9 +96,9 @@ class Sides:
     def expected(self, feeds: Mapping[str, Array], *, plain: bool = False) -> dict[str, Array]:
         """The outputs of the reference; ``plain`` is a run without onnxruntime's fusions."""
         if self.wanted is None:
-            return self.reference.run(self.given(feeds), self._inner_outputs(), plain=plain)
+            return self.processing.returned(self.reference.run(self.given(feeds), self._inner_outputs(), plain=plain))
         expected = self.reference.run(self.given(feeds), self.wanted, plain=plain, only=True)
-        return {name: expected[name] for name in self.wanted}
+        return self.processing.returned({name: expected[name] for name in self.wanted})
 
     def _inner_outputs(self) -> tuple[str, ...]:
         """Inner tensors of the ONNX model that the IR returns besides the model's outputs."""
@@ -152,15 +156,20 @@ class Sides:
         Only for an ONNX reference.
         """
         assert isinstance(self.reference, OnnxReference)
-        feeds = {output: run.feeds[port.name] for output, port in zip(self.model.inputs, self.ports)}
+        core = self.processing.core
+        if core is None:
+            return Compared(), "a later change of the IR hides where its preprocessing ends"
+        given = self.given(run.feeds)
+        before = self.feeds_of_core(run.feeds, given)
+        feeds = dict(zip(core.inputs, before))
         try:
             found = compare_layers(
                 self.reference.oracle,
-                self.model,
+                core,
                 feeds,
-                self.given(run.feeds),
+                given,
                 self.tolerance,
-                self.rounded,
+                RoundedWeights.of(core) if self.default_tolerance else self.rounded,
                 is_chosen=not self.default_tolerance,
                 histograms=histograms,
             )
@@ -179,6 +188,14 @@ class Sides:
             self.notes.append(f"the bodies of {len(found.bodies)} layers were compared as a whole")
         more = " ..." if len(found.problems) > _PROBLEMS_SHOWN else ""
         return found, "; ".join(found.problems[:_PROBLEMS_SHOWN]) + more
+
+    def feeds_of_core(self, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> list[Array]:
+        """What the layers behind the preprocessing get, in the order of the inputs."""
+        processed = self.processing.record.inputs
+        return [
+            given[self.names[port.name]] if any(name in processed for name in port.names) else feeds[port.name]
+            for port in self.ports
+        ]
 
     def first_wrong_layer(self, feeds: dict[str, Array]) -> str:
         """The end of the message about an IR that cannot be run: its first layer that is wrong from right inputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,7 @@ from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.onnx_file.model_info import DeclaredInfo
 from converter.onnx_file.types import onnx_number
+from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import expected_errors
@@ -95,6 +96,8 @@ class Exported:
     opset: int
     declared: DeclaredInfo
     """What the ONNX file said that the IR was made from, if it was."""
+    processing: Mapping[str, str]
+    """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
 
     @classmethod
     def of(cls, model: Model | str | os.PathLike[str], options: ExportOptions) -> Exported:
@@ -115,6 +118,7 @@ class Exported:
                 compute_in_half(prepared)
             _check_ends(prepared)
             declared = DeclaredInfo.of(prepared.runtime_info)
+            record = Recorded.of(prepared)
             opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
             translation, graph = _translated(prepared, opsets, options)
             opsets = translation.opsets
@@ -131,7 +135,8 @@ class Exported:
             raise InternalError(
                 f"the exporter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
             ) from error
-        return cls(graph, translation.functions.called_in(graph), opsets.version, declared)
+        processing = {METADATA: record.text} if record else {}
+        return cls(graph, translation.functions.called_in(graph), opsets.version, declared, processing)
 
     def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
         """The model's message; ``left_out`` takes large constants instead, where it is given."""
@@ -149,7 +154,7 @@ class Exported:
         version = values.get("model_version", "")
         if version.isdecimal() and int(version) < 1 << 63:
             model.model_version = int(version)
-        for key, value in self.declared.metadata.items():
+        for key, value in {**self.declared.metadata, **self.processing}.items():
             model.metadata_props.add(key=key, value=value)
         model.graph.CopyFrom(graph_message(self.graph, left_out, self.declared.dimensions))
         model.functions.extend(function_message(function, self.opset) for function in self.functions)

@@ -1,0 +1,99 @@
+"""Reversed channels in the weights of the first convolutions: the data stay as they are.
+
+x -> Gather([2, 1, 0]) -> Subtract(m) -> Convolution(w)
+
+becomes    x -> Subtract(m reversed) -> Convolution(w reversed)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.convolution import Convolution1
+from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Subtract1
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.uses import Uses, uses_of
+
+_BY_CHANNEL = (Add1, Subtract1, Multiply1, Divide1)
+_WIDENING = (Convert1, Subtract1, Multiply1)
+"""The layers that compressed weights go through."""
+
+
+def reverse_in_weights(model: Model, value: Output, axis: int) -> list[str] | None:
+    """Reverse the constants that the channels of ``value``, along ``axis``, meet; the layers whose constants those are.
+
+    None, and nothing is changed, where not every layer that reads the value has such constants.
+    """
+    found: dict[Node, int] = {}
+    if axis != 1 or not _collect(uses_of(model), value, found):
+        return None
+    for node, place in found.items():
+        _reverse_constant(node, place)
+    return [node.name for node in found]
+
+
+def reverse_back(model: Model, names: list[str]) -> None:
+    """Undo :func:`reverse_in_weights`, in place, by what it returned; layers that are gone are left out."""
+    wanted = set(names)
+    for node in model.nodes():
+        if node.name in wanted:
+            place = 1 if isinstance(node.op, Convolution1) or node.inputs[1].node.op.data is not None else 0
+            _reverse_constant(node, place)
+
+
+def _collect(uses: Uses, value: Output, found: dict[Node, int]) -> bool:
+    """Which inputs of which layers are to be reversed; False where some layer cannot have that."""
+    readers = uses[value]
+    for node in readers:
+        if not value.shape.has_rank or node.inputs.count(value) != 1 or node in found:
+            return False
+        place = 1 - node.inputs.index(value)
+        if isinstance(node.op, Convolution1):
+            if place != 1 or not _is_constant(uses, node):
+                return False
+            found[node] = place
+        elif isinstance(node.op, _BY_CHANNEL):
+            constant = node.inputs[place].node.op.data
+            if constant is None or len(constant.shape) > value.shape.rank:
+                return False
+            own = 1 - (value.shape.rank - len(constant.shape))
+            if own >= 0 and constant.shape[own] != 1:
+                if own != 1:  # the walk back goes by the second dimension
+                    return False
+                found[node] = place
+            if not _collect(uses, node.outputs[0], found):
+                return False
+        else:
+            return False
+    return bool(readers)
+
+
+def _is_constant(uses: Uses, node: Node) -> bool:
+    """Whether weights are a constant, or one that is widened by channels of the output alone."""
+    value = node.inputs[1]
+    while value.node.op.data is None:
+        before = value.node
+        if not isinstance(before.op, _WIDENING) or len(uses[value]) != 1:
+            return False
+        for other in before.inputs[1:]:
+            if not other.shape.is_static or (other.shape.rank > 1 and other.shape[1].value != 1):
+                return False
+        value = before.inputs[0]
+    return len(value.node.op.data.shape) >= 3
+
+
+def _reverse_constant(node: Node, place: int) -> None:
+    """Let the constant behind an input of ``node`` be reversed by channels; its other readers keep theirs."""
+    while node.inputs[place].node.op.data is None:
+        node, place = node.inputs[place].node, 0
+    old = node.inputs[place]
+    data = old.node.op.data
+    assert data is not None
+    turned = Tensor.from_array(np.ascontiguousarray(np.flip(data.array(), 1)), data.element_type)
+    new = make_node(Const1(value=turned), (), old.node.name)
+    new.origin, new.runtime_info = old.node.origin, old.node.runtime_info
+    new.outputs[0].names = list(old.names)
+    node.inputs = [new.outputs[0] if number == place else source for number, source in enumerate(node.inputs)]

@@ -1,0 +1,148 @@
+"""What is done to an input before the model, and to an output behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from converter.errors import ConversionError
+from ir_runtime.errors import ModelError
+from ir_runtime.graph.element_types import ElementType, element_type
+
+RESIZES = ("linear", "cubic", "nearest")
+COLORS = ("rgb", "bgr", "nv12", "i420")
+PLANES = ("nv12", "i420")
+"""Formats in one plane: brightness, and below it the colour differences, ``[n, 1.5 h, w, 1]``."""
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """What is done to one input before the model sees it, in the order in which it is listed here.
+
+    ``layout`` is that of the input that callers give, ``model_layout`` that of the model: letters such as ``"nhwc"``,
+    with ``"?"`` for dimensions without a meaning. Without ``layout`` it is the model's. ``element_type`` is the type
+    that callers give (``"u8"``); None for the model's own, and u8 for nv12 and i420.
+
+    ``color`` is what pictures come in: ``"rgb"`` and ``"bgr"``, whose channels are reversed where ``model_color`` is
+    the other one, or ``"nv12"`` and ``"i420"`` in a single plane. ``resize`` (``"linear"``, ``"cubic"`` or
+    ``"nearest"``) takes pictures of any height and width to those of the model, or to ``size`` (height and width) where
+    the model's are dynamic. ``reverse_channels`` swaps red and blue before ``mean`` is subtracted and ``scale``
+    divides: one number, or one for each channel in the model's order.
+
+    Numbers are computed in floats as soon as colours are red, green and blue.
+    """
+
+    element_type: str | None = None
+    color: str | None = None
+    model_color: str = "rgb"
+    resize: str | None = None
+    size: tuple[int, int] | None = None
+    reverse_channels: bool = False
+    mean: float | Sequence[float] | None = None
+    scale: float | Sequence[float] | None = None
+    layout: str | None = None
+    model_layout: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "scale"):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+        for name in ("layout", "model_layout"):
+            object.__setattr__(self, name, parse_layout(getattr(self, name)))
+        object.__setattr__(self, "element_type", _kind_name(self.element_type))
+        if self.scale is not None and any(value == 0 for value in self.scale):  # type: ignore[union-attr]
+            raise ConversionError("scale divides the input, so that it cannot be 0")
+        _choice("resize", self.resize, RESIZES)
+        _choice("color", self.color, COLORS)
+        _choice("model_color", self.model_color, ("rgb", "bgr"))
+        if self.size is not None:
+            _check_size(self.size)
+            object.__setattr__(self, "size", (int(self.size[0]), int(self.size[1])))
+            if self.resize is None:
+                raise ConversionError("size is of no use without resize: say how pictures are to be resized")
+        if not isinstance(self.reverse_channels, bool):
+            raise ConversionError(f"reverse_channels must be True or False, but is {self.reverse_channels!r}")
+
+    @property
+    def swaps_colors(self) -> bool:
+        """Whether red and blue are swapped by a step of their own."""
+        differs = self.color is not None and self.color not in PLANES and self.color != self.model_color
+        return self.reverse_channels != differs
+
+
+@dataclass(frozen=True)
+class Postprocess:
+    """What is done to one output behind the model: another element type, then another layout.
+
+    ``layout`` is that of the output that callers get, ``model_layout`` that of the model.
+    """
+
+    element_type: str | None = None
+    layout: str | None = None
+    model_layout: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("layout", "model_layout"):
+            object.__setattr__(self, name, parse_layout(getattr(self, name)))
+        object.__setattr__(self, "element_type", _kind_name(self.element_type))
+        if self.layout is not None and self.model_layout is None:
+            raise ConversionError(f"an output in the layout {self.layout} needs the model's layout, too: model_layout")
+
+
+def parse_layout(text: str | None) -> str | None:
+    """The letters of a layout in lower case: ``nhwc``, ``NHWC``, ``[N,H,W,C]`` and ``n??c`` are read."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ConversionError(f"a layout must be letters such as nhwc, but is {text!r}")
+    letters = "".join(character for character in text.lower() if character not in "[], ")
+    if not letters or not all(letter.isalpha() or letter == "?" for letter in letters):
+        raise ConversionError(f"a layout must be letters such as nhwc, or n??c, but is {text!r}")
+    named = [letter for letter in letters if letter != "?"]
+    if len(set(named)) != len(named):
+        raise ConversionError(f"the layout {text!r} has a letter twice")
+    return letters
+
+
+def order_between(source: str, target: str, whose: str) -> list[int]:
+    """Which dimension of ``source`` each dimension of ``target`` is. Raises :class:`ConversionError`."""
+    if "?" in source + target or sorted(source) != sorted(target):
+        if source == target:
+            return list(range(len(source)))
+        raise ConversionError(f"{whose} cannot be brought from the layout {source} to {target}: the letters differ")
+    return [source.index(letter) for letter in target]
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...] | None:
+    if values is None:
+        return None
+    try:
+        found = tuple(float(value) for value in (values if hasattr(values, "__iter__") else [values]))
+    except (TypeError, ValueError) as error:
+        raise ConversionError(f"{name} must be one number, or one for each channel, but is {values!r}") from error
+    if not found or isinstance(values, str) or not all(map(math.isfinite, found)):
+        raise ConversionError(f"{name} must be one number, or one for each channel, but is {values!r}")
+    return found
+
+
+def _kind_name(kind: Any) -> str | None:
+    if kind is None:
+        return None
+    if isinstance(kind, ElementType):
+        return kind.name
+    try:
+        return element_type(kind).name
+    except (ModelError, TypeError, KeyError) as error:
+        raise ConversionError(f"element_type must be a type such as u8 or f32, but is {kind!r}") from error
+
+
+def _choice(name: str, value: object, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise ConversionError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, but is {value!r}")
+
+
+def _check_size(size: Any) -> None:
+    whole = isinstance(size, (tuple, list)) and len(size) == 2 and all(type(one) is int and one > 0 for one in size)
+    if not whole:
+        raise ConversionError(f"size must be the height and the width that pictures get, but is {size!r}")

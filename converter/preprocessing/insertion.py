@@ -1,0 +1,208 @@
+"""Preprocessing as layers at the inputs and outputs of a model.
+
+u8 [n, h, w, c] -> Convert -> Interpolate -> Subtract -> Multiply -> Transpose -> what read the input before
+
+These are the layers that OpenVINO's PrePostProcessor writes, in its order, so that its plug-ins fuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from converter.compression.float16_constants import PREPROCESSING
+from converter.errors import ConversionError
+from converter.preprocessing.channel_order import reverse_in_weights
+from converter.preprocessing.description import PLANES, Postprocess, Preprocess
+from converter.preprocessing.recorded import Recorded
+from converter.preprocessing.resolution import Resolved, order_of_output, resolve
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.model import Model, Node, Output, RuntimeInfo
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.operations.colour import I420toBGR8, I420toRGB8, NV12toBGR8, NV12toRGB8
+from ir_runtime.operations.elementwise import Multiply1, Subtract1
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.operations.interpolate import Interpolate11
+from ir_runtime.operations.movement import Transpose1
+from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_all_uses
+
+_PLANES = {
+    ("nv12", "rgb"): NV12toRGB8,
+    ("nv12", "bgr"): NV12toBGR8,
+    ("i420", "rgb"): I420toRGB8,
+    ("i420", "bgr"): I420toBGR8,
+}
+
+
+def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str, Postprocess]) -> int:
+    """Put the steps of these inputs and outputs into the model, in place; how many inputs and outputs changed.
+
+    Names are tensor names. What was done is recorded in the model's ``rt_info``. Raises :class:`ConversionError` for
+    an unknown name, and where steps do not fit.
+    """
+    record = Recorded.of(model)
+    ends = {**_ends("input", model.parameters, inputs), **_ends("output", model.results, outputs)}
+    resolved = []
+    for name, steps in inputs.items():
+        node = ends[name]
+        own = node.end_names[0] if node.end_names else node.name
+        if own in record.inputs:
+            raise ConversionError(
+                f"input '{own}' has preprocessing already ({record.shown(own)}): give all of it when you convert the "
+                "model that has none"
+            )
+        resolved.append((node, resolve(own, steps, node.outputs[0].type)))
+    taken = {**record.inputs}
+    reversed_layers = list(record.reversed_layers)
+    for node, one in resolved:
+        reversed_layers += _insert_input(model, node, one)
+        taken[one.name] = one.steps
+    written = dict(record.outputs)
+    for name, behind in outputs.items():
+        node = ends[name]
+        own = node.end_names[0]
+        if own in written:
+            raise ConversionError(f"output '{own}' has postprocessing already: give all of it in one conversion")
+        written[own] = _insert_output(model, node, own, behind)
+    model.changed()
+    Recorded(taken, written, tuple(reversed_layers)).write(model)
+    return len(inputs) + len(outputs)
+
+
+def _ends(what: str, nodes: Sequence[Node], wanted: Mapping[str, object]) -> dict[str, Node]:
+    known = {name: node for node in nodes for name in (*node.end_names, node.name)}
+    for name in wanted:
+        if name not in known:
+            there = ", ".join(repr((node.end_names or [node.name])[0]) for node in nodes) or "none"
+            raise ConversionError(f"the model has no {what} '{name}' to process; its {what}s are {there}")
+    if len({known[name] for name in wanted}) != len(wanted):
+        raise ConversionError(f"an {what} is given two descriptions: name it once")
+    return {name: known[name] for name in wanted}
+
+
+def inner_name(name: str) -> str:
+    """The tensor name of what the model itself takes or returns."""
+    return f"{name}/model"
+
+
+def layout_info(layout: str) -> RuntimeInfo:
+    """The mark of a port that OpenVINO reads a layout from."""
+    text = "[" + ",".join(layout.upper()) + "]"
+    return RuntimeInfo("attribute", (("name", "layout"), ("version", "0"), ("layout", text)))
+
+
+def _insert_input(model: Model, node: Node, one: Resolved) -> list[str]:
+    """The layers that now hold weights for reversed channels."""
+    (old,) = node.outputs
+    unique = UniqueNames(model)
+    parameter = make_node(Parameter1(shape=one.given.shape, element_type=one.given.element_type), (), node.name)
+    new = parameter.outputs[0]
+    new.names, parameter.output_names = list(old.names), list(node.output_names)
+    parameter.origin, parameter.runtime_info = node.origin, node.runtime_info
+    new.runtime_info = old.runtime_info
+    if one.steps.layout is not None:
+        new.runtime_info = (*(info for info in new.runtime_info if not _is_layout(info)), layout_info(one.steps.layout))
+    reversed_layers: list[str] = []
+    reverses = one.steps.swaps_colors
+    if reverses:
+        axis = one.order.index(cast(int, one.channel_axis))
+        found = reverse_in_weights(model, old, axis)
+        reverses, reversed_layers = found is None, found or []
+    builder = Builder()
+    value = steps_as_layers(builder, new, one, old.element_type.name, reverses=reverses, swapped=one.steps.swaps_colors)
+    for emitted in builder.emitted:
+        emitted.name = unique(f"{node.name}/{emitted.op.type}")
+        emitted.origin = node.origin
+    model.parameters[model.parameters.index(node)] = parameter
+    old.names = []
+    if value is not new:
+        value.add_name(inner_name(one.name))
+    node.name = unique(node.name)
+    replace_all_uses(model, {old: value})
+    model.changed()
+    update_types(model, [value])
+    return reversed_layers
+
+
+def _is_layout(info: RuntimeInfo) -> bool:
+    return dict(info.attributes).get("name") == "layout"
+
+
+def steps_as_layers(
+    builder: Builder, value: Output, one: Resolved, wanted: str, *, reverses: bool, swapped: bool
+) -> Output:
+    """Emit the steps behind ``value``. Where the model's weights reverse the channels, mean and scale are reversed."""
+    steps = one.steps
+    if steps.color in PLANES:
+        value = builder.emit(_PLANES[steps.color, steps.model_color](), value)
+    value = layers.in_type(builder, value, one.works_in)
+    if one.sizes is not None:
+        axes = [cast(str, steps.layout).index(letter) for letter in "hw"]
+        resized = Interpolate11(
+            mode=cast(str, steps.resize),
+            shape_calculation_mode="sizes",
+            coordinate_transformation_mode="half_pixel",
+            nearest_mode="round_prefer_floor",
+            cube_coeff=-0.75,
+        )
+        value = builder.emit(resized, value, builder.constant(list(one.sizes)), builder.constant(axes))
+    if reverses:
+        axis = cast(int, one.channel_axis)
+        value = builder.emit(Gather8(batch_dims=0), value, builder.constant([2, 1, 0]), builder.constant(axis))
+    turned = swapped and not reverses
+    if steps.mean is not None:
+        value = builder.emit(Subtract1(), value, _by_channel(builder, steps.mean, one, turned=turned))
+        value.node.runtime_info = (PREPROCESSING,)
+    if steps.scale is not None:
+        dtype = one.works_in.dtype.type
+        inverse = [dtype(1) / dtype(number) for number in cast("Sequence[float]", steps.scale)]
+        value = builder.emit(Multiply1(), value, _by_channel(builder, inverse, one, turned=turned))
+        value.node.runtime_info = (PREPROCESSING,)
+    if one.order != tuple(range(len(one.order))):
+        value = builder.emit(Transpose1(), value, builder.constant(list(one.order)))
+    return layers.in_type(builder, value, element_type(wanted))
+
+
+def _by_channel(builder: Builder, numbers: object, one: Resolved, *, turned: bool) -> Output:
+    values = np.asarray(numbers)
+    if values.size == 1:
+        shape = [1]
+    else:
+        shape = [1] * len(one.order)
+        shape[cast(int, one.channel_axis)] = values.size
+        values = values[::-1] if turned else values
+    found = builder.constant(values.reshape(shape), one.works_in)
+    found.node.runtime_info = (PREPROCESSING,)
+    return found
+
+
+def _insert_output(model: Model, node: Node, name: str, steps: Postprocess) -> Postprocess:
+    """Put the steps between a result and what it returned; what was done, with types complete."""
+    (old,) = node.inputs
+    order = order_of_output(name, steps, old.type)
+    kind = element_type(steps.element_type) if steps.element_type else old.element_type
+    if not (kind.is_real or kind.is_integral or kind is old.element_type):
+        raise ConversionError(f"output '{name}' is {old.element_type} and cannot be returned as {kind}")
+    builder, unique = Builder(), UniqueNames(model)
+    value = layers.in_type(builder, old, kind)
+    if order is not None:
+        value = builder.emit(Transpose1(), value, builder.constant(list(order)))
+    for emitted in builder.emitted:
+        emitted.name = unique(f"{name}/{emitted.op.type}")
+    complete = replace(steps, element_type=kind.name)
+    if value is not old:
+        names = list(node.end_names)
+        old.names = [inner_name(name), *(other for other in old.names if other not in names)]
+        value.names, node.output_names = names, names
+        node.inputs = [value]
+    if steps.layout is not None:
+        value.runtime_info = (*value.runtime_info, layout_info(steps.layout))
+    return complete

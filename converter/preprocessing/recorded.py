@@ -1,0 +1,145 @@
+"""What was done to inputs and outputs, in the ``rt_info`` of the IR: ``verify`` and ``inspect`` read it.
+
+<preprocessing>
+  <inputs><input0 name="image"><info name="mean" value="127.5"/> ...</input0></inputs>
+</preprocessing>
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from converter.errors import ConversionError
+from converter.preprocessing.description import Postprocess, Preprocess
+from ir_runtime.graph.model import Model, RuntimeInfo
+from ir_runtime.records import record
+
+TAG = "preprocessing"
+METADATA = "onnx2ir.preprocessing"
+"""Where the metadata of an exported ONNX model has the same."""
+Steps = TypeVar("Steps", Preprocess, Postprocess)
+
+
+@record
+class Recorded:
+    """What a model does to its inputs and outputs, by name; ``reversed_layers`` have weights in reversed order."""
+
+    inputs: Mapping[str, Preprocess]
+    outputs: Mapping[str, Postprocess]
+    reversed_layers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: Model) -> Recorded:
+        """What :meth:`write` wrote; raises :class:`ConversionError` where that cannot be read."""
+        found = next((info for info in model.runtime_info if info.tag == TAG), None)
+        if found is None:
+            return cls.from_text(_metadata(model).get(METADATA, ""))
+        groups = {child.tag: child.children for child in found.children}
+        reversed_layers = (_value(info) for info in groups.get("reversed", ()))
+        return cls(
+            dict(_read(groups.get("inputs", ()), Preprocess)),
+            dict(_read(groups.get("outputs", ()), Postprocess)),
+            tuple(reversed_layers),
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Recorded:
+        """What :attr:`text` wrote; nothing for an empty text."""
+        if not text:
+            return cls({}, {})
+        try:
+            values = json.loads(text)
+            return cls(
+                {name: _made(one, Preprocess) for name, one in values.get("inputs", {}).items()},
+                {name: _made(one, Postprocess) for name, one in values.get("outputs", {}).items()},
+                tuple(values.get("reversed", ())),
+            )
+        except (ValueError, TypeError, AttributeError, ConversionError) as error:
+            raise ConversionError(f"the model's record of its preprocessing cannot be read: {error}") from error
+
+    @property
+    def text(self) -> str:
+        """This as JSON, for the metadata of an ONNX model."""
+        groups = {
+            "inputs": {name: as_texts(one) for name, one in self.inputs.items()},
+            "outputs": {name: as_texts(one) for name, one in self.outputs.items()},
+            "reversed": list(self.reversed_layers),
+        }
+        return json.dumps({key: group for key, group in groups.items() if group})
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.outputs)
+
+    def write(self, model: Model) -> None:
+        """Put this into the ``rt_info`` of ``model``, in place of what is there."""
+        others = tuple(info for info in model.runtime_info if info.tag != TAG)
+        groups = {
+            "inputs": [_element(f"input{index}", name, one) for index, (name, one) in enumerate(self.inputs.items())],
+            "outputs": [
+                _element(f"output{index}", name, one) for index, (name, one) in enumerate(self.outputs.items())
+            ],
+            "reversed": [_info(f"layer{index}", name) for index, name in enumerate(self.reversed_layers)],
+        }
+        written = tuple(RuntimeInfo(tag, (), tuple(children)) for tag, children in groups.items() if children)
+        model.runtime_info = (*others, RuntimeInfo(TAG, (), written)) if written else others
+
+    def shown(self, name: str) -> str:
+        """The steps of an input or output, as words."""
+        steps = self.inputs.get(name) or self.outputs[name]
+        return ", ".join(f"{key} {value}" for key, value in as_texts(steps).items())
+
+
+def as_texts(steps: Preprocess | Postprocess) -> dict[str, str]:
+    """The fields that differ from their defaults."""
+    found = {}
+    for field in fields(steps):
+        value = getattr(steps, field.name)
+        if value != field.default:
+            found[field.name] = ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
+    return found
+
+
+def _element(tag: str, name: str, steps: Preprocess | Postprocess) -> RuntimeInfo:
+    return RuntimeInfo(tag, (), (_info("name", name), *(_info(key, text) for key, text in as_texts(steps).items())))
+
+
+def _info(name: str, value: str) -> RuntimeInfo:
+    return RuntimeInfo("info", (("name", name), ("value", value)))
+
+
+def _value(info: RuntimeInfo) -> str:
+    return dict(info.attributes).get("value", "")
+
+
+def _metadata(model: Model) -> dict[str, str]:
+    """The metadata of the ONNX file that the model was made from."""
+    children = next((info.children for info in model.runtime_info if info.tag == "onnx"), ())
+    group = next((child.children for child in children if child.tag == "metadata_props"), ())
+    return {dict(info.attributes).get("name", info.tag): _value(info) for info in group}
+
+
+def _read(infos: Iterable[RuntimeInfo], kind: type[Steps]) -> Iterable[tuple[str, Steps]]:
+    for info in infos:
+        # OpenVINO writes <info name="mean" value="1"/> again as <mean value="1"/>.
+        texts = {dict(child.attributes).get("name", child.tag): _value(child) for child in info.children}
+        try:
+            yield texts["name"], _made(texts, kind)
+        except (KeyError, ValueError, ConversionError) as error:
+            raise ConversionError(f"the IR's record of its preprocessing cannot be read: {error}") from error
+
+
+def _made(texts: Mapping[str, str], kind: type[Steps]) -> Steps:
+    """The description that :func:`as_texts` wrote."""
+    known = {field.name for field in fields(kind)}
+    values: dict[str, Any] = {key: text for key, text in texts.items() if key in known}
+    for key in ("mean", "scale"):
+        if key in values:
+            values[key] = [float(number) for number in values[key].split(",")]
+    if "size" in values:
+        values["size"] = tuple(int(number) for number in values["size"].split(","))
+    if "reverse_channels" in values:
+        values["reverse_channels"] = values["reverse_channels"] == "True"
+    return kind(**values)

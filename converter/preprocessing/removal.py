@@ -1,0 +1,58 @@
+"""A model without its preprocessing: what it was before, as far as its layers still show where that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from converter.preprocessing.channel_order import reverse_back
+from converter.preprocessing.insertion import inner_name
+from converter.preprocessing.recorded import Recorded
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.rewriting.uses import replace_all_uses
+
+
+def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
+    """What the model itself takes in place of each input that has steps; None where a later change removed one."""
+    values = {name: output for node in model.nodes() for output in node.outputs for name in output.names}
+    parameters = {node.end_names[0]: node.outputs[0] for node in model.parameters if node.end_names}
+    found = {name: values.get(inner_name(name), parameters.get(name)) for name in record.inputs}
+    return {name: value for name, value in found.items() if value is not None} if all(found.values()) else None
+
+
+def without_preprocessing(model: Model, record: Recorded) -> Model | None:
+    """A copy that takes and returns what the model did before; None where a later change hides where that is."""
+    copy = model.clone()
+    inner = inner_inputs(copy, record)
+    if inner is None:
+        return None
+    for name, value in inner.items():
+        (node,) = [one for one in copy.parameters if name in one.end_names]
+        if value is node.outputs[0]:
+            continue
+        parameter = make_node(Parameter1(shape=value.shape, element_type=value.element_type), (), node.name)
+        node.outputs[0].names, parameter.outputs[0].names = [], list(node.outputs[0].names)
+        parameter.output_names = list(node.output_names)
+        copy.parameters[copy.parameters.index(node)] = parameter
+        replace_all_uses(copy, {value: parameter.outputs[0]})
+        copy.changed()
+    values = {name: output for node in copy.nodes() for output in node.outputs for name in output.names}
+    for result in copy.results:
+        _return_inner(result, record, values)
+    copy.changed()
+    if record.reversed_layers:
+        reverse_back(copy, list(record.reversed_layers))
+    Recorded({}, {}).write(copy)
+    return copy
+
+
+def _return_inner(result: Node, record: Recorded, values: Mapping[str, Output]) -> None:
+    name = next((name for name in result.end_names if name in record.outputs), None)
+    before = None if name is None else values.get(inner_name(name))
+    if before is None:
+        return
+    names = list(result.end_names)
+    result.inputs[0].names = []
+    before.names = [*names, *(other for other in before.names if other not in names)]
+    result.inputs = [before]

@@ -1,0 +1,162 @@
+"""What a caller asks for: descriptions by name, and single entries that options give, also without a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from converter.errors import ConversionError
+from converter.preprocessing.description import Postprocess, Preprocess
+from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.records import record
+
+
+@record
+class Entry:
+    """One field of one input, or of an output; without a name it is for the next input that none names."""
+
+    name: str | None
+    field: str
+    value: Any
+
+
+@record
+class Request:
+    """Descriptions by the names of inputs and outputs, and what options add to them."""
+
+    inputs: Mapping[str, Preprocess] = field(default_factory=dict)
+    outputs: Mapping[str, Postprocess] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
+    scale: float | None = None
+    """What every input is divided by."""
+    reverse_channels: bool = False
+    """Whether red and blue are swapped in every picture of three channels."""
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.outputs or self.entries or self.scale is not None or self.reverse_channels)
+
+    def bound(self, model: Model) -> tuple[dict[str, Preprocess], dict[str, Postprocess]]:
+        """The descriptions for this model's inputs and outputs. Raises :class:`ConversionError`."""
+        names = {alias: _name(node) for node in model.parameters for alias in (*node.end_names, node.name)}
+        ends = {alias: _name(node) for node in model.results for alias in node.end_names}
+        inputs: dict[str, dict[str, Any]] = {}
+        outputs: dict[str, dict[str, Any]] = {}
+        for field_name in dict.fromkeys(entry.field for entry in self.entries):
+            self._share(field_name, list(dict.fromkeys(names.values())), names, ends, inputs, outputs)
+        pictures = [_name(node) for node in model.parameters if _is_picture(node.outputs[0].shape)]
+        if self.reverse_channels:
+            if not pictures:
+                raise ConversionError("reverse_channels needs an input of four dimensions with 3 channels, but none is")
+            for name in pictures:
+                _set(inputs, name, "reverse_channels", True)
+        if self.scale is not None:
+            for name in dict.fromkeys(names.values()):
+                _set(inputs, name, "scale", self.scale)
+        return (
+            _merged("input", self.inputs, inputs, names, Preprocess),
+            _merged("output", self.outputs, outputs, ends, Postprocess),
+        )
+
+    def _share(
+        self,
+        field_name: str,
+        order: Sequence[str],
+        names: Mapping[str, str],
+        ends: Mapping[str, str],
+        inputs: dict[str, dict[str, Any]],
+        outputs: dict[str, dict[str, Any]],
+    ) -> None:
+        """Give the entries of one field to the inputs and outputs that they are for."""
+        entries = [entry for entry in self.entries if entry.field == field_name]
+        named = [names.get(entry.name, "") for entry in entries if entry.name is not None]
+        free = [name for name in order if name not in named]
+        for entry in entries:
+            if entry.name is None:
+                if not free:
+                    raise ConversionError(
+                        f"{field_name} is given for more inputs than the model has: {', '.join(order) or 'none'}"
+                    )
+                _set(inputs, free.pop(0), field_name, entry.value)
+            elif entry.name in names:
+                _set(inputs, names[entry.name], field_name, entry.value)
+            elif entry.name in ends and "layout" in field_name:
+                _set(outputs, ends[entry.name], field_name, entry.value)
+            else:
+                there = ", ".join(map(repr, order)) or "none"
+                raise ConversionError(
+                    f"{field_name} is given for '{entry.name}', but the model has no such input; its inputs are {there}"
+                )
+
+
+def request_of(preprocess: Any, postprocess: Any) -> Request:
+    """The arguments of ``convert_model``: mappings of names to descriptions, a path, or a request."""
+    if isinstance(preprocess, Request):
+        found = preprocess
+    elif preprocess is None:
+        found = Request()
+    elif isinstance(preprocess, Mapping):
+        _check("preprocess", "Preprocess", preprocess, Preprocess)
+        found = Request(dict(preprocess))
+    else:
+        from converter.preprocessing.texts import read_file  # few have a file
+
+        if not isinstance(preprocess, (str, bytes)) and not hasattr(preprocess, "__fspath__"):
+            raise ConversionError(
+                f"preprocess must map names of inputs to Preprocess(...), or be a path, but is {preprocess!r}"
+            )
+        found = read_file(preprocess)
+    if postprocess is not None:
+        if not isinstance(postprocess, Mapping):
+            raise ConversionError(f"postprocess must map names of outputs to Postprocess(...), but is {postprocess!r}")
+        _check("postprocess", "Postprocess", postprocess, Postprocess)
+        found = replace(found, outputs={**found.outputs, **postprocess})
+    return found
+
+
+def _check(argument: str, wanted: str, given: Mapping[Any, Any], kind: type) -> None:
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, kind):
+            raise ConversionError(f"{argument} must map names to {wanted}(...), but has {name!r}: {value!r}")
+
+
+def _name(node: Node) -> str:
+    return (node.end_names or [node.name])[0]
+
+
+def _is_picture(shape: PartialShape) -> bool:
+    return (
+        shape.has_rank and shape.rank == 4 and any(shape[axis].is_static and shape[axis].value == 3 for axis in (1, 3))
+    )
+
+
+def _set(found: dict[str, dict[str, Any]], name: str, field_name: str, value: Any) -> None:
+    own = found.setdefault(name, {})
+    if field_name in own:
+        raise ConversionError(f"'{name}' is given {field_name} twice: once is enough")
+    own[field_name] = value
+
+
+def _merged(
+    what: str, given: Mapping[str, Any], added: Mapping[str, dict[str, Any]], names: Mapping[str, str], kind: type[Any]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, steps in given.items():
+        own = names.get(name)
+        if own is None:
+            there = ", ".join(map(repr, dict.fromkeys(names.values()))) or "none"
+            raise ConversionError(f"the model has no {what} '{name}' to process; its {what}s are {there}")
+        if own in found:
+            raise ConversionError(f"{what} '{own}' is described twice: name it once")
+        found[own] = steps
+    for name, values in added.items():
+        before = found.get(name)
+        if before is None:
+            found[name] = kind(**values)
+            continue
+        twice = [key for key in values if getattr(before, key) != getattr(kind(), key)]
+        if twice:
+            raise ConversionError(f"{what} '{name}' is given {twice[0]} twice, as an option and in its description")
+        found[name] = replace(before, **values)
+    return found
