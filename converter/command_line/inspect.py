@@ -116,7 +116,8 @@ def summary_of(ir: Path) -> dict[str, Any]:
         return [{"name": port.name, "type": str(port.element_type), "shape": str(port.partial_shape)} for port in ports]
 
     record = Recorded.of(model)
-    recorded = {name: as_texts(steps) for name, steps in (*record.inputs.items(), *record.outputs.items())}
+    recorded = {name: as_texts(steps) for name, steps in record.inputs.items()}
+    recorded.update((name, as_texts(steps)) for name, steps in record.outputs.items())
     nodes = [node for part in model.all_models() for node in part.nodes()]
     counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
     return {

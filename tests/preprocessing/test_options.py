@@ -113,6 +113,12 @@ def test_errors_say_what_was_required(row: str, stored: Path) -> None:
     assert not stored.with_suffix(".xml").exists()
 
 
+def of_integers() -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> m (int64[2] x) => (int64[2] y) { y = Neg(x) }'
+    )
+
+
 def test_errors_in_python() -> None:
     model = model_of_pictures()
     for wrong, message in [
@@ -126,6 +132,10 @@ def test_errors_in_python() -> None:
         converter.convert_model(model, postprocess={"probabilities": Postprocess(element_type="f16")})
     with pytest.raises(converter.ConversionError, match="needs the model's height and width, but one is dynamic"):
         converter.convert_model(model_of_pictures((1, 3, "h", "w")), preprocess={"image": STEPS})
+    with pytest.raises(converter.ConversionError, match="mean, scale and resize need a model that takes floats"):
+        converter.convert_model(of_integers(), preprocess={"x": Preprocess(mean=1)})
+    with pytest.raises(converter.ConversionError, match="preprocessing is for models without caches"):
+        converter.convert_model(model, preprocess={"image": STEPS}, stateful=True)
     once = converter.convert_model(model, preprocess={"image": STEPS})
     with pytest.raises(converter.ConversionError, match="'image' has preprocessing already"):
         converter.convert_model(once, preprocess={"image": Preprocess(mean=1)})
