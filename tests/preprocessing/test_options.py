@@ -20,7 +20,15 @@ from converter.command_line import main
 from converter.preprocessing.recorded import Recorded
 from tests.preprocessing.pictures import MEAN, SCALE, compiled, model_of_pictures, picture
 
-STEPS = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", mean=MEAN, scale=SCALE, resize="linear")
+STEPS = Preprocess(
+    element_type="u8",
+    layout="nhwc",
+    model_layout="nchw",
+    mean=MEAN,
+    scale=SCALE,
+    resize="linear",
+    reverse_channels=True,
+)
 
 
 def run(*arguments: object) -> Any:
