@@ -175,6 +175,25 @@ def test_an_older_release_and_an_ir_as_source(target: str, fuse: bool, stored: P
     assert converter.verify(tmp_path / "first.xml", tmp_path / "second.xml").passed
 
 
+def test_where_preprocessing_ends(tmp_path: Path) -> None:
+    """Layers and weights are compared behind it; where that place is hidden, the report tells that they are not."""
+    model = model_of_pictures(first="Sub")
+    steps = Preprocess(mean=MEAN, scale=SCALE, reverse_channels=True, model_layout="nchw")
+    converter.save_model(converter.convert_model(model, preprocess={"image": steps}), tmp_path / "first.xml")
+    again = converter.convert_model(tmp_path / "first.xml")
+    converter.save_model(again, tmp_path / "second.xml")
+    report = converter.verify(model, tmp_path / "second.xml", layers=True)
+    assert report.passed, report.verdict
+    assert not report.layers_problem
+    assert report.weights
+    for node in again.nodes():
+        node.name = f"{node.name}/renamed"
+    report = converter.verify(model, again, layers=True)
+    assert report.passed, report.verdict
+    assert "hides where its preprocessing ends" in report.layers_problem
+    assert any("weights were not compared" in note for note in report.notes)
+
+
 def test_other_batches_and_sizes(stored: Path, tmp_path: Path) -> None:
     """Other dimensions, here and by OpenVINO's ``set_batch``, which needs the layout."""
     steps = {"image": STEPS}
