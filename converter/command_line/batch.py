@@ -16,6 +16,7 @@ import click
 
 from converter.command_line.convert import convert, weight_compression
 from converter.command_line.drawing import new_table, out, plain, size_text
+from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
 
@@ -80,6 +81,7 @@ _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
     metavar="FILE",
     help="Write a line of JSON for each model; - is stdout.",
 )
+@preprocessing_options
 @guarded
 def batch(
     state: State,
@@ -93,6 +95,7 @@ def batch(
     again: bool,
     page: Path | None,
     lines: str | None,
+    processing: Given,
     **options: Any,
 ) -> None:
     """Convert every model of folders, lists (a path a line) and patterns, each in a process of its own.
@@ -119,8 +122,9 @@ def batch(
             check_writable(path)
     kept = [name.strip() for names in options["outputs"] for name in names.split(",")] or None
     try:
+        shapes, request = processing.request(",".join(text for text in options["input_texts"] if text.strip()))
         settings = settings_for(
-            input=",".join(text for text in options["input_texts"] if text.strip()) or None,
+            input=shapes or None,
             freeze=None,
             output=kept,
             batch=options["batch"],
@@ -130,6 +134,8 @@ def batch(
             exact=options["exact"],
             stateful=options["stateful"],
             target=options["runtime"],
+            preprocess=request,
+            postprocess=None,
             compress_to_fp16=options["compress_to_fp16"],
             compress=weight_compression(options["compress"], options["group_size"], options["symmetric"]),
             verify=check,

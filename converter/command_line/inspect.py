@@ -117,7 +117,7 @@ def summary_of(ir: Path) -> dict[str, Any]:
 
     record = Recorded.of(model)
     recorded = {name: as_texts(steps) for name, steps in record.inputs.items()}
-    recorded |= {name: as_texts(steps) for name, steps in record.outputs.items()}
+    recorded.update((name, as_texts(steps)) for name, steps in record.outputs.items())
     nodes = [node for part in model.all_models() for node in part.nodes()]
     counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
     return {

@@ -15,6 +15,8 @@ from converter.preprocessing.removal import without_preprocessing
 from ir_runtime import Model, Port
 from ir_runtime.graph.element_types import Array, element_type
 
+HIDDEN = "a later change of the IR hides where its preprocessing ends"
+
 
 class Processing:
     """The steps that an IR has, and its reference, whose own steps are ``done``, has not."""

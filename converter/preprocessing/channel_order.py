@@ -35,13 +35,30 @@ def reverse_in_weights(model: Model, value: Output, axis: int) -> list[str] | No
     return [node.name for node in found]
 
 
-def reverse_back(model: Model, names: list[str]) -> None:
-    """Undo :func:`reverse_in_weights`, in place, by what it returned; layers that are gone are left out."""
-    wanted = set(names)
+def reverse_back(model: Model, names: list[str]) -> bool:
+    """Undo :func:`reverse_in_weights`, in place, by what it returned.
+
+    False, and nothing is changed, where a later change has taken such a layer away or put others before its constant.
+    """
+    uses, found = uses_of(model), dict[Node, int]()
     for node in model.nodes():
-        if node.name in wanted:
-            place = 1 if isinstance(node.op, Convolution1) or node.inputs[1].node.op.data is not None else 0
-            _reverse_constant(node, place)
+        if node.name not in names:
+            continue
+        if isinstance(node.op, Convolution1):
+            place, is_known = 1, _is_constant(uses, node)
+        elif isinstance(node.op, _BY_CHANNEL):
+            place = 1 if _is_widened(node.inputs[1]) else 0
+            is_known = _is_widened(node.inputs[place])
+        else:
+            return False
+        if not is_known:
+            return False
+        found[node] = place
+    if len(found) != len(set(names)):
+        return False
+    for node, place in found.items():
+        _reverse_constant(node, place)
+    return True
 
 
 def _collect(uses: Uses, value: Output, found: dict[Node, int]) -> bool:
@@ -69,6 +86,12 @@ def _collect(uses: Uses, value: Output, found: dict[Node, int]) -> bool:
         else:
             return False
     return bool(readers)
+
+
+def _is_widened(value: Output) -> bool:
+    """Whether a value is a constant, or one that was stored in fewer bits."""
+    source = value.node
+    return source.op.data is not None or (isinstance(source.op, Convert1) and source.inputs[0].node.op.data is not None)
 
 
 def _is_constant(uses: Uses, node: Node) -> bool:

@@ -41,8 +41,8 @@ def without_preprocessing(model: Model, record: Recorded) -> Model | None:
     for result in copy.results:
         _return_inner(result, record, values)
     copy.changed()
-    if record.reversed_layers:
-        reverse_back(copy, list(record.reversed_layers))
+    if not reverse_back(copy, list(record.reversed_layers)):
+        return None
     Recorded({}, {}).write(copy)
     return copy
 

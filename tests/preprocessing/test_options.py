@@ -20,7 +20,15 @@ from converter.command_line import main
 from converter.preprocessing.recorded import Recorded
 from tests.preprocessing.pictures import MEAN, SCALE, compiled, model_of_pictures, picture
 
-STEPS = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", mean=MEAN, scale=SCALE, resize="linear")
+STEPS = Preprocess(
+    element_type="u8",
+    layout="nhwc",
+    model_layout="nchw",
+    mean=MEAN,
+    scale=SCALE,
+    resize="linear",
+    reverse_channels=True,
+)
 
 
 def run(*arguments: object) -> Any:
@@ -113,6 +121,12 @@ def test_errors_say_what_was_required(row: str, stored: Path) -> None:
     assert not stored.with_suffix(".xml").exists()
 
 
+def of_integers() -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> m (int64[2] x) => (int64[2] y) { y = Neg(x) }'
+    )
+
+
 def test_errors_in_python() -> None:
     model = model_of_pictures()
     for wrong, message in [
@@ -126,6 +140,10 @@ def test_errors_in_python() -> None:
         converter.convert_model(model, postprocess={"probabilities": Postprocess(element_type="f16")})
     with pytest.raises(converter.ConversionError, match="needs the model's height and width, but one is dynamic"):
         converter.convert_model(model_of_pictures((1, 3, "h", "w")), preprocess={"image": STEPS})
+    with pytest.raises(converter.ConversionError, match="mean, scale and resize need a model that takes floats"):
+        converter.convert_model(of_integers(), preprocess={"x": Preprocess(mean=1)})
+    with pytest.raises(converter.ConversionError, match="preprocessing is for models without caches"):
+        converter.convert_model(model, preprocess={"image": STEPS}, stateful=True)
     once = converter.convert_model(model, preprocess={"image": STEPS})
     with pytest.raises(converter.ConversionError, match="'image' has preprocessing already"):
         converter.convert_model(once, preprocess={"image": Preprocess(mean=1)})
@@ -155,6 +173,25 @@ def test_an_older_release_and_an_ir_as_source(target: str, fuse: bool, stored: P
         assert report.passed, report.verdict
         assert not report.layers_problem
     assert converter.verify(tmp_path / "first.xml", tmp_path / "second.xml").passed
+
+
+def test_where_preprocessing_ends(tmp_path: Path) -> None:
+    """Layers and weights are compared behind it; where that place is hidden, the report tells that they are not."""
+    model = model_of_pictures(first="Sub")
+    steps = Preprocess(mean=MEAN, scale=SCALE, reverse_channels=True, model_layout="nchw")
+    converter.save_model(converter.convert_model(model, preprocess={"image": steps}), tmp_path / "first.xml")
+    again = converter.convert_model(tmp_path / "first.xml")
+    converter.save_model(again, tmp_path / "second.xml")
+    report = converter.verify(model, tmp_path / "second.xml", layers=True)
+    assert report.passed, report.verdict
+    assert not report.layers_problem
+    assert report.weights
+    for node in again.nodes():
+        node.name = f"{node.name}/renamed"
+    report = converter.verify(model, again, layers=True)
+    assert report.passed, report.verdict
+    assert "hides where its preprocessing ends" in report.layers_problem
+    assert any("weights were not compared" in note for note in report.notes)
 
 
 def test_other_batches_and_sizes(stored: Path, tmp_path: Path) -> None:
