@@ -12,7 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from converter.batch import rows
 from converter.batch.page import page
@@ -239,3 +241,18 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     assert observed["found"] == [3]
     assert observed["count"] == "1 of 12 shown"
     assert observed["title"] == "12 models"
+
+
+def test_preprocessing_is_that_of_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zoo").mkdir()
+    picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 4, 4])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [picture], [result])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "zoo/m.onnx")
+    steps = ("--input", "x[u8]", "--layout", "nchw->nhwc", "--mean-values", "x[1,2,3]")
+    code, out, messages = onnx2ir("batch", "zoo", "-o", "ir", "--verify", *steps)
+    assert code == 0, out + messages
+    assert onnx2ir("convert", "zoo/m.onnx", "-o", "alone.xml", *steps)[0] == 0
+    assert (tmp_path / "ir" / "m.xml").read_bytes() == (tmp_path / "alone.xml").read_bytes()
+    assert b'shape="1,4,4,3"' in (tmp_path / "alone.xml").read_bytes()
