@@ -95,3 +95,11 @@ def test_without_a_seed_every_run_draws_other_numbers() -> None:
 def test_layers_of_other_seeds_draw_other_numbers() -> None:
     drawn = [_drawn(_fifty(*seeds))[0] for seeds in ((1, 0), (2, 0), (0, 1))]
     assert len({numbers.tobytes() for numbers in drawn}) == len(drawn)
+
+
+@pytest.mark.parametrize("seed", [0.0, 1.0, 123.5, -7.0])
+def test_a_seed_of_onnx_comes_back(seed: float) -> None:
+    bits = int(np.float32(seed).view(np.uint32))
+    call = _fifty(op_seed=bits + 1)
+    (node,) = [node for node in export_model(model_of(call)[0]).graph.node if node.op_type == "RandomUniformLike"]
+    assert [one.f for one in node.attribute if one.name == "seed"] == [seed]

@@ -5,7 +5,10 @@ onnxruntime 1.32 has kernels for them up to opset 21 alone.
 
 from __future__ import annotations
 
+import math
 from typing import Union
+
+import numpy as np
 
 from converter.onnx_file.types import onnx_number
 from converter.to_onnx.context import Context
@@ -24,9 +27,16 @@ _SEEDS = 1 << 24
 
 
 def _seed(op: _Random) -> float | None:
-    """One seed for the layer's two; none where every call gives other numbers."""
+    """One seed for the layer's two; none where every call gives other numbers.
+
+    A layer that was made from ONNX has the bits of its seed, and one more, as 0 means none.
+    """
     if op.global_seed == op.op_seed == 0:
         return None
+    if not op.global_seed and 0 < op.op_seed <= 1 << 32:
+        given = float(np.uint32(op.op_seed - 1).view(np.float32))
+        if given == 0 or 1 <= abs(given) < math.inf:
+            return given
     return float((op.global_seed * 1_000_003 + op.op_seed) % _SEEDS)
 
 
