@@ -46,11 +46,17 @@ def last_channels(ctx: Context, x: Value) -> Value:
 
 @ir_op(ROIPooling2, local_function=True)
 def roi_pooling(ctx: Context, op: ROIPooling2, x: Value, regions: Value) -> Value:
-    """Maxima of the bins of each region in a Loop; for the method bilinear the four neighbours of each point"""
+    """MaxRoiPool; for the method bilinear the four neighbours of each point"""
     kind = x.element_type
     x, regions = (ctx.cast(one, element_types.f32) for one in (x, regions))
     is_region, image = before_end(ctx, regions)
-    made = _greatest(ctx, op, x, regions, image) if op.method == "max" else _between(ctx, op, x, regions, image)
+    if op.method == "max":
+        corners = ctx.emit("Slice", regions, ctx.constant([1]), ctx.constant([5]), ctx.constant([1]))
+        given = concat(ctx, [unsqueeze(ctx, ctx.cast(image, element_types.f32), [1]), corners], 1)
+        shape = list(op.output_roi)
+        made = ctx.emit("MaxRoiPool", x, given, pooled_shape=shape, spatial_scale=op.spatial_scale)
+    else:
+        made = _between(ctx, op, x, regions, image)
     shown = unsqueeze(ctx, is_region, [1, 2, 3])
     return ctx.cast(ctx.emit("Where", shown, made, ctx.like(0, made)), kind)
 
@@ -78,52 +84,6 @@ def regular_points(ctx: Context, start: Value, end: Value, count: int, size: Siz
     step = ctx.emit("Div", ctx.emit("Sub", end, start), ctx.like(count - 1, start))
     numbers = ctx.constant(np.arange(count, dtype=np.float32))
     return ctx.emit("Add", ctx.emit("Mul", numbers, step), start)
-
-
-def _greatest(ctx: Context, op: ROIPooling2, x: Value, regions: Value, image: Value) -> Value:
-    """Maxima of the rows of a bin, and of their columns; a bin without elements is 0."""
-    scaled = rounded(ctx, ctx.emit("Mul", regions, ctx.like(op.spatial_scale, regions)))
-    corners = ctx.cast(scaled, element_types.i64)
-    bounds = [
-        bins(ctx, column(ctx, corners, first), column(ctx, corners, first + 2), count, size_of(ctx, x, axis))
-        for first, count, axis in ((2, op.output_roi[0], 2), (1, op.output_roi[1], 3))
-    ]
-
-    def of_region(inner: Context, number: Value) -> list[Value]:
-        value = inner.emit("Gather", x, inner.emit("Gather", image, number, axis=0), axis=0)
-        empty = []
-        for axis, (low, high) in zip((1, 2), bounds):
-            starts, stops = (inner.emit("Gather", one, number, axis=0) for one in (low, high))
-            empty.append(inner.emit("GreaterOrEqual", starts, stops))
-            parts = [_maxima(inner, value, axis, starts, stops, place) for place in range(op.output_roi[axis - 1])]
-            value = concat(inner, parts, axis)
-        nothing = inner.emit("Or", unsqueeze(inner, empty[0], [1]), empty[1])
-        return [inner.emit("Where", nothing, inner.like(0, value), value)]
-
-    return for_each(ctx, as_scalar(ctx, size_of(ctx, regions, 0)), of_region)[0]
-
-
-def _maxima(ctx: Context, x: Value, axis: int, starts: Value, stops: Value, place: int) -> Value:
-    """The maxima of a bin's elements along an axis; of a bin without any those of one element."""
-    start, stop = (ctx.emit("Gather", one, ctx.constant([place]), axis=0) for one in (starts, stops))
-    length = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([axis]), axis=0)
-    start = ctx.emit("Min", start, ctx.emit("Sub", length, ctx.constant([1])))
-    stop = ctx.emit("Max", stop, ctx.emit("Add", start, ctx.constant([1])))
-    return reduce(ctx, "ReduceMax", ctx.emit("Slice", x, start, stop, ctx.constant([axis])), [axis])
-
-
-def bins(ctx: Context, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
-    """Where each bin begins and ends ``[r, count]``, between ``start`` and ``end``, both included, in the data."""
-    length = ctx.emit("Max", ctx.emit("Add", ctx.emit("Sub", end, start), ctx.constant(1)), ctx.constant(1))
-    part = ctx.emit("Div", ctx.cast(length, element_types.f32), ctx.constant(np.float32(count), element_types.f32))
-    part, first = unsqueeze(ctx, part, [1]), unsqueeze(ctx, start, [1])
-    found = []
-    for edges, op_type in ((np.arange(count), "Floor"), (np.arange(1, count + 1), "Ceil")):
-        away = ctx.emit(op_type, ctx.emit("Mul", ctx.constant(edges.astype(np.float32)), part))
-        place = ctx.emit("Add", ctx.cast(away, element_types.i64), first)
-        place = ctx.emit("Max", ctx.emit("Min", place, as_scalar(ctx, size)), ctx.constant(0))
-        found.append(place)
-    return found[0], found[1]
 
 
 @ir_op(ROIAlignRotated15, local_function=True)

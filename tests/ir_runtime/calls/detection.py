@@ -188,6 +188,9 @@ def _regions() -> list[Call]:
     for method in ("max", "bilinear"):
         found += calls("ROIPooling", 2, data, regions(4, 2), **size, method=method)
         found += calls("ROIPooling", 2, data, regions(4, 2), output_roi=(3, 1), spatial_scale=1.0, method=method)
+    ended = np.array([[1, 0.1, 0.2, 0.8, 0.9], [0, 0.4, 0.3, 1.2, 0.7], [-1, 0, 0, 1, 1], [0, 0, 0, 1, 1]], np.float32)
+    for method in ("max", "bilinear"):
+        found += calls("ROIPooling", 2, data, ended, output_roi=(2, 3), spatial_scale=5.0, method=method)
     given = [data, regions(4, 2)]
     found += calls("PSROIPooling", 1, *given, output_dim=2, group_size=2, spatial_scale=0.5, mode="average")
     bins: dict[str, Any] = {"spatial_bins_x": 2, "spatial_bins_y": 2, "mode": "bilinear", "spatial_scale": 0.1}
