@@ -57,7 +57,7 @@ class RoundedWeights:
             zero_points = {
                 node.inputs[1].node
                 for node in nodes
-                if isinstance(node.op, Subtract1) and node.inputs[1].node in widening
+                if isinstance(node.op, Subtract1) and widening.issuperset(source.node for source in node.inputs)
             }
             found |= {
                 node

@@ -242,3 +242,13 @@ def test_weights_that_a_folded_node_changes_are_not_damaged(tmp_path: Path) -> N
     report = converter.verify(model, converter.convert_model(model))
     assert report.passed
     assert [(check.name, check.state) for check in report.weights] == [("w", "folded")]
+
+
+@pytest.mark.parametrize("op_type", ["Sub", "Add", "Mul"])
+def test_a_rounded_constant_is_no_zero_point(op_type: str, tmp_path: Path) -> None:
+    """A zero point is subtracted from codes that are widened; a mean is subtracted from data."""
+    nodes = [helper.make_node(op_type, ["x", "mean"], ["y"], name="centre")]
+    path = saved(nodes, {"mean": real(300)}, {"x": (TensorProto.FLOAT, [2, 300])}, tmp_path)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml", compress_to_fp16=True)
+    report = converter.verify(path, tmp_path / "m.xml", layers=True)
+    assert report.passed, report.to_dict()
