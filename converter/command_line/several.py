@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 import click
 
 from converter.command_line.drawing import json_text
-from converter.command_line.state import State, report_error
+from converter.command_line.state import State, report_error, text_of
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -60,8 +60,8 @@ def for_each(
             if outcome is not None:
                 found.append(outcome)
 
-        text = report_error(state, convert)
-        results.append((model, found[0] if text is None and found else text or ""))
+        error = report_error(state, convert)
+        results.append((model, found[0] if found else "" if error is None else text_of(error)))
     return results
 
 

@@ -134,6 +134,25 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params += loudness()
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        prints_json = "--json" in args and any(parameter.name == "as_json" for parameter in self.params)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if prints_json:
+                print_json_error(error, error.exit_code)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if ctx.params.get("as_json"):
+                print_json_error(error, error.exit_code)
+            raise
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {
             option: isinstance(parameter, click.Option) and not parameter.is_flag
@@ -179,15 +198,18 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
         state: State = context.obj
         found: list[Any] = []
-        if report_error(state, lambda: found.append(function(state, *args, **kwargs))) is not None:
+        error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
+        if error is not None:
+            if kwargs.get("as_json"):
+                print_json_error(error, 1)
             context.exit(1)
         return found[0]
 
     return update_wrapper(wrapper, function)
 
 
-def report_error(state: State, work: Callable[[], object]) -> str | None:
-    """Do ``work``; the text of an expected error, which is also printed to stderr."""
+def report_error(state: State, work: Callable[[], object]) -> Exception | None:
+    """Do ``work``; an expected error, whose text is also printed to stderr."""
     from converter.errors import ConversionError
     from ir_runtime import ModelError
 
@@ -196,10 +218,29 @@ def report_error(state: State, work: Callable[[], object]) -> str | None:
     except (ConversionError, ModelError, OSError, MemoryError) as error:
         if state.verbose:
             _print_traceback()
-        text = str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {text}", err=True)
-        return text
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {text_of(error)}", err=True)
+        return error
     return None
+
+
+def text_of(error: Exception) -> str:
+    """What an expected error says."""
+    return str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
+
+
+def print_json_error(error: Exception, exit_code: int) -> None:
+    """Print an error as JSON: its type, its text, the exit code, and each problem of the model."""
+    from converter.command_line.drawing import json_text
+
+    text = error.format_message() if isinstance(error, click.ClickException) else text_of(error)
+    found: dict[str, Any] = {"type": type(error).__name__, "message": text, "exit_code": exit_code}
+    problems = getattr(error, "problems", ())
+    if problems:
+        found["problems"] = [
+            {"node": one.node, "operator": one.op_type, "domain": one.domain, "opset": one.opset, "reason": one.reason}
+            for one in problems
+        ]
+    click.echo(json_text({"error": found}))
 
 
 def _print_traceback() -> None:
