@@ -47,6 +47,13 @@ class ExecutionError(ModelError):
     """A compiled model was called with inputs it does not accept, or a kernel failed."""
 
 
+class UnknownOutputError(ExecutionError, KeyError, IndexError):
+    """A result was asked for an output that it does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # a KeyError would quote it
+
+
 class InternalError(ModelError):
     """A fault of this package, which its ``__cause__`` shows where there is one; neither model nor inputs are wrong."""
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.convert import convert, weight_compression
-from converter.command_line.drawing import new_table, out, plain, size_text
+from converter.command_line.drawing import out, plain, size_text
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
+from converter.report.tables import new_table
 
 if TYPE_CHECKING:
     from converter.batch.jobs import Job

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, new_table, out, size_text
+from converter.command_line.drawing import json_text, out, size_text
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.report.tables import new_table
 
 if TYPE_CHECKING:
     from ir_runtime import Port

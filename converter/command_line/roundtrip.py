@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import json_text, new_table, out
+from converter.command_line.drawing import json_text, out
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.report.tables import new_table
 
 _SHOWN = 20
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, new_table, out
+from converter.command_line.drawing import json_text, out
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.report.tables import new_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -58,6 +58,12 @@ def given_inputs(source: str | os.PathLike[str] | Mapping[str, Any], ports: Sequ
 
     Raises :class:`VerificationError` where the file cannot be read, or an input is missing or unknown.
     """
+    if not isinstance(source, (Mapping, str, os.PathLike)):
+        example = ", ".join(f"{port.name!r}: array" for port in ports)
+        raise VerificationError(
+            f"inputs must map the names of inputs to arrays, or be the path of an .npz or .npy, but is a "
+            f"{type(source).__name__}: inputs={{{example}}}"
+        )
     values = dict(source) if isinstance(source, Mapping) else _load(Path(source), ports)
     known = {name: port for port in ports for name in (port.name, *port.names)}
     unknown = sorted(set(values) - set(known))

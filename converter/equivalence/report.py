@@ -158,6 +158,21 @@ class Report:
             "only_adds_up": self.only_adds_up,
         }
 
+    def to_text(self) -> str:
+        """What ``onnx2ir verify`` prints: outputs, tolerances, weights, the first wrong layer, the verdict."""
+        from converter.report.terminal import text_of
+
+        return text_of(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        from converter.report.notebook import html_of
+
+        return html_of(self)
+
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         failed = [output.name for output in self.outputs if not output.passed]

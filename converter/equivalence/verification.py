@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
 
+import numpy as np
+
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
@@ -16,6 +18,7 @@ from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs, ValuesOf
 from converter.equivalence.sides import Sides
 from converter.equivalence.tolerances import chosen_by
+from converter.errors import VerificationError
 from converter.from_onnx.input_forms import InputShapes
 from converter.from_onnx.options import make_options
 from converter.onnx_file.reader import ModelSource
@@ -87,6 +90,10 @@ def verify(
         onnx_model = onnx_model.read()  # it may be needed more than once
     reference = reference_for(onnx_model)
     options = make_options(input, freeze, output, batch).bound(list(reference.input_names))
+    for name, number in (("seed", seed), ("samples", samples)):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
+            raise VerificationError(f"{name} must be a whole number from 0 on, but is {number!r}")
+    rtol, atol = (_tolerance(name, number) for name, number in (("rtol", rtol), ("atol", atol)))
     running = engine_for(engine, model, stored)
     sides = Sides(
         reference,
@@ -125,6 +132,12 @@ def verify(
         except FileError as error:  # the report must not be lost with the page
             return replace(found, unwritten=(*found.unwritten, str(error)))
     return found
+
+
+def _tolerance(name: str, number: object) -> float | None:
+    if number is None or (isinstance(number, (int, float, np.number)) and number >= 0):
+        return None if number is None else float(number)
+    raise VerificationError(f"{name} must be a number from 0 on, but is {number!r}")
 
 
 def _name_of(side: object) -> str:

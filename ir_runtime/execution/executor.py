@@ -88,7 +88,7 @@ class CompiledModel:
 
 
 @expected_errors(ExecutionError)
-def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> CompiledModel:
+def compile_model(model: Model, *device: object, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Prepare ``model`` for execution in NumPy: order its layers, fold constants, choose kernels.
 
     Inputs of static shapes get a plan for these shapes, and so do shapes that come twice in a row. Such a plan uses
@@ -100,5 +100,11 @@ def compile_model(model: Model, *, optimize: bool = True, threads: int = 1) -> C
     calls run at a time as there are processors.
 
     Without ``optimize`` each layer is computed by its ``evaluate``. That is slow; kernels are tested against it.
+
+    There is no ``device``: one that is given is an :class:`ExecutionError`.
     """
+    if device:
+        raise ExecutionError(
+            f"models run in NumPy here, on no device: write compile_model(model) without {device[0]!r}"
+        )
     return CompiledModel(model, optimize=optimize, threads=threads)

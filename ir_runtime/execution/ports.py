@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ExecutionError
+from ..errors import ExecutionError, UnknownOutputError
 from ..graph.element_types import Array, ElementType
 from ..graph.model import Model, Node, Output
 from ..graph.operation import TensorType
@@ -47,17 +47,23 @@ class InferenceResult(Mapping[Any, Array]):
 
     def __getitem__(self, key: str | int) -> Array:
         if isinstance(key, (int, np.integer)):
+            if not -len(self._values) <= key < len(self._values):
+                raise UnknownOutputError(f"there is no output {int(key)}; there are {len(self._values)} outputs")
             return self._values[int(key)]
         for port, value in zip(self._ports, self._values):
             if key in port.names or key == port.name:
                 return value
-        raise KeyError(key)
+        raise UnknownOutputError(f"there is no output {key!r}; the outputs are {[port.name for port in self._ports]}")
 
     def __iter__(self) -> Any:
         return iter([port.name for port in self._ports])
 
     def __len__(self) -> int:
         return len(self._ports)
+
+    def __repr__(self) -> str:
+        shown = [f"{port.name!r}: {value.dtype}{list(value.shape)}" for port, value in zip(self._ports, self._values)]
+        return f"<InferenceResult {', '.join(shown)}>"
 
     def to_list(self) -> list[Array]:
         """The values in the model's order."""

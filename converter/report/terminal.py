@@ -1,0 +1,102 @@
+"""A report of ``verify`` as text: what the command prints."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .tables import new_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from converter.equivalence import Comparison, Report
+
+_WIDTH = 120
+
+
+def text_of(report: Report) -> str:
+    """What the command prints, without colours."""
+    from rich.console import Console
+
+    text = io.StringIO()
+    draw_report(Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None), report)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def draw_report(console: Console, report: Report) -> None:
+    """Print a report: outputs, weights, the first wrong layer, the verdict."""
+    from rich.markup import escape
+
+    console.print(_outputs_table("output", report.outputs, report.unproven))
+    if report.against:
+        console.print("against the other IR:")
+        console.print(_outputs_table("output", report.against))
+    for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
+        rounding = f", rounding {tolerance.rounding:.3g}" if tolerance.rounding else ""
+        console.print(
+            f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
+        )
+    if report.weights:
+        counts = ", ".join(f"{times} {name}" for name, times in report.weight_states.items())
+        console.print(f"weights: {counts}")
+        for check in report.weights:
+            if not check.passed:
+                where = f"weight '{check.name}' in layer {', '.join(check.layers)}"
+                console.print(f"[red]changed[/]: {escape(where)}: {escape(check.reason)}")
+    _print_layers(console, report)
+    for note in report.notes:
+        console.print(f"note: {escape(note)}")
+    if report.minimised:
+        console.print(escape(report.minimised))
+    inputs = "given inputs" if report.seed is None else f"{len(report.samples)} random inputs (seed {report.seed})"
+    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
+    console.print(f"{verdict} against {escape(report.oracle)} on {inputs}, IR in {escape(report.engine)}")
+    if report.verdict != "passed":
+        console.print(escape(report.verdict))
+
+
+def _print_layers(console: Console, report: Report) -> None:
+    from rich.markup import escape
+
+    fault, first = report.first_fault, report.first_divergence
+    if report.layers:
+        wrong = sum(not layer.local.passed for layer in report.layers)
+        console.print(f"inner tensors: {len(report.layers)} compared, {wrong} wrong from right inputs")
+    if fault is not None:
+        part = f", one of {', '.join(fault.part)}" if len(fault.part) > 1 else ""
+        where = f"layer '{fault.layer}' ({fault.type}{part}), tensor '{fault.comparison.name}' of node '{fault.node}'"
+        console.print(f"[red]first layer that is wrong although its inputs are right[/]: {escape(where)}")
+        console.print(f"  {escape(fault.local.reason)}, the largest difference is {fault.local.max_absolute:.3g}")
+    elif first is not None:
+        where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
+        console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
+        console.print("  no layer is wrong from right inputs: rounding adds up from layer to layer")
+    for suspect in report.suspects:
+        console.print(f"  differs from a conversion now: {escape(suspect)}")
+    if report.layers_problem:
+        console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
+
+
+def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[str] = ()) -> Table:
+    from rich.markup import escape
+
+    table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
+    for row in rows:
+        agreed = "within rounding" if row.tolerance.rounding else "equal"
+        if row.name in unproven:
+            agreed = "proves nothing"
+        verdict = f"[green]{agreed}[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
+        table.add_row(
+            escape(row.name),
+            row.element_type,
+            str(list(row.shape)),
+            f"{row.max_absolute:.3g}",
+            f"{row.max_relative:.3g}",
+            "-" if row.max_ulps is None else f"{row.max_ulps:.0f}",
+            "-" if row.cosine is None else f"{row.cosine:.7f}",
+            verdict,
+        )
+    return table
