@@ -76,6 +76,12 @@ def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     """Transpose; nothing where the order stays."""
     if list(order) == list(range(len(order))):
         return x
+    before = x.made_by
+    if before is not None and before.op_type == "Transpose" and not before.domain:
+        first = before.attributes.get("perm")
+        if first is not None and [first[axis] for axis in order] == list(range(len(order))):
+            assert before.inputs[0] is not None
+            return before.inputs[0]  # the second one undoes the first
     return ctx.emit("Transpose", x, perm=list(order))
 
 

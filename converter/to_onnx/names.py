@@ -48,8 +48,32 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
         least = len(call.outputs) if schema is None or bodies_of(call) else schema.least_outputs
         while len(call.outputs) > least and call.outputs[-1] not in read:
             call.outputs.pop()
-    graph.calls = kept[::-1]
+    graph.calls = _ordered(kept[::-1])
     graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
+
+
+def _ordered(calls: list[Call]) -> list[Call]:
+    """The nodes so that each comes after those that it reads; as they are, where they are so already."""
+    made = {value: call for call in calls for value in call.outputs}
+    done: dict[Call, None] = {}
+    for call in calls:
+        pending = [call]
+        while pending:
+            last = pending[-1]
+            missing = [one for value in _read_by(last) if (one := made.get(value)) is not None and one not in done]
+            if last in done or not missing:
+                done[pending.pop()] = None
+            else:
+                pending += missing[::-1]
+    return list(done)
+
+
+def _read_by(call: Call) -> Iterator[Value]:
+    yield from (value for value in call.inputs if value is not None)
+    for body in bodies_of(call):
+        yield from body.outputs
+        for inner in body.calls:
+            yield from _read_by(inner)
 
 
 def bodies_of(call: Call) -> list[Graph]:

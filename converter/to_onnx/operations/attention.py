@@ -11,6 +11,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, dimension, known_number, rank_of, reshape, scalar, transpose, unsqueeze
 from converter.to_onnx.registry import ir_idiom, ir_op
+from converter.to_onnx.sizes import Size, shape_list, size_of
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
@@ -39,6 +40,8 @@ def attention(
         factor = None if scale is None else known_number(ctx, scale)
         if scale is not None and factor is None:
             query, factor = ctx.emit("Mul", query, scalar(ctx, scale)), 1.0
+        if mask is not None:
+            mask = _for_each_row(ctx, mask, query, key)
         return ctx.emit("Attention", query, key, value, mask, is_causal=int(op.causal) or None, scale=factor)
     return _spelled_out(ctx, op, query, key, value, mask, scale, sink)
 
@@ -58,6 +61,16 @@ def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
         return None
     scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
     return attention(ctx, node.op, query, key, value, ctx.value(mask), scale)
+
+
+def _for_each_row(ctx: Context, mask: Value, query: Value, key: Value) -> Value:
+    """A mask whose last two dimensions are those of the scores: onnxruntime broadcasts the ones before them alone."""
+    wanted: list[Size] = [1] * mask.shape.rank
+    for place, of in ((-2, query), (-1, key)):
+        dimension = mask.shape[place]
+        if dimension.is_static and dimension.value == 1:
+            wanted[place] = size_of(ctx, of, 2)
+    return mask if set(wanted) == {1} else ctx.emit("Expand", mask, shape_list(ctx, wanted))
 
 
 def _guarded_mask(node: Node, is_seen: Output) -> Output | None:

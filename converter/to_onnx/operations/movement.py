@@ -5,6 +5,7 @@ from __future__ import annotations
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, int64_list, known_axes, known_list, rank_of, reshape, squeeze, unsqueeze
+from converter.to_onnx.layers import transpose as turned
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations.movement import (
@@ -47,7 +48,7 @@ def transpose(ctx: Context, op: Transpose1, x: Value, order: Value) -> Value:
     known = known_list(ctx, order)
     if known is None:
         ctx.fail("the order of the dimensions must be known")
-    return ctx.emit("Transpose", x, perm=known or None)
+    return turned(ctx, x, known) if known else ctx.emit("Transpose", x)
 
 
 @ir_op(Squeeze1, Squeeze15)

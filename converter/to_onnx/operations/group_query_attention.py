@@ -1,0 +1,145 @@
+"""Attention over a cache as onnxruntime's GroupQueryAttention, which joins the cache and the new keys itself."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from converter.onnx_file.domains import MICROSOFT
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Call, Value
+from converter.to_onnx.heads import without_repetition
+from converter.to_onnx.layers import concat, known_number, reshape, transpose, unsqueeze
+from converter.to_onnx.names import bodies_of
+from converter.to_onnx.registry import ir_idiom
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.movement import Concat1
+
+_KINDS = (element_types.f32, element_types.f16)
+
+
+class _Cache(NamedTuple):
+    """Keys or values: those before, the new ones, and both ``[b, n, t, d]``."""
+
+    past: Output
+    new: Output
+    present: Output
+
+    @classmethod
+    def of(cls, source: Output) -> _Cache | None:
+        """The cache that keys or values come from; None where there is none."""
+        joined = without_repetition(source) or source
+        node = joined.node
+        if not isinstance(node.op, Concat1) or len(node.inputs) != 2 or not joined.shape.has_rank:
+            return None
+        past, new = node.inputs
+        is_cache = past.node.op.role == "parameter" and node.op.axis in (2, -2) and joined.shape.rank == 4
+        return cls(past, new, joined) if is_cache else None
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """The number of heads and their size, where both are known."""
+        _, heads, _, size = self.present.shape.dims
+        return (heads.value, size.value) if heads.is_static and size.is_static else None
+
+
+@ir_idiom(ScaledDotProductAttention13)
+def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Value | None:
+    """GroupQueryAttention with the mask as its bias, where contrib operators may be used"""
+    node = ctx.node
+    caches = [_Cache.of(source) for source in node.inputs[1:3]]
+    if not ctx.contrib or op.causal or len(node.inputs) not in (4, 5) or None in caches:
+        return None
+    keys, values = (cache for cache in caches if cache is not None)
+    sizes, query = keys.sizes, node.inputs[0]
+    heads = query.shape[1] if query.shape.has_rank and query.shape.rank == 4 else None
+    if sizes is None or sizes != values.sizes or heads is None or not heads.is_static or heads.value % sizes[0]:
+        return None
+    mask, scale = ctx.value(node.inputs[3]), None
+    if len(node.inputs) == 5:
+        scale = known_number(ctx, ctx.value(node.inputs[4]))
+        if scale is None:
+            return None
+    is_fitting = mask.shape.has_rank and mask.shape.rank in (2, 4) and query.element_type in _KINDS
+    presents = [ctx.value(cache.present) for cache in (keys, values)]
+    given = [ctx.value(source) for source in (query, keys.new, values.new)]
+    if not is_fitting or any(_depends_on(value, presents) for value in (*given, mask)):
+        return None
+    made = _emitted(ctx, node, given, [ctx.value(one.past) for one in (keys, values)], mask, scale, sizes)
+    for present, output in zip(presents, made.outputs[1:]):
+        _take_over(ctx, made, present, output)
+    spread = reshape(ctx, made.outputs[0], [0, 0, heads.value, sizes[1]])
+    return transpose(ctx, spread, [0, 2, 1, 3])
+
+
+def _emitted(
+    ctx: Context,
+    node: Node,
+    given: list[Value],
+    pasts: list[Value],
+    mask: Value,
+    scale: float | None,
+    sizes: tuple[int, int],
+) -> Call:
+    count, size = sizes
+    heads = node.inputs[0].shape[1].value
+    kind = given[0].element_type
+    flat = [
+        reshape(ctx, transpose(ctx, value, [0, 2, 1, 3]), [0, 0, number * size])
+        for value, number in zip(given, (heads, count, count))
+    ]
+    shape, before = ctx.emit("Shape", given[1]), ctx.emit("Shape", pasts[0])
+    batch, steps, cached = (
+        ctx.emit("Gather", numbers, ctx.constant([place]), axis=0)
+        for numbers, place in ((shape, 0), (shape, 2), (before, 2))
+    )
+    total = ctx.emit("Add", steps, cached)
+    last = ctx.cast(ctx.emit("Sub", total, ctx.constant([1])), element_types.i32)
+    if mask.element_type is element_types.boolean:
+        mask = ctx.emit("Where", mask, ctx.constant(0.0, kind), ctx.constant(-math.inf, kind))
+    if mask.shape.has_rank and mask.shape.rank == 2:
+        mask = unsqueeze(ctx, mask, [0, 1])
+    bias = ctx.emit("Expand", mask, concat(ctx, [ctx.constant([1, 1]), steps, total], 0))
+    ctx.emit_many(
+        "GroupQueryAttention",
+        *flat,
+        *pasts,
+        ctx.emit("Expand", last, batch),
+        ctx.cast(reshape(ctx, total, []), element_types.i32),
+        *(None, None, None),
+        bias,
+        count=3,
+        domain=MICROSOFT,
+        types=[kind, kind, kind],
+        num_heads=heads,
+        kv_num_heads=count,
+        causal=0,
+        scale=scale,
+    )
+    return ctx.graph.calls[-1]
+
+
+def _take_over(ctx: Context, made: Call, present: Value, output: Value) -> None:
+    """Let the attention make the keys or values that a Concat has made."""
+    assert present.made_by is not None
+    ctx.graph.calls.remove(present.made_by)
+    made.outputs[made.outputs.index(output)] = present
+    present.made_by = made
+
+
+def _depends_on(value: Value, others: list[Value]) -> bool:
+    """Whether a value is computed from one of the others."""
+    pending, seen = [value], set[Value]()
+    while pending:
+        one = pending.pop()
+        if one in others:
+            return True
+        if one in seen or one.made_by is None:
+            continue
+        seen.add(one)
+        pending += [source for source in one.made_by.inputs if source is not None]
+        if bodies_of(one.made_by):
+            return True  # what bodies read is not looked for
+    return False
