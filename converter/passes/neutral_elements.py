@@ -59,7 +59,7 @@ def _is_everywhere(value: Output, wanted: int) -> bool:
     if tensor is None or tensor.byte_size > _MAX_BYTES or value.element_type.dtype.hasobject:
         return False
     values = tensor.array()
-    return values.size > 0 and values.flat[0] == wanted and bool((values == wanted).all())
+    return values.size > 0 and values.reshape(-1)[0] == wanted and bool((values == wanted).all())
 
 
 def keeps_shape(x: Output, constant: Output, result: Output) -> bool:
