@@ -22,7 +22,7 @@ from ir_runtime.records import record
 
 from .convert import MODEL
 from .settings import SEARCH, TOKENS
-from .source import CONFIGURATION, GENERATION
+from .source import CONFIGURATION, GENERATION, read_json
 
 SETTINGS = "genai_config.json"
 """The file that onnxruntime-genai reads first."""
@@ -76,7 +76,7 @@ def export_folder(
         raise ConversionError(f"{source} has no {MODEL}")
     if target.exists() and target.resolve() == source.resolve():
         raise ConversionError(f"the output must be another folder than {source}")
-    configuration, generation = (_read(source / name) for name in (CONFIGURATION, GENERATION))
+    configuration, generation = (read_json(source / name) for name in (CONFIGURATION, GENERATION))
     if not configuration:
         raise ConversionError(f"{source} has no {CONFIGURATION}, which tells what the model is")
     exported = Exported.of(read_model(source / MODEL), options)
@@ -145,18 +145,6 @@ def settings_of(
             "past_present_share_buffer": False,
         },
     }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConversionError(f"{path} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ConversionError(f"{path} must hold an object, but holds a {type(found).__name__}")
-    return found
 
 
 def _pattern(names: Sequence[str], expression: str) -> str | None:

@@ -49,7 +49,7 @@ class SourceFolder:
         if not path.is_dir():
             raise ConversionError(f"{path} is not a folder")
         settings, configuration, generation = (
-            _read_json(path / name) for name in (GENAI_SETTINGS, CONFIGURATION, GENERATION)
+            read_json(path / name) for name in (GENAI_SETTINGS, CONFIGURATION, GENERATION)
         )
         parts = None if settings else EncoderDecoder.found_in(path)
         model = _model(path, settings) if parts is None else parts.others
@@ -67,7 +67,8 @@ class SourceFolder:
         )
 
 
-def _read_json(path: Path) -> Mapping[str, Any]:
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The object in a file; empty where there is no file. Raises :class:`ConversionError` for anything else."""
     if not path.is_file():
         return {}
     try:

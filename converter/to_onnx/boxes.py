@@ -14,6 +14,7 @@ from ir_runtime.graph.shapes import PartialShape
 from .context import Context
 from .graph import Graph, Value
 from .layers import concat, reduce, slice_along, split_equally, transpose, unsqueeze
+from .sizes import Size, as_list, shape_list
 
 LOWEST = float(np.finfo(np.float32).min)
 _NO_LIMIT = 1 << 31
@@ -215,3 +216,27 @@ def first_rows(ctx: Context, marks: Value, most: int | Value) -> tuple[Value, Va
     number = ctx.emit("Sub", ctx.emit("GatherND", counted, rows), ctx.constant(1))
     counts = reduce(ctx, "ReduceSum", ctx.cast(chosen, element_types.i64), [1], keepdims=False)
     return rows, number, counts
+
+
+def scores_where(ctx: Context, condition: Value, scores: Value) -> Value:
+    """The scores where the condition holds, else minus infinity, which counts as none."""
+    return ctx.emit("Where", condition, scores, ctx.like(-math.inf, scores))
+
+
+def best_scores(ctx: Context, scores: Value, most: Value) -> tuple[Value, Value]:
+    """The ``most`` (a list of one) greatest scores along the last axis, falling, and their places."""
+    kinds = [scores.element_type, element_types.i64]
+    best, places = ctx.emit_many("TopK", scores, most, count=2, types=kinds, axis=-1, sorted=1)
+    return best, places
+
+
+def rows_at(ctx: Context, rows: Value, places: Value, rank: int, width: int = 4) -> Value:
+    """The rows ``[..., k, width]`` at places ``[..., k]`` of ``[..., n, width]``, which has ``rank`` dimensions."""
+    index = ctx.emit("Expand", unsqueeze(ctx, places, [rank - 1]), ctx.constant([1] * (rank - 1) + [width]))
+    return ctx.emit("GatherElements", rows, index, axis=rank - 2)
+
+
+def padded(ctx: Context, rows: Value, count: Size, shape: list[int]) -> Value:
+    """The first ``count`` rows ``[n, *shape]``, with zeros behind them."""
+    zeros = ctx.emit("Expand", ctx.like(0, rows), shape_list(ctx, [count, *shape]))
+    return slice_along(ctx, concat(ctx, [rows, zeros], 0), 0, 0, as_list(ctx, count))

@@ -95,7 +95,7 @@ class Exported:
     """The model-local functions that the graph calls."""
     opset: int
     declared: DeclaredInfo
-    """What the ONNX file said that the IR was made from, if it was."""
+    """What the ONNX file declared that the IR was made from, if it was."""
     processing: Mapping[str, str]
     """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ir_runtime.graph import element_types
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 
 from .context import Context
 from .graph import Graph, Value
-from .layers import unsqueeze
-from .sizes import Size, as_scalar, subtract
+from .layers import transpose, unsqueeze
+from .sizes import Size, as_scalar, shape_list, size_of, subtract
 
 
 class Points(NamedTuple):
@@ -75,3 +77,44 @@ def for_each(ctx: Context, count: Value, compute: Callable[[Context, Value], Seq
     graph.outputs = [inner.constant(True), *made]
     first = ctx.constant(True)
     return ctx.emit_many("Loop", count, first, count=len(made), types=[one.element_type for one in made], body=graph)
+
+
+def column(ctx: Context, regions: Value, place: int) -> Value:
+    """One number of each region ``[r]``."""
+    return ctx.emit("Gather", regions, ctx.constant(place), axis=1)
+
+
+def entry(ctx: Context, values: Value, place: int) -> Value:
+    """One element of a list, without dimensions."""
+    return ctx.emit("Gather", values, ctx.constant(place), axis=0)
+
+
+def before_end(ctx: Context, regions: Value) -> tuple[Value, Value]:
+    """Which regions come before the first one of image -1, and the image of each, 0 for the others."""
+    first = column(ctx, regions, 0)
+    ends = ctx.cast(ctx.emit("Equal", first, ctx.like(-1, first)), element_types.i64)
+    is_region = ctx.emit("Equal", ctx.emit("CumSum", ends, ctx.constant(0)), ctx.constant(0))
+    return is_region, ctx.emit("Where", is_region, ctx.cast(first, element_types.i64), ctx.constant(0))
+
+
+def rounded(ctx: Context, values: Value) -> Value:
+    """The nearest whole numbers; halves go away from 0."""
+    near = ctx.emit("Floor", ctx.emit("Add", ctx.emit("Abs", values), ctx.like(0.5, values)))
+    return ctx.emit("Mul", ctx.emit("Sign", values), near)
+
+
+def last_channels(ctx: Context, x: Value) -> Value:
+    """Images ``[n, c, h, w]`` as elements ``[n h w, c]``."""
+    turned = transpose(ctx, x, [0, 2, 3, 1])
+    return ctx.emit("Reshape", turned, shape_list(ctx, [-1, size_of(ctx, x, 1)]))
+
+
+def regular_points(ctx: Context, start: Value, end: Value, count: int, size: Size) -> Value:
+    """Regular points ``[..., count]`` from one end to the other, which are parts of the whole; one lies between."""
+    last = ctx.emit("Sub", ctx.cast(as_scalar(ctx, size), start.element_type), ctx.like(1, start))
+    start, end = (unsqueeze(ctx, ctx.emit("Mul", one, last), [-1]) for one in (start, end))
+    if count == 1:
+        return ctx.emit("Mul", ctx.emit("Add", start, end), ctx.like(0.5, start))
+    step = ctx.emit("Div", ctx.emit("Sub", end, start), ctx.like(count - 1, start))
+    numbers = ctx.constant(np.arange(count, dtype=np.float32))
+    return ctx.emit("Add", ctx.emit("Mul", numbers, step), start)

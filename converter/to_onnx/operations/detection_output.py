@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from converter.to_onnx.boxes import LOWEST, limited, refined, taken_boxes
+from converter.to_onnx.boxes import LOWEST, best_scores, limited, refined, rows_at, taken_boxes
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, transpose, unsqueeze
@@ -145,17 +145,14 @@ def _of_best_classes(ctx: Context, op: DetectionOutput8, boxes: Value, scores: V
 def _best(ctx: Context, scores: Value, most: int, count: Size) -> tuple[Value, Value]:
     """The greatest scores along the last axis, at most ``most`` of them (-1: all), and their places."""
     limit = count if most < 0 else smallest(ctx, most, count)
-    kinds = [element_types.f32, element_types.i64]
-    best, places = ctx.emit_many("TopK", scores, as_list(ctx, limit), count=2, types=kinds, axis=-1, sorted=1)
-    return best, places
+    return best_scores(ctx, scores, as_list(ctx, limit))
 
 
 def _boxes_at(ctx: Context, boxes: Value, places: Value, sizes: _Sizes) -> Value:
     """The boxes ``[n c, k, 4]`` at places ``[n, c, k]`` of ``[1 or n, 1 or c, p, 4]``."""
     whole = shape_list(ctx, [sizes.images, sizes.classes, sizes.priors, 4])
     wide = ctx.emit("Expand", boxes, whole)
-    index = ctx.emit("Expand", unsqueeze(ctx, places, [3]), ctx.constant([1, 1, 1, 4]))
-    found = ctx.emit("GatherElements", wide, index, axis=2)
+    found = rows_at(ctx, wide, places, 4)
     groups = multiply(ctx, sizes.images, sizes.classes)
     return ctx.emit("Reshape", found, shape_list(ctx, [groups, -1, 4]))
 

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from converter.to_onnx.boxes import first_rows, refined, taken_marks
+from converter.to_onnx.boxes import best_scores, first_rows, padded, refined, rows_at, taken_marks
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, transpose, unsqueeze
-from converter.to_onnx.operations.proposals import padded
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import Size, as_list, as_scalar, multiply, positions, shape_list, size_of, smallest
 from ir_runtime.graph import element_types
@@ -132,9 +131,8 @@ def detection_output(
     is_high = ctx.emit("Greater", scores, ctx.like(op.score_threshold, scores))
     scores = ctx.emit("Where", is_high, scores, ctx.like(-math.inf, scores))
     length = as_list(ctx, size_of(ctx, regions, 0))
-    best, places = ctx.emit_many("TopK", scores, length, count=2, types=_KINDS, axis=1, sorted=1)
-    index = ctx.emit("Expand", unsqueeze(ctx, places, [2]), ctx.constant([1, 1, 4]))
-    sorted_boxes = ctx.emit("GatherElements", boxes, index, axis=1)
+    best, places = best_scores(ctx, scores, length)
+    sorted_boxes = rows_at(ctx, boxes, places, 3)
     marks = taken_marks(ctx, sorted_boxes, best, op.nms_threshold, pixel=1.0, touching=True)
     most = op.post_nms_count if op.post_nms_count != -1 else 1 << 31
     rows, _, _ = first_rows(ctx, marks, most)

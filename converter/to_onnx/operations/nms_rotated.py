@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.boxes import Overlaps, first_rows, taken_in_order
+from converter.to_onnx.boxes import Overlaps, best_scores, first_rows, rows_at, taken_in_order
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, unsqueeze
@@ -27,10 +27,9 @@ def nms_rotated(
     scores = ctx.cast(scores, element_types.f32)
     images, classes, count = (size_of(ctx, scores, axis) for axis in range(3))
     groups = multiply(ctx, images, classes)
-    best, places = ctx.emit_many("TopK", scores, as_list(ctx, count), count=2, types=_KINDS, axis=2, sorted=1)
+    best, places = best_scores(ctx, scores, as_list(ctx, count))
     wide = ctx.emit("Expand", unsqueeze(ctx, boxes, [1]), shape_list(ctx, [images, classes, count, 5]))
-    index = ctx.emit("Expand", unsqueeze(ctx, places, [3]), ctx.constant([1, 1, 1, 5]))
-    found = ctx.emit("GatherElements", wide, index, axis=2)
+    found = rows_at(ctx, wide, places, 4, 5)
     by_score = ctx.emit("Reshape", ctx.cast(found, element_types.f64), shape_list(ctx, [groups, count, 5]))
     best, places = (ctx.emit("Reshape", one, shape_list(ctx, [groups, count])) for one in (best, places))
     floor, bound = (reshape(ctx, ctx.cast(one, element_types.f32), [1]) for one in (least, overlap))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Union
 
-from converter.to_onnx.boxes import LOWEST, shares, taken_marks
+from converter.to_onnx.boxes import LOWEST, best_scores, rows_at, scores_where, shares, taken_marks
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, transpose, unsqueeze
@@ -45,7 +45,7 @@ def matrix_nms(ctx: Context, op: MatrixNms8, boxes: Value, scores: Value) -> lis
     boxes, scores = (ctx.cast(one, element_types.f32) for one in (boxes, scores))
     sizes = _Sizes(size_of(ctx, scores, 0), size_of(ctx, scores, 1), size_of(ctx, scores, 2))
     is_high = ctx.emit("Greater", scores, ctx.like(max(op.score_threshold, LOWEST), scores))
-    best = _sorted(ctx, op, unsqueeze(ctx, boxes, [1]), _where(ctx, is_high, scores), sizes)
+    best = _sorted(ctx, op, unsqueeze(ctx, boxes, [1]), scores_where(ctx, is_high, scores), sizes)
     one, others = (unsqueeze(ctx, best.boxes, [axis]) for axis in (2, 1))
     share = shares(ctx, one, others, op.pixel(), touching=True)
     rank = positions(ctx, ctx.emit("Gather", ctx.emit("Shape", best.scores), ctx.constant([1]), axis=0))
@@ -55,7 +55,7 @@ def matrix_nms(ctx: Context, op: MatrixNms8, boxes: Value, scores: Value) -> lis
     decay = ctx.emit("Where", is_better, _decay(ctx, op, share, greatest), ctx.like(1, share))
     factor = ctx.emit("Min", reduce(ctx, "ReduceMin", decay, [2], keepdims=False), ctx.like(1, decay))
     lowered = ctx.emit("Mul", best.scores, factor)
-    kept = _where(ctx, ctx.emit("Greater", lowered, ctx.like(max(op.post_threshold, LOWEST), lowered)), lowered)
+    kept = scores_where(ctx, ctx.emit("Greater", lowered, ctx.like(max(op.post_threshold, LOWEST), lowered)), lowered)
     return _written(ctx, op, boxes, _dense(ctx, kept, best.places, sizes), sizes, kind)
 
 
@@ -88,33 +88,28 @@ def multiclass_nms(
         first, last = (unsqueeze(ctx, one, [1, 2]) for one in (ctx.emit("Sub", ends, own), ends))
         place = positions(ctx, sizes.boxes)
         is_own = ctx.emit("And", ctx.emit("Less", place, last), ctx.emit("GreaterOrEqual", place, first))
-        boxes, scores = unsqueeze(ctx, boxes, [0]), _where(ctx, is_own, unsqueeze(ctx, scores, [0]))
+        boxes, scores = unsqueeze(ctx, boxes, [0]), scores_where(ctx, is_own, unsqueeze(ctx, scores, [0]))
     is_high = ctx.emit("GreaterOrEqual", scores, ctx.like(max(op.score_threshold, LOWEST), scores))
-    best = _sorted(ctx, op, boxes, _where(ctx, is_high, scores), sizes)
+    best = _sorted(ctx, op, boxes, scores_where(ctx, is_high, scores), sizes)
     taken = taken_marks(
         ctx, best.boxes, best.scores, op.iou_threshold, pixel=op.pixel(), inclusive=True, shrink=op.nms_eta
     )
-    kept = _where(ctx, taken, best.scores)
+    kept = scores_where(ctx, taken, best.scores)
     return _written(ctx, op, boxes, _dense(ctx, kept, best.places, sizes), sizes, kind)
-
-
-def _where(ctx: Context, condition: Value, scores: Value) -> Value:
-    """The scores where the condition holds, else minus infinity."""
-    return ctx.emit("Where", condition, scores, ctx.like(-math.inf, scores))
 
 
 def _sorted(ctx: Context, op: _Selection, boxes: Value, scores: Value, sizes: _Sizes) -> _Sorted:
     """The best boxes of each class, of ``boxes`` ``[1 or n, 1 or c, m, 4]`` and ``scores`` ``[n, c, m]``."""
     if op.background_class >= 0:
         numbers = unsqueeze(ctx, positions(ctx, sizes.classes), [1])
-        scores = _where(ctx, ctx.emit("Not", ctx.emit("Equal", numbers, ctx.constant(op.background_class))), scores)
+        is_background = ctx.emit("Equal", numbers, ctx.constant(op.background_class))
+        scores = scores_where(ctx, ctx.emit("Not", is_background), scores)
     most = sizes.boxes if op.nms_top_k < 0 else smallest(ctx, op.nms_top_k, sizes.boxes)
-    best, places = ctx.emit_many("TopK", scores, as_list(ctx, most), count=2, types=_KINDS, axis=2, sorted=1)
+    best, places = best_scores(ctx, scores, as_list(ctx, most))
     wide = ctx.emit("Expand", boxes, shape_list(ctx, [*sizes, 4]))
-    index = ctx.emit("Expand", unsqueeze(ctx, places, [3]), ctx.constant([1, 1, 1, 4]))
     groups = multiply(ctx, sizes.images, sizes.classes)
     return _Sorted(
-        ctx.emit("Reshape", ctx.emit("GatherElements", wide, index, axis=2), shape_list(ctx, [groups, most, 4])),
+        ctx.emit("Reshape", rows_at(ctx, wide, places, 4), shape_list(ctx, [groups, most, 4])),
         ctx.emit("Reshape", best, shape_list(ctx, [groups, most])),
         ctx.emit("Reshape", places, shape_list(ctx, [groups, most])),
     )

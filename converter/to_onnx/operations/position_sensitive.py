@@ -7,8 +7,16 @@ import numpy as np
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import reduce, slice_along, squeeze, transpose, unsqueeze
-from converter.to_onnx.operations.roi_pooling import before_end, column, regular_points, rounded
-from converter.to_onnx.points import flat_index, for_each, interpolated, points_around
+from converter.to_onnx.points import (
+    before_end,
+    column,
+    flat_index,
+    for_each,
+    interpolated,
+    points_around,
+    regular_points,
+    rounded,
+)
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import Size, as_scalar, positions, shape_list, size_of
 from ir_runtime.graph import element_types

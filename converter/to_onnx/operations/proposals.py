@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from converter.to_onnx.boxes import clipped, first_rows, large_enough, refined, taken_marks
+from converter.to_onnx.boxes import (
+    best_scores,
+    clipped,
+    first_rows,
+    large_enough,
+    padded,
+    refined,
+    rows_at,
+    scores_where,
+    taken_marks,
+)
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reshape, slice_along, transpose, unsqueeze
@@ -15,8 +23,6 @@ from converter.to_onnx.sizes import Size, as_list, positions, shape_list, size_o
 from ir_runtime.graph import element_types
 from ir_runtime.operations.detectron import ExperimentalDetectronGenerateProposalsSingleImage6
 from ir_runtime.operations.proposals import LOGARITHM_LIMIT, GenerateProposals9, Proposal1, Proposal4
-
-_KINDS = [element_types.f32, element_types.i64]
 
 
 @ir_op(Proposal1, Proposal4, local_function=True)
@@ -41,7 +47,7 @@ def proposal(ctx: Context, op: Proposal4, scores: Value, deltas: Value, image: V
     least = ctx.like(op.min_size, image)
     across, down = (ctx.emit("Mul", _entry(ctx, image, place), least) for place in (-1, 2))
     large = large_enough(ctx, boxes, across, down, pixel)
-    best, chosen = _best(ctx, boxes, _where(ctx, large, _in_rows(ctx, values, images)), op.pre_nms_topn)
+    best, chosen, _ = _best(ctx, boxes, scores_where(ctx, large, _in_rows(ctx, values, images)), op.pre_nms_topn)
     marks = taken_marks(ctx, chosen, best, op.nms_thresh, pixel=pixel, touching=True)
     rows, number, counts = first_rows(ctx, marks, op.post_nms_topn)
     taken, score = ctx.emit("GatherND", chosen, rows), ctx.emit("GatherND", best, rows)
@@ -91,21 +97,10 @@ def _less(ctx: Context, value: Value, pixel: float) -> Value:
     return ctx.emit("Sub", value, ctx.like(pixel, value)) if pixel else value
 
 
-def _where(ctx: Context, condition: Value, scores: Value) -> Value:
-    return ctx.emit("Where", condition, scores, ctx.like(-math.inf, scores))
-
-
-def _best(ctx: Context, boxes: Value, scores: Value, most: int, *others: Value) -> tuple[Value, ...]:
-    """The greatest scores of ``[n, m]``, at most ``most``, and the boxes ``[n, m, 4]`` (and others) of them."""
-    limit = as_list(ctx, smallest(ctx, most, size_of(ctx, scores, 1)))
-    best, places = ctx.emit_many("TopK", scores, limit, count=2, types=_KINDS, axis=1, sorted=1)
-    found = []
-    for one, width in ((boxes, 4), *((other, 0) for other in others)):
-        index = places
-        if width:
-            index = ctx.emit("Expand", unsqueeze(ctx, places, [2]), ctx.constant([1, 1, width]))
-        found.append(ctx.emit("GatherElements", one, index, axis=1))
-    return (best, *found)
+def _best(ctx: Context, boxes: Value, scores: Value, most: int) -> tuple[Value, Value, Value]:
+    """The greatest scores of ``[n, m]``, at most ``most``, the boxes ``[n, m, 4]`` of them, and their places."""
+    best, places = best_scores(ctx, scores, as_list(ctx, smallest(ctx, most, size_of(ctx, scores, 1))))
+    return best, rows_at(ctx, boxes, places, 3), places
 
 
 def _filled(
@@ -149,10 +144,11 @@ def generate_proposals(
     boxes, values = _proposed(ctx, anchors, deltas, scores, (width, height), pixel)
     least = ctx.like(op.min_size, images)
     large = large_enough(ctx, boxes, ctx.emit("Mul", across, least), ctx.emit("Mul", down, least), pixel)
-    best, chosen, fits = _best(ctx, boxes, values, op.pre_nms_count, large)
+    best, chosen, places = _best(ctx, boxes, values, op.pre_nms_count)
+    fits = ctx.emit("GatherElements", large, places, axis=1)
     # Boxes that are too small have their place among the best, but are not taken.
     marks = taken_marks(
-        ctx, chosen, _where(ctx, fits, best), op.nms_threshold, pixel=pixel, touching=True, shrink=op.nms_eta
+        ctx, chosen, scores_where(ctx, fits, best), op.nms_threshold, pixel=pixel, touching=True, shrink=op.nms_eta
     )
     rows, _, counts = first_rows(ctx, marks, op.post_nms_count)
     found = [ctx.cast(ctx.emit("GatherND", one, rows), kind) for one in (chosen, best)]
@@ -176,16 +172,10 @@ def generate_proposals_of_one_image(
     boxes, values = _proposed(ctx, anchors, deltas, scores, (width, height), 1.0)
     least = ctx.constant([op.min_size], element_types.f32)
     large = large_enough(ctx, boxes, least, least, 1.0)
-    best, chosen = _best(ctx, boxes, _where(ctx, large, values), op.pre_nms_count)
+    best, chosen, _ = _best(ctx, boxes, scores_where(ctx, large, values), op.pre_nms_count)
     # Here a box ends at its upper corner, other than where it was moved.
     rows, _, _ = first_rows(ctx, taken_marks(ctx, chosen, best, op.nms_threshold), op.post_nms_count)
     return [
         ctx.cast(padded(ctx, ctx.emit("GatherND", one, rows), op.post_nms_count, shape), kind)
         for one, shape in ((chosen, [4]), (best, []))
     ]
-
-
-def padded(ctx: Context, rows: Value, count: Size, shape: list[int]) -> Value:
-    """The first ``count`` rows ``[n, *shape]``, with zeros behind them."""
-    zeros = ctx.emit("Expand", ctx.like(0, rows), shape_list(ctx, [count, *shape]))
-    return slice_along(ctx, concat(ctx, [rows, zeros], 0), 0, 0, as_list(ctx, count))
