@@ -100,7 +100,7 @@ def test_mistakes(tmp_path: Path) -> None:
         converter.export_language_model(folder, folder)
     assert run("export", folder)[0] == 2
     (folder / "config.json").write_text("[]")
-    with pytest.raises(ConversionError, match="must hold an object"):
+    with pytest.raises(ConversionError, match="must hold a JSON object"):
         converter.export_language_model(folder, tmp_path / "back")
     (folder / "config.json").unlink()
     with pytest.raises(ConversionError, match=r"has no config\.json"):
