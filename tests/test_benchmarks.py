@@ -38,6 +38,7 @@ IN_SHORT = {
     "other_projects": (["FOLDER", "--jobs", "1"], r"random inputs \| openvino \| 1 \| 1 \|"),
     "openvino_speed": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "reshape": (["--step", "700", "--jobs", "1"], r"^confirmed: \d+ cases"),
+    "round_trips": (["--step", "700"], r"\| all \| 3 \|"),
     "scaling": (["chain", "--sizes", "20", "40", "--ours"], r"chain .*\d\.\d\d / \d+"),
     "speed": (["--models", "kaldi", "--rounds", "1", "--mebibytes", "8"], r"peak memory for 8 MiB .* ratio [\d.]+"),
     "startup": (["--rounds", "1"], r"onnx2ir convert +[\d.]+"),

@@ -309,7 +309,7 @@ def _convert_one(
                 state.inform(f"{what}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))
         print_either(report)
     if page is not None and not check:
-        from converter.report import write_conversion
+        from converter.report.conversions import write_conversion
 
         write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target)
     return result, report

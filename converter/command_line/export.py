@@ -11,10 +11,10 @@ from converter.command_line.drawing import json_text, size_text
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
-from converter.to_onnx.options import PRECISIONS, ExportOptions
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
+    from converter.to_onnx.options import ExportOptions
 
 
 @main.command()
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--contrib", is_flag=True, help="Use onnxruntime's own operators (com.microsoft), too.")
 @click.option(
     "--fp16",
-    type=click.Choice(PRECISIONS),
+    type=click.Choice(["keep", "model", "unfold"]),
     default="keep",
     show_default=True,
     help="Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.",
@@ -81,6 +81,7 @@ def export(
     from converter.errors import ConversionError
     from converter.to_onnx.export import Exported
     from converter.to_onnx.file import check_onnx_path, write_onnx
+    from converter.to_onnx.options import ExportOptions
     from ir_runtime import read_model
     from ir_runtime.files.whole_files import check_writable
 
