@@ -79,7 +79,7 @@ def export_folder(
     configuration, generation = (read_json(source / name) for name in (CONFIGURATION, GENERATION))
     if not configuration:
         raise ConversionError(f"{source} has no {CONFIGURATION}, which tells what the model is")
-    exported = Exported.of(read_model(source / MODEL), options)
+    exported = Exported.of(read_model(source / MODEL), options, _dimensions)
     settings = settings_of(exported.message([]).graph, configuration, generation)
     target.mkdir(parents=True, exist_ok=True)
     write_onnx(exported, target / _FILE, external_data)
@@ -90,6 +90,20 @@ def export_folder(
             files.append(target / file.name)
     (target / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     return ExportedLanguageModel(target / _FILE, target / SETTINGS, tuple(files))
+
+
+def _dimensions(name: str) -> Sequence[str]:
+    """The names of the dimensions of a decoder's input or output, those of onnxruntime-genai's own models."""
+    if name in ("input_ids", "position_ids"):
+        return "batch_size", "sequence_length"
+    if name == "attention_mask":
+        return "batch_size", "total_sequence_length"
+    if name == "logits":
+        return "batch_size", "sequence_length", ""
+    for prefix in ("past", "present"):
+        if re.fullmatch(rf"{prefix}.*\.\d+\..*(key|value).*", name):
+            return "batch_size", "", "past_sequence_length" if prefix == "past" else "total_sequence_length", ""
+    return ()
 
 
 def settings_of(

@@ -126,11 +126,15 @@ def declared_shape(type: TypeProto) -> PartialShape:
 
 
 def dimension_names(type: TypeProto) -> list[list[str]]:
-    """The names that a tensor type gives each of its dimensions (``dim_param``): several where it is their sum.
+    """The names that a tensor type gives each of its dimensions (``dim_param``), as :func:`names_of_each`."""
+    return names_of_each([dim.dim_param for dim in type.tensor_type.shape.dim])
+
+
+def names_of_each(params: Sequence[str]) -> list[list[str]]:
+    """The names of each dimension of a shape: several where it is their sum.
 
     None for a name that stands twice in one shape, or is no identifier: exporters write such for any dimension.
     """
-    params = [dim.dim_param for dim in type.tensor_type.shape.dim]
     names = [[part.strip() for part in param.split("+")] for param in params]
     return [
         parts if params.count(param) == 1 and all(part.isidentifier() for part in parts) else []

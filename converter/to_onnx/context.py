@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from .opsets import Opsets
 
 if TYPE_CHECKING:
     from ir_runtime.graph.model import Model, Node, Output
+    from ir_runtime.rewriting.polynomials import Polynomial
 
     from .translation import Translation
 
+T = TypeVar("T")
 _WIDER = {
     "u1": ("u8", "i32", "i64", "f32"),
     "u2": ("u8", "i32", "i64", "f32"),
@@ -238,6 +240,20 @@ class Context:
     def value(self, output: Output) -> Value:
         """What a tensor of the IR became: of one in front of the layer, in the same graph."""
         return self._values[output]
+
+    def dims(self, output: Output) -> list[Polynomial] | None:
+        """The dimensions of a tensor of the IR, with one symbol for those that are equal; None without a rank."""
+        return self._translation.shapes.dims(output)
+
+    def is_never(self, output: Output, number: int) -> bool:
+        """Whether no element of a small integer tensor of the IR can be ``number``."""
+        shapes = self._translation.shapes
+        elements = shapes.elements(output)
+        return elements is not None and all(shapes.is_never(one, number) for one in elements.reshape(-1).tolist())
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` returns, made once for this graph and ``key``: values that many layers need."""
+        return self._translation.once(self.graph, key, make)
 
     def inside(self, graph: Graph) -> Context:
         """The same layer with another graph to write into: a body."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from onnx import helper
 
 from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
-from converter.onnx_file.model_info import DeclaredInfo
+from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
 from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
@@ -21,6 +22,8 @@ from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
 from ir_runtime.errors import ModelError
 from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import NamedDimension, PartialShape
 from ir_runtime.records import record
 
 from .file import write_onnx
@@ -34,6 +37,10 @@ from .translation import Translation
 PRODUCER = "onnx2ir"
 _IR_VERSION_OF_FUNCTIONS = 8
 """The first version of ONNX files that holds functions."""
+
+
+def _no_names(_: str) -> Sequence[str]:
+    return ()
 
 
 @expected_errors(ConversionError, (ConversionError,))
@@ -100,8 +107,16 @@ class Exported:
     """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
 
     @classmethod
-    def of(cls, model: Model | str | os.PathLike[str], options: ExportOptions) -> Exported:
-        """Raises :class:`ConversionError` where the model cannot be expressed."""
+    def of(
+        cls,
+        model: Model | str | os.PathLike[str],
+        options: ExportOptions,
+        dimensions: Callable[[str], Sequence[str]] = _no_names,
+    ) -> Exported:
+        """Raises :class:`ConversionError` where the model cannot be expressed.
+
+        ``dimensions`` gives the names of the dimensions of an input or output for which the IR has none.
+        """
         chosen = Opsets.of(options.opset)
         if not isinstance(model, (Model, str, os.PathLike)):
             raise ConversionError(
@@ -118,6 +133,9 @@ class Exported:
                 compute_in_half(prepared)
             _check_ends(prepared)
             declared = DeclaredInfo.of(prepared.runtime_info)
+            ends = {name: dimensions(name) for name in map(_name, (*prepared.parameters, *prepared.results))}
+            declared = replace(declared, dimensions={**ends, **declared.dimensions})
+            _name_dimensions(prepared, declared.dimensions)
             record = Recorded.of(prepared)
             opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
             translation, graph = _translated(prepared, opsets, options)
@@ -177,6 +195,19 @@ def _translated(model: Model, opsets: Opsets, options: ExportOptions) -> tuple[T
         if lower.opsets.needed <= opsets.most:
             return lower, lower_graph
     return translation, graph
+
+
+def _name_dimensions(model: Model, dimensions: Mapping[str, Sequence[str]]) -> None:
+    """Give the dynamic dimensions of inputs their names, in place: those of one name are equal."""
+    for node in model.parameters:
+        (output,) = node.outputs
+        names = names_of_each(dimensions.get(_name(node), ()))
+        if output.shape.has_rank and output.shape.rank == len(names):
+            dims = [
+                NamedDimension(own, dim.low, dim.high) if own and not dim.is_static else dim
+                for own, dim in zip(names, output.shape)
+            ]
+            output.type = TensorType(output.element_type, PartialShape(dims))
 
 
 def _name(end: Node) -> str:

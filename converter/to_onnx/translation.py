@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from converter.errors import ConversionError, Problem, UnsupportedModelError, error_of
 from converter.onnx_file.types import onnx_number
@@ -10,6 +11,7 @@ from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 
 from .context import Context
 from .functions import Functions
@@ -18,6 +20,7 @@ from .opsets import Opsets, OpsetTooLow
 from .options import ExportOptions
 from .registry import find_exporter, find_idioms
 
+T = TypeVar("T")
 _SHARED_BYTES = 1 << 10
 """Equal constants of at most this many bytes are one initializer."""
 
@@ -45,8 +48,11 @@ class Translation:
         self.options = options
         self.problems: list[Problem] = []
         self.functions = Functions()
+        self.shapes = SymbolicShapes()
+        """What is known of the IR's dimensions."""
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
+        self._made: dict[tuple[Graph, Hashable], Any] = {}
 
     def model(self, model: Model) -> Graph:
         """The graph of a model. Raises :class:`ConversionError` with all problems."""
@@ -113,6 +119,13 @@ class Translation:
         self.problems.append(
             Problem(node.name, f"{node.op.type}-{node.op.opset}", "", self.opsets.version, reason, True)
         )
+
+    def once(self, graph: Graph, key: Hashable, make: Callable[[], T]) -> T:
+        """As :meth:`Context.once`."""
+        if (graph, key) not in self._made:
+            self._made[graph, key] = make()
+        found: T = self._made[graph, key]
+        return found
 
     def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:
         """As :meth:`Context.initializer`."""

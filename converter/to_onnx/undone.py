@@ -8,8 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Add1, Less1, Maximum1, Multiply1, Select1, Subtract1
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Divide1,
+    Equal1,
+    Less1,
+    Maximum1,
+    Multiply1,
+    Select1,
+    Subtract1,
+)
+from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
+from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.reduction import ReduceSum1
 from ir_runtime.operations.slicing import Slice8
 
@@ -54,6 +66,47 @@ def is_without_rest(lengths: Output) -> bool:
         and node.inputs[2] in counted.inputs
         and any(numbers(one) == [0] for one in counted.inputs)
     )
+
+
+def only_number(value: Output) -> Output:
+    """The tensor that holds the one number of ``value`` before it was reshaped."""
+    while isinstance(value.node.op, (Reshape1, Squeeze1, Unsqueeze1)) and _is_single(value.node.inputs[0]):
+        value = value.node.inputs[0]
+    return value
+
+
+def _is_single(value: Output) -> bool:
+    return value.shape.is_static and value.shape.static() in ((), (1,))
+
+
+def is_replaced(length: Output, number: int) -> bool:
+    """Whether ``length`` has another number in the place of ``number``: Select(x == number, other, x)."""
+    node = only_number(length).node
+    if not isinstance(node.op, Select1) or not isinstance(node.inputs[0].node.op, Equal1):
+        return False
+    compared = node.inputs[0].node.inputs
+    kept = only_number(node.inputs[2])
+    return any(only_number(a) is kept and numbers(b) == [number] for a, b in (compared, compared[::-1]))
+
+
+def is_padded_to(padded: Output, size: Output) -> bool:
+    """Whether a list was padded to ``size`` elements, on both sides by half of what was missing."""
+    node = padded.node
+    if not isinstance(node.op, (Pad1, Pad12)):
+        return False
+    whole = halves_of(node.inputs[1], node.inputs[2], 1)
+    if whole is None or not isinstance(whole.node.op, Concat1) or len(whole.node.inputs) != 2:
+        return False
+    before, after = whole.node.inputs
+    if not isinstance(before.node.op, Divide1) or numbers(before.node.inputs[1]) != [2]:
+        return False
+    missing = before.node.inputs[0]
+    if not isinstance(after.node.op, Subtract1) or after.node.inputs != [missing, before]:
+        return False
+    if not isinstance(missing.node.op, Subtract1) or not isinstance(missing.node.inputs[1].node.op, ShapeOf3):
+        return False
+    length = missing.node.inputs[1].node.inputs[0]
+    return length is node.inputs[0] and only_number(missing.node.inputs[0]) is only_number(size)
 
 
 def halves_of(first: Output, second: Output, size: int) -> Output | None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Union
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shapes import Dimension, PartialShape
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.generation import Range4
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.padding import Pad1, Pad12
@@ -130,12 +132,12 @@ def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     return PartialShape([shapes.as_dimension(one, own) for one, own in zip(sums, node.outputs[0].shape)])
 
 
-def widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
+def _widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
     """The shape of an elementwise result. A dimension and itself with a limit above 1 give the dimension.
 
     Where the limit is less than the dimension, the operands do not fit together.
     """
-    if not shapes.limited:
+    if not shapes.limited or node.op.auto_broadcast != "numpy":  # type: ignore[attr-defined]
         return shape
     dims = list(shape)
     operands = [shapes.dims(source) for source in node.inputs]
@@ -147,6 +149,12 @@ def widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialS
             if shapes.limited.get(one) == other:
                 dims[-place] = shapes.dimension(other, dims[-place])
     return PartialShape(dims)
+
+
+def _with_rows_of_query(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
+    """The shape of an attention's result: its mask is broadcast to the rows of the query, never they to it."""
+    query = shapes.dims_of(node.inputs[0])
+    return shape if query is None else shape.replace(shape.rank - 2, query[-2])
 
 
 def _range(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
@@ -167,3 +175,10 @@ SHAPE_RULES: dict[type[Operation], _Rule] = {
     Pad12: _padded,
 }
 """For each operation the shape of its output, which its ``infer`` does not know."""
+
+_Refinement = Callable[["SymbolicShapes", PartialShape, Node], PartialShape]
+REFINEMENTS: dict[type[Operation], _Refinement] = {
+    Binary: _widened,
+    ScaledDotProductAttention13: _with_rows_of_query,
+}
+"""For each operation what is known beyond the shape with a rank that ``infer`` gives."""

@@ -19,7 +19,7 @@ from ir_runtime.errors import ModelError
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation, TensorType
 from ir_runtime.graph.shapes import Dimension, PartialShape
-from ir_runtime.operations.elementwise import Binary, Convert1, Unary
+from ir_runtime.operations.elementwise import Convert1, Unary
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import (
@@ -36,7 +36,7 @@ from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, Variadi
 from .polynomials import Polynomial
 from .symbolic_dimensions import SymbolicBounds, is_known
 from .symbolic_elements import RULES, Elements, array_of, constant_elements, ends_of, is_small
-from .symbolic_inference import SHAPE_RULES, widened
+from .symbolic_inference import REFINEMENTS, SHAPE_RULES
 from .symbols import Symbols
 
 SELECTIONS: tuple[type[Operation], ...] = (
@@ -176,8 +176,9 @@ class SymbolicShapes(Symbols):
         if len(inferred) != len(nothing):
             return nothing
         shapes: list[PartialShape | None] = [kind.shape for kind in inferred]
-        if isinstance(op, Binary) and op.auto_broadcast == "numpy" and shapes[0] is not None and shapes[0].has_rank:
-            shapes[0] = widened(self, shapes[0], node)
+        refine = next((rule for kind, rule in REFINEMENTS.items() if isinstance(op, kind)), None)
+        if refine is not None and shapes[0] is not None and shapes[0].has_rank:
+            shapes[0] = refine(self, shapes[0], node)
         return shapes
 
     def _type(self, value: Output) -> TensorType:

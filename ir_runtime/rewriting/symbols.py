@@ -84,6 +84,15 @@ class Symbols:
             total += factor * math.prod([low if takes_lowest else high for low, high in ranges])
         return end if math.isnan(total) else total
 
+    def is_never(self, polynomial: Polynomial, number: int) -> bool:
+        """Whether it is another number for all symbols: always above or below, or of another remainder."""
+        difference = polynomial - Polynomial.constant(number)
+        if self.low(difference) > 0 or self.high(difference) < 0:
+            return True
+        constant = sum(factor for symbols, factor in difference.terms if not symbols)
+        divisor = math.gcd(*(factor for symbols, factor in difference.terms if symbols))
+        return constant % divisor != 0 if divisor else constant != 0
+
     def reaches_end(self, stop: Polynomial, size: Polynomial) -> bool:
         """Whether the stop of a slice is the end of the dimension or behind it."""
         if stop.value is not None and stop.value < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from converter.onnx_file.domains import MICROSOFT
@@ -13,6 +14,7 @@ from converter.to_onnx.layers import concat, known_number, reshape, transpose, u
 from converter.to_onnx.names import bodies_of
 from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.movement import Concat1
@@ -67,7 +69,7 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
     given = [ctx.value(source) for source in (query, keys.new, values.new)]
     if not is_fitting or any(_depends_on(value, presents) for value in (*given, mask)):
         return None
-    made = _emitted(ctx, node, given, [ctx.value(one.past) for one in (keys, values)], mask, scale, sizes)
+    made = _emitted(ctx, node, given, (keys, values), mask, scale, sizes)
     for present, output in zip(presents, made.outputs[1:]):
         _take_over(ctx, made, present, output)
     spread = reshape(ctx, made.outputs[0], [0, 0, heads.value, sizes[1]])
@@ -78,7 +80,7 @@ def _emitted(
     ctx: Context,
     node: Node,
     given: list[Value],
-    pasts: list[Value],
+    caches: tuple[_Cache, _Cache],
     mask: Value,
     scale: float | None,
     sizes: tuple[int, int],
@@ -90,26 +92,15 @@ def _emitted(
         reshape(ctx, transpose(ctx, value, [0, 2, 1, 3]), [0, 0, number * size])
         for value, number in zip(given, (heads, count, count))
     ]
-    shape, before = ctx.emit("Shape", given[1]), ctx.emit("Shape", pasts[0])
-    batch, steps, cached = (
-        ctx.emit("Gather", numbers, ctx.constant([place]), axis=0)
-        for numbers, place in ((shape, 0), (shape, 2), (before, 2))
-    )
-    total = ctx.emit("Add", steps, cached)
-    last = ctx.cast(ctx.emit("Sub", total, ctx.constant([1])), element_types.i32)
-    if mask.element_type is element_types.boolean:
-        mask = ctx.emit("Where", mask, ctx.constant(0.0, kind), ctx.constant(-math.inf, kind))
-    if mask.shape.has_rank and mask.shape.rank == 2:
-        mask = unsqueeze(ctx, mask, [0, 1])
-    bias = ctx.emit("Expand", mask, concat(ctx, [ctx.constant([1, 1]), steps, total], 0))
+    lengths = _lengths(ctx, caches[0])
     ctx.emit_many(
         "GroupQueryAttention",
         *flat,
-        *pasts,
-        ctx.emit("Expand", last, batch),
-        ctx.cast(reshape(ctx, total, []), element_types.i32),
+        *(ctx.value(one.past) for one in caches),
+        lengths.last,
+        lengths.total,
         *(None, None, None),
-        bias,
+        _bias(ctx, mask, kind, lengths),
         count=3,
         domain=MICROSOFT,
         types=[kind, kind, kind],
@@ -119,6 +110,54 @@ def _emitted(
         scale=scale,
     )
     return ctx.graph.calls[-1]
+
+
+class _Lengths(NamedTuple):
+    """What GroupQueryAttention takes of the lengths, made once for all layers of a model."""
+
+    last: Value
+    """The last position of each batch."""
+    total: Value
+    """The number of positions."""
+    shape: Value
+    """The shape of a mask: 1, 1, the new positions and all positions."""
+    dims: tuple[Hashable, ...]
+
+
+def _lengths(ctx: Context, keys: _Cache) -> _Lengths:
+    new, past = ctx.dims(keys.new), ctx.dims(keys.past)
+    dims = (keys.new, keys.past) if new is None or past is None else (new[0], new[2], past[2])
+
+    def make() -> _Lengths:
+        shape, before = (ctx.emit("Shape", ctx.value(one)) for one in (keys.new, keys.past))
+        batch, steps, cached = (
+            ctx.emit("Gather", sizes, ctx.constant([place]), axis=0)
+            for sizes, place in ((shape, 0), (shape, 2), (before, 2))
+        )
+        total = ctx.emit("Add", steps, cached)
+        last = ctx.cast(ctx.emit("Sub", total, ctx.constant([1])), element_types.i32)
+        return _Lengths(
+            ctx.emit("Expand", last, batch),
+            ctx.cast(reshape(ctx, total, []), element_types.i32),
+            concat(ctx, [ctx.constant([1, 1]), steps, total], 0),
+            dims,
+        )
+
+    return ctx.once(("lengths of a cache", *dims), make)
+
+
+def _bias(ctx: Context, mask: Value, kind: ElementType, lengths: _Lengths) -> Value:
+    """What is added to the scores: a mask of 0 and -inf for a boolean one, for every new position."""
+
+    def make() -> Value:
+        added = mask
+        if mask.element_type is element_types.boolean:
+            added = ctx.emit("Where", mask, ctx.constant(0.0, kind), ctx.constant(-math.inf, kind))
+        if mask.shape.has_rank and mask.shape.rank == 2:
+            added = unsqueeze(ctx, added, [0, 1])
+        return ctx.emit("Expand", added, lengths.shape)
+
+    return ctx.once(("bias of a cache", mask, kind, *lengths.dims), make)
 
 
 def _take_over(ctx: Context, made: Call, present: Value, output: Value) -> None:

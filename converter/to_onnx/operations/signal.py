@@ -25,6 +25,7 @@ from converter.to_onnx.sizes import (
     size_of,
     subtract,
 )
+from converter.to_onnx.undone import is_padded_to, is_replaced
 from ir_runtime.graph import element_types
 from ir_runtime.operations.signal import DFT7, IDFT7, IRDFT9, ISTFT16, RDFT9, STFT15
 
@@ -68,6 +69,9 @@ def _length(ctx: Context, given: Size, natural: Size) -> Size:
     """The length that is given, or that of the signal itself."""
     if isinstance(given, int):
         return natural if given == -1 else given
+    lengths = ctx.node.inputs[2]
+    if is_replaced(lengths, -1) or ctx.is_never(lengths, -1):
+        return given
     is_natural = ctx.emit("Equal", given, ctx.constant([-1]))
     return ctx.emit("Where", is_natural, as_list(ctx, natural), given)
 
@@ -138,7 +142,7 @@ def _real_inverse(ctx: Context, x: Value, axis: int, behind: int, bins: Size, le
 def _window(ctx: Context, window: Value, size: Size) -> Value:
     """A window in the middle of a frame."""
     length = size_of(ctx, window, 0)
-    if length is size or (isinstance(length, int) and length == size):
+    if length is size or (isinstance(length, int) and length == size) or is_padded_to(*ctx.node.inputs[1:3]):
         return window
     missing = subtract(ctx, size, length)
     before = divide(ctx, missing, 2)

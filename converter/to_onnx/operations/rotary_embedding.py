@@ -1,0 +1,393 @@
+"""RotaryEmbedding: heads whose numbers are rotated in pairs, by angles that depend on their position.
+
+Letters in shapes: b batches, n heads, s positions, d numbers a head; half of the rotated numbers are the angles.
+https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from converter.to_onnx.context import Context
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import concat, dimension, reshape, slice_along, squeeze, unsqueeze
+from converter.to_onnx.registry import ir_idiom
+from converter.to_onnx.undone import numbers
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shapes import Dimension
+from ir_runtime.operations.elementwise import Add1, Binary, Convert1, Multiply1, Negative1, Subtract1, Unary
+from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
+from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.rewriting.polynomials import Polynomial
+
+_KINDS = (element_types.f32, element_types.f16)
+_RANK = 4
+_SELECTIONS = (Slice8, Split1, StridedSlice1, VariadicSplit1)
+_GATHERS = (Gather1, Gather7, Gather8)
+
+
+class _Rotation(NamedTuple):
+    """What is rotated: numbers ``start`` to ``stop`` of each head of ``source``, the first 2 ``half`` of them."""
+
+    source: Output
+    start: int
+    stop: int
+    half: int
+    cos: Output
+    sin: Output
+    are_whole: bool
+    """Whether ``cos`` and ``sin`` have every angle twice: for the numbers of the first half and for their partners."""
+    interleaved: bool = False
+
+
+@ir_idiom(Add1)
+def of_halves(ctx: Context, op: Operation) -> Value | None:
+    """RotaryEmbedding of x cos + [-second half, first half] sin (opset 23)"""
+    return _written(ctx, _of_halves(ctx.node.outputs[0]))
+
+
+@ir_idiom(Concat1)
+def of_parts(ctx: Context, op: Operation) -> Value | None:
+    """RotaryEmbedding of [first cos - second sin, second cos + first sin], and of numbers that stay (opset 23)"""
+    return _written(ctx, _of_parts(ctx.node.outputs[0]) or _with_rest(ctx, ctx.node.outputs[0]))
+
+
+@ir_idiom(Reshape1)
+def of_neighbours(ctx: Context, op: Operation) -> Value | None:
+    """RotaryEmbedding of pairs of neighbours (opset 23)"""
+    return _written(ctx, _of_neighbours(ctx, ctx.node.outputs[0]))
+
+
+@ir_idiom(Reshape1)
+def of_merged_heads(ctx: Context, op: Operation) -> Value | None:
+    """RotaryEmbedding of ``[b, s, n d]``, where heads are split for it and merged behind it (opset 23)"""
+    value, merged = ctx.node.inputs[0], ctx.node.outputs[0]
+    rotation = _of_parts(value) or _of_halves(value) or _of_pairs(value) or _of_neighbours(ctx, value)
+    rotation = rotation or _with_rest(ctx, value)
+    if rotation is None or _axis_of_heads(rotation) != 2:
+        return None
+    heads = rotation.source.shape[2]
+    if not heads.is_static or _width(merged) != heads.value * (rotation.stop - rotation.start):
+        return None
+    before, after = ctx.dims(rotation.source), ctx.dims(merged)
+    if before is None or after is None or len(after) != _RANK - 1 or before[:2] != after[:2]:
+        return None
+    return _written(ctx, rotation, are_heads_merged=True)
+
+
+# --- what is rotated ---
+
+
+def _of_halves(value: Output) -> _Rotation | None:
+    for plain, turned in _operands(value, Add1):
+        for x, cos in _operands(plain, Multiply1):
+            for swapped, sin in _operands(turned, Multiply1):
+                halves = _concatenated(swapped, 2)
+                second = None if halves is None else _negated(halves[0])
+                if halves is None or second is None or _width(second) != _width(halves[1]):
+                    continue
+                width = _width(x)
+                if width is not None and _is_joined(x, [halves[1], second]):
+                    return _Rotation(x, 0, width, width // 2, cos, sin, are_whole=True)
+    return None
+
+
+def _of_parts(value: Output) -> _Rotation | None:
+    parts = _concatenated(value, 2) or _concatenated(value, 3)
+    if parts is None:
+        return None
+    for first, second, cos, sin in _rotated(*parts[:2]):
+        found = _joined([first, second, *parts[2:]])
+        half = _width(first)
+        if found is not None and half is not None and half == _width(second):
+            return _Rotation(*found, half, cos, sin, are_whole=False)
+    return None
+
+
+def _of_neighbours(ctx: Context, value: Output) -> _Rotation | None:
+    found = _of_pairs(value.node.inputs[0]) if isinstance(value.node.op, Reshape1) else None
+    if found is None or _width(value) != found.stop - found.start:
+        return None
+    before, after = ctx.dims(found.source), ctx.dims(value)
+    return found if before is not None and after is not None and before[:-1] == after[:-1] else None
+
+
+def _of_pairs(value: Output) -> _Rotation | None:
+    """What is rotated to ``[..., half, 2]``: neighbours stand in the last dimension."""
+    parts = _concatenated(value, 2)
+    if parts is None or value.shape.rank != _RANK + 1:
+        return None
+    if any(
+        not isinstance(part.node.op, Unsqueeze1) or numbers(part.node.inputs[1]) not in ([-1], [4]) for part in parts
+    ):
+        return None
+    for first, second, cos, sin in _rotated(*(part.node.inputs[0] for part in parts)):
+        found = _joined([first, second], interleaved=True)
+        half = _width(first)
+        if found is not None and half is not None:
+            return _Rotation(*found, half, cos, sin, are_whole=False, interleaved=True)
+    return None
+
+
+def _with_rest(ctx: Context, value: Output) -> _Rotation | None:
+    """What is rotated as a whole, and behind it numbers of the same heads that stay."""
+    parts = _concatenated(value, 2)
+    if parts is None:
+        return None
+    inner = _of_halves(parts[0]) or _of_neighbours(ctx, parts[0])
+    if inner is None:
+        return None
+    around, behind = dict(_sources(inner.source)), dict(_sources(parts[1]))
+    for source, places in around.items():
+        if source in behind:
+            start, rest = int(places[inner.start]), behind[source]
+            stop = start + inner.stop - inner.start
+            if np.array_equal(rest, np.arange(stop, stop + rest.size)):
+                return inner._replace(source=source, start=start, stop=stop + rest.size)
+    return None
+
+
+def _rotated(real: Output, imaginary: Output) -> Iterator[tuple[Output, Output, Output, Output]]:
+    """The numbers and angles of first cos - second sin and second cos + first sin."""
+    if not isinstance(real.node.op, Subtract1):
+        return
+    for first, cos in _operands(real.node.inputs[0], Multiply1):
+        for second, sin in _operands(real.node.inputs[1], Multiply1):
+            for left, right in _operands(imaginary, Add1):
+                if {second, cos} == _factors(left) and {first, sin} == _factors(right):
+                    yield first, second, cos, sin
+
+
+def _factors(value: Output) -> set[Output]:
+    return set(value.node.inputs) if isinstance(value.node.op, Multiply1) else set()
+
+
+def _operands(value: Output, operation: type[Operation]) -> Sequence[tuple[Output, Output]]:
+    """Both orders of the operands of a layer of that operation."""
+    if not isinstance(value.node.op, operation):
+        return ()
+    a, b = value.node.inputs
+    return (a, b), (b, a)
+
+
+def _concatenated(value: Output, count: int) -> list[Output] | None:
+    """What is joined along the last dimension."""
+    node = value.node
+    if not isinstance(node.op, Concat1) or len(node.inputs) != count or not value.shape.has_rank:
+        return None
+    return list(node.inputs) if node.op.axis in (-1, value.shape.rank - 1) else None
+
+
+def _negated(value: Output) -> Output | None:
+    if isinstance(value.node.op, Negative1):
+        return value.node.inputs[0]
+    return next((one for one, factor in _operands(value, Multiply1) if numbers(factor) == [-1]), None)
+
+
+# --- parts of the last dimension ---
+
+
+def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
+    """The tensors of which a value is a part along the last dimension, itself first, and the places of that part."""
+    width = _width(value)
+    if width is None:
+        return
+    places = np.arange(width)
+    while True:
+        yield value, places
+        node = value.node
+        width = _width(node.inputs[0]) if isinstance(node.op, _SELECTIONS) else None
+        if width is None or not _is_along_the_last(node):
+            return
+        rank = node.inputs[0].shape.rank
+        probe = np.arange(width).reshape([1] * (rank - 1) + [width])
+        given = [one.type.constant for one in node.inputs[1:]]
+        made = node.op.evaluate(probe, *(one for one in given if one is not None))
+        outputs = made if isinstance(made, (list, tuple)) else [made]
+        places = np.asarray(outputs[node.outputs.index(value)]).reshape(-1)[places]
+        value = node.inputs[0]
+
+
+def _is_along_the_last(node: Node) -> bool:
+    """Whether a layer selects along the last dimension alone, by constants."""
+    op, rank = node.op, node.inputs[0].shape.rank
+    given = [found for one in node.inputs[1:] if (found := numbers(one)) is not None]
+    if len(given) < len(node.inputs) - 1:
+        return False
+    if isinstance(op, StridedSlice1):
+        for kind, axis, place in op.plan(rank, len(given[0])):
+            is_open = op.is_set(op.begin_mask, place) and op.is_set(op.end_mask, place)
+            is_whole = kind == "whole" or (kind == "part" and is_open and (len(given) < 3 or given[2][place] == 1))
+            if kind in ("new", "one") or (axis < rank - 1 and not is_whole):
+                return False
+        return True
+    axes = given[0] if not isinstance(op, Slice8) else given[3] if len(given) > 3 else range(len(given[0]))
+    return all(axis in (-1, rank - 1) for axis in axes)
+
+
+def _joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output, int, int] | None:
+    """The nearest tensor of which the parts, one behind the other, are the numbers from a start to a stop."""
+    known = [dict(_sources(part)) for part in parts]
+    for source in known[0]:
+        if all(source in one for one in known):
+            places = [one[source] for one in known]
+            if interleaved and len({one.size for one in places}) > 1:
+                return None
+            found = np.stack(places, -1).reshape(-1) if interleaved else np.concatenate(places)
+            if found.size and np.array_equal(found, np.arange(found[0], found[0] + found.size)):
+                return source, int(found[0]), int(found[0]) + found.size
+            return None
+    return None
+
+
+def _is_joined(value: Output, parts: Sequence[Output]) -> bool:
+    """Whether a value has the numbers of the parts, one behind the other."""
+    known = [dict(_sources(one)) for one in (value, *parts)]
+    for source, places in known[0].items():
+        if all(source in one for one in known):
+            return np.array_equal(places, np.concatenate([one[source] for one in known[1:]]))
+    return False
+
+
+def _width(value: Output) -> int | None:
+    shape = value.shape
+    return shape[-1].value if shape.has_rank and shape.rank and shape[-1].is_static else None
+
+
+# --- angles ---
+
+
+def _has_equal_halves(value: Output) -> bool:
+    """Whether the second half of the last dimension has the numbers of the first."""
+    known = value.type.constant
+    if known is not None:
+        width = known.shape[-1] // 2 if known.ndim else 0
+        return bool(width) and np.array_equal(known[..., :width], known[..., width:])
+    node, rank = value.node, value.shape.rank if value.shape.has_rank else 0
+    halves = _concatenated(value, 2)
+    if halves is not None:
+        return halves[0] is halves[1]
+    if isinstance(node.op, (Unary, Convert1)):
+        return _has_equal_halves(node.inputs[0])
+    if isinstance(node.op, Unsqueeze1):
+        axes = numbers(node.inputs[1])
+        keeps_last = axes is not None and all(axis not in (-1, rank - 1) for axis in axes)
+        return keeps_last and _has_equal_halves(node.inputs[0])
+    if isinstance(node.op, Binary) and node.op.auto_broadcast == "numpy":
+        return all(_is_one_number_a_row(one) or _has_equal_halves(one) for one in node.inputs)
+    if isinstance(node.op, _GATHERS):
+        axis, data = numbers(node.inputs[2]), node.inputs[0]
+        return axis == [0] and data.shape.has_rank and data.shape.rank > 1 and _has_equal_halves(data)
+    return False
+
+
+def _is_one_number_a_row(value: Output) -> bool:
+    return value.shape.has_rank and (value.shape.rank == 0 or _width(value) == 1)
+
+
+def _axis_of_heads(rotation: _Rotation) -> int | None:
+    """The dimension in which the angles do not differ: that of the heads; None where the angles do not fit."""
+    width = 2 * rotation.half if rotation.are_whole else rotation.half
+    both = rotation.cos, rotation.sin
+    if any(_width(one) != width or one.shape.rank > _RANK for one in both):
+        return None
+    for axis in (1, 2):
+        if all(one.shape.rank < _RANK - axis or one.shape[axis - _RANK] == Dimension(1, 1) for one in both):
+            return axis
+    return None
+
+
+def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) -> Callable[[], Value] | None:
+    """What makes the angles ``[b, s, half]``, once for all tensors of this batch and length.
+
+    None where they may have another batch or length than the tensor that is rotated.
+    """
+    dims, known = ctx.dims(rotation.source), ctx.dims(angles)
+    if dims is None or known is None:
+        return None
+    ones = [Polynomial.constant(1)] * (_RANK - len(known))
+    pairs = [(dims[axis], [*ones, *known][axis]) for axis in (0, 3 - heads_at)]
+    if any(own not in (wanted, Polynomial.constant(1)) for wanted, own in pairs):
+        return None
+
+    def make() -> Value:
+        node, found, rank = angles.node, ctx.value(angles), len(known)
+        if isinstance(node.op, Unsqueeze1) and rank == _RANK and numbers(node.inputs[1]) == [heads_at]:
+            found, rank = ctx.value(node.inputs[0]), rank - 1
+        elif rank == _RANK or (rank, heads_at) == (3, 2):
+            found, rank = squeeze(ctx, found, [heads_at - _RANK + rank]), rank - 1
+        found = unsqueeze(ctx, found, list(range(3 - rank)))
+        if rotation.are_whole:
+            found = slice_along(ctx, found, -1, 0, rotation.half)
+        if all(own == wanted for wanted, own in pairs):
+            return found
+        like = ctx.value(rotation.source)
+        return ctx.emit(
+            "Expand",
+            found,
+            concat(ctx, [*(dimension(ctx, like, axis) for axis in (0, 3 - heads_at)), ctx.constant([1])], 0),
+        )
+
+    key = angles, heads_at, rotation.are_whole, *(wanted for wanted, _ in pairs)
+    return lambda: ctx.once(key, make)
+
+
+# --- the operator ---
+
+
+def _written(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
+    if rotation is None or rotation.source.shape.rank != _RANK or rotation.source.element_type not in _KINDS:
+        return None
+    heads_at, width = _axis_of_heads(rotation), rotation.stop - rotation.start
+    if heads_at is None or (rotation.are_whole and not all(map(_has_equal_halves, (rotation.cos, rotation.sin)))):
+        return None
+    heads = rotation.source.shape[heads_at]
+    makers = [_angles(ctx, one, rotation, heads_at) for one in (rotation.cos, rotation.sin)]
+    if None in makers or (heads_at == 2 and not heads.is_static) or not ctx.at_least(23):
+        return None
+    cos, sin = (make() for make in makers if make is not None)
+    source = _before_idle_reshape(ctx, rotation.source)
+    x = ctx.value(source)
+    if width != _width(source):
+        x = slice_along(ctx, x, -1, rotation.start, rotation.stop)
+    elif heads_at == 2:
+        x = _with_merged_heads(ctx, source) or x
+    if heads_at == 2 and not _has_rank(x, _RANK - 1):
+        x = reshape(ctx, x, [0, 0, heads.value * width])
+    made = ctx.emit(
+        "RotaryEmbedding",
+        x,
+        cos,
+        sin,
+        interleaved=int(rotation.interleaved),
+        rotary_embedding_dim=None if width == 2 * rotation.half else 2 * rotation.half,
+        num_heads=heads.value if heads_at == 2 else None,
+    )
+    return reshape(ctx, made, [0, 0, heads.value, width]) if heads_at == 2 and not are_heads_merged else made
+
+
+def _before_idle_reshape(ctx: Context, value: Output) -> Output:
+    """The tensor in front of reshapes that change no dimension: heads that were merged and are split again."""
+    while isinstance(value.node.op, Reshape1) and ctx.dims(value.node.inputs[0]) == ctx.dims(value) is not None:
+        value = value.node.inputs[0]
+    return value
+
+
+def _with_merged_heads(ctx: Context, value: Output) -> Value | None:
+    """The tensor ``[b, s, n d]`` whose numbers a layer in front has split into heads."""
+    merged = value.node.inputs[0] if isinstance(value.node.op, Reshape1) else None
+    if merged is None or not merged.shape.has_rank or merged.shape.rank != _RANK - 1:
+        return None
+    before, after = ctx.dims(merged), ctx.dims(value)
+    return ctx.value(merged) if before is not None and after is not None and before[:2] == after[:2] else None
+
+
+def _has_rank(value: Value, rank: int) -> bool:
+    return value.shape.has_rank and value.shape.rank == rank
