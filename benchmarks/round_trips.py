@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import converter
 from converter.equivalence import ort_values
-from ir_runtime.graph.model_difference import compare_models
 from tests.suite.node_suite import Case, as_array, difference, node_cases
+from tests.to_onnx.graphs import second_pass
 
 REFUSED = "IR not converted, or refused by the exporter"
 RIGHT = "right in onnxruntime, unchanged from the second pass on"
@@ -103,9 +103,7 @@ def _end(case: Case) -> tuple[str, str, bool | None, bool | None]:
         return "refused by onnxruntime", str(error)[:200], first, again
     if wrong:
         return "wrong in onnxruntime", wrong, first, again
-    second = converter.convert_model(exported, target="any")
-    third = converter.convert_model(converter.export_model(second), target="any")
-    found = compare_models(second, third)
+    found = second_pass(exported)
     changes = f"{found.only_first[:2]} {found.only_second[:2]} {found.changed[:2]}"[:300]
     return (RIGHT, "", first, again) if found.same else (CHANGED, changes, first, again)
 

@@ -6,14 +6,19 @@ every engine may choose differently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.random import Generator
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotInOnnxruntime
 
+from tests.engines import run_onnxruntime
+
+Array = np.ndarray[Any, Any]
 DIMENSIONS = (1, 2, 3, 4, 5, 7, 8, 16)
 LARGEST = 20_000
 """The number of elements beyond which a chain ends."""
@@ -398,6 +403,36 @@ def random_graph(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     if not chain.nodes:
         unary(chain)
     return chain.model(chain.returned()), chain.start
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A random graph, an input for it, and what onnxruntime computes, by the names of its outputs."""
+
+    model: onnx.ModelProto
+    x: Array
+    wanted: dict[str, Array]
+    what: str
+
+    @classmethod
+    def of(cls, seed: int) -> Sample | None:
+        """None where onnxruntime has no kernel: for some operators on float64."""
+        model, x = random_graph(seed)
+        try:
+            outputs = run_onnxruntime(model, {"x": x})
+        except NotInOnnxruntime:
+            return None
+        what = f"seed {seed}: {' > '.join(node.op_type for node in model.graph.node)} of {x.shape}"
+        return cls(model, x, dict(zip([one.name for one in model.graph.output], outputs, strict=True)), what)
+
+    def check(self, found: Mapping[str, Array], by: str) -> None:
+        """Hold outputs against onnxruntime's, name by name and in their order."""
+        assert list(found) == list(self.wanted), f"{by}, {self.what}"
+        for name, value in found.items():
+            expected, where = self.wanted[name], f"{by}, {self.what}: {name}"
+            assert (value.dtype, value.shape) == (expected.dtype, expected.shape), where
+            scale = max(1.0, float(np.abs(expected).max(initial=0)))
+            np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-4 * scale, err_msg=where)
 
 
 def random_chain(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:

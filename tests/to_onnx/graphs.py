@@ -13,6 +13,7 @@ from ir_runtime import Model, compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
+from ir_runtime.graph.model_difference import ModelDifference, compare_models
 from ir_runtime.graph.operation import Operation, find_operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
@@ -70,3 +71,9 @@ def check(ir: Model, feeds: dict[str, Array], **options: Any) -> onnx.ModelProto
 
 def operators(exported: onnx.ModelProto) -> list[str]:
     return [node.op_type for node in exported.graph.node]
+
+
+def second_pass(exported: onnx.ModelProto) -> ModelDifference:
+    """What changes in an IR that came back from ONNX once, when it goes there and back again."""
+    second = converter.convert_model(exported, target="any")
+    return compare_models(second, converter.convert_model(converter.export_model(second), target="any"))
