@@ -53,6 +53,7 @@ def reshaped(
         else:
             # Where it is 0, it may stand for the input's dimension.
             is_sure = not special_zero or shapes.low(wanted) >= 1 or own is None or _is_zero_with(shapes, own, wanted)
+            is_sure = is_sure or (dims is not None and _is_empty_with(dims, target, wanted))
             found.append(wanted if is_sure and shapes.low(wanted) >= 0 else None)
     if rest is not None and dims is not None:
         found[rest] = _remainder(shapes, dims, found, rest, special_zero)
@@ -65,6 +66,14 @@ def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, wanted: Polynomial) -
         return True
     rest = wanted.quotient(own)
     return (rest is not None and shapes.low(rest) >= 1) or own.quotient(wanted) is not None
+
+
+def _is_empty_with(dims: Sequence[Polynomial], target: Sequence[Polynomial], wanted: Polynomial) -> bool:
+    """Whether the tensor has no elements where ``wanted`` is 0.
+
+    Then another dimension in its place fits only if one more is 0. Tensors with two dimensions of 0 are not looked at.
+    """
+    return all(one.value != -1 for one in target) and product(dims).quotient(wanted) is not None
 
 
 def _remainder(

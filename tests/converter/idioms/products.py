@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from .convolutions import FILTERS, IMAGE, convolution, factors, scale, shift, weights
 from .graphs import Graph, Idiom, NearMiss
@@ -67,7 +68,42 @@ def transposed_and_scaled_elsewhere(graph: Graph, chance: random.Random) -> str:
     return graph("Concat", graph("Mul", turned, graph.constant(factors(chance, WIDTH, 1))), turned, axis=1)
 
 
+def flattened(
+    graph: Graph,
+    chance: random.Random,
+    *,
+    flat: Sequence[int] = (-1, 8),
+    bias: tuple[int, ...] = (WIDTH,),
+    shape: Sequence[int] = (),
+    returned: bool = False,
+) -> str:
+    """A product of rows, whose other dimensions are those of ``x`` again behind it."""
+    known = graph("MatMul", "x", graph.constant(weights(chance, 8, 8)))
+    rows = graph("Reshape", known, graph.integers(flat))
+    value = graph("MatMul", rows, graph.constant(weights(chance, flat[-1], WIDTH)))
+    value = graph("Tanh", graph.either_way("Add", value, graph.constant(factors(chance, *bias)), chance))
+    if shape:
+        target = graph.integers(shape)
+    else:
+        sizes = graph("Slice", graph("Shape", "x"), graph.integers([0]), graph.integers([2]))
+        target = graph("Concat", sizes, graph.integers([WIDTH]), axis=0)
+    back = graph("Reshape", value, target)
+    return graph("Mul", back, graph("ReduceSum", value)) if returned else back
+
+
+def flattened_heads(graph: Graph, chance: random.Random) -> str:
+    """Heads behind one another are the rows of the product."""
+    known = graph("MatMul", "x", graph.constant(weights(chance, 8, 8)))
+    heads = graph("Transpose", graph("Reshape", known, graph.integers([0, 0, 4, 2])), perm=[0, 1, 3, 2])
+    rows = graph("Reshape", heads, graph.integers([-1, 8]))
+    value = graph("MatMul", rows, graph.constant(weights(chance, 8, WIDTH)))
+    sizes = graph("Slice", graph("Shape", "x"), graph.integers([0]), graph.integers([2]))
+    return graph("Reshape", value, graph("Concat", sizes, graph.integers([WIDTH]), axis=0))
+
+
 IDIOMS = {
+    "a product of rows": Idiom(build=flattened, becomes=["MatMul", "MatMul", "Add", "Tanh"]),
+    "a product of heads": Idiom(build=flattened_heads, becomes=["MatMul", "Reshape", "Transpose", "Reshape", "MatMul"]),
     "scales behind transposed products": Idiom(
         build=scaled_behind_transposes, becomes=["MatMul", "Transpose", "Transpose"]
     ),
@@ -93,6 +129,16 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "rows that become other dimensions": NearMiss(build=lambda g, c: flattened(g, c, shape=(3, -1, WIDTH)), count=6),
+    "rows that are half a row": NearMiss(
+        build=lambda g, c: flattened(g, c, flat=(-1, 4), shape=(-1, 6, WIDTH)), count=6
+    ),
+    "rows of which each has its bias": NearMiss(
+        build=lambda g, c: flattened(g, c, bias=(6, 1), shape=(2, 3, WIDTH)), may_be_dynamic=False, count=7
+    ),
+    "a product of rows that is read elsewhere": NearMiss(
+        build=lambda g, c: flattened(g, c, shape=(2, 3, WIDTH), returned=True), may_be_dynamic=False, count=8
+    ),
     "scales of rows behind transposed products": NearMiss(
         build=lambda g, c: g("Mul", g("Transpose", product(g, c), perm=[0, 2, 1]), g.constant(factors(c, 3))),
         count=3,

@@ -1,0 +1,96 @@
+"""Products with a matrix of weights, in front of which all dimensions but the last are made one.
+
+    x [b, s, k] -> Reshape [-1, k] -> MatMul [k, n] -> Add bias -> Reshape [b, s, n]
+
+becomes
+
+    x -> MatMul -> Add bias
+
+PyTorch's addmm takes matrices alone, so that GPT-2 and others are exported in this form. Between the Reshapes there may
+be layers that treat every number, or every column, by itself. Dimensions are those of ``x`` for whatever shapes.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.elementwise import Binary, Convert1, Unary
+from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.quantization import FakeQuantize1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import NotMatched, fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+_Steps = list[tuple[Node, int]]
+"""Layers from the last to the first, each with the place of the input that comes from the layer before."""
+
+
+@passes.replaces("flattened_products", Reshape1, after=["equal_layers", "flattened_transposes"], fuses=True)
+def flattened_product(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Let the product keep the dimensions in front of the last one."""
+    between = _between(node.inputs[0], uses)
+    if isinstance(between, NotMatched):
+        return between
+    flat, steps = between
+    x, width = flat.node.inputs[0], flat.shape[-1]
+    found, before = uses.shapes.dims(node.outputs[0]), uses.shapes.dims(x)
+    if found is None or before is None or len(found) < 3:
+        return fail("a rank is not known, or less than 3")
+    if before[: len(found) - 1] != found[:-1]:
+        return fail("dimensions are not known to be those of the input")
+    if found[-1] != uses.shapes.polynomial(steps[0][0].outputs[0].shape[-1]):
+        return fail("the last dimension is not known to be that of the product")
+    value = x
+    if len(before) != len(found):
+        value = builder.emit(Reshape1(special_zero=True), x, builder.constant([*[0] * (len(found) - 1), width.value]))
+    for step, place in reversed(steps):
+        inputs = [value if at == place else source for at, source in enumerate(step.inputs)]
+        value = builder.emit(step.op, *inputs)
+    return value
+
+
+def _between(value: Output, uses: Uses) -> Union[tuple[Output, _Steps], NotMatched]:
+    """What the first Reshape makes, and the layers between both, which nothing else reads."""
+    steps: _Steps = []
+    has_product = False
+    while True:
+        node = value.node
+        if uses.only_reader(value) is None and not (has_product and isinstance(node.op, Reshape1)):
+            return fail("something else reads what is between the Reshapes")
+        if not value.shape.has_rank or value.shape.rank != 2 or not value.shape[-1].is_static:
+            return fail("what is between the Reshapes is no matrix of a known width")
+        if has_product and isinstance(node.op, Reshape1):
+            return value, steps
+        place = _place_of_rows(node)
+        if place is None:
+            return fail("a layer in front does not treat every row by itself")
+        has_product = has_product or isinstance(node.op, MatMul1)
+        steps.append((node, place))
+        value = node.inputs[place]
+
+
+def _place_of_rows(node: Node) -> int | None:
+    """Which input has the rows that the layer treats one by one; the others have nothing for single rows."""
+    op = node.op
+    if isinstance(op, (Unary, Convert1)):
+        return 0
+    if isinstance(op, MatMul1):
+        weights = node.inputs[1].shape
+        return 0 if not op.transpose_a and weights.has_rank and weights.rank == 2 else None
+    if isinstance(op, FakeQuantize1):
+        return 0 if op.auto_broadcast == "numpy" and all(map(_is_row, node.inputs[1:])) else None
+    if isinstance(op, Binary) and op.auto_broadcast == "numpy":
+        places = [place for place in (0, 1) if _is_row(node.inputs[1 - place])]
+        return places[0] if len(places) == 1 else None
+    return None
+
+
+def _is_row(value: Output) -> bool:
+    """Whether a tensor has at most one row."""
+    shape = value.shape
+    return shape.is_static and len(shape.static()) < 3 and all(size == 1 for size in shape.static()[:-1])
