@@ -34,12 +34,18 @@ class Given:
     texts: Mapping[str, tuple[str, ...]]
     scale: float | None
     reverse: bool
+    fold: bool
     file: Path | None
 
     @property
     def given(self) -> dict[str, object]:
         """The options by name, for those who cannot use them."""
-        single = {"--scale": self.scale, "--reverse-input-channels": self.reverse, "--preprocess": self.file}
+        single = {
+            "--scale": self.scale,
+            "--reverse-input-channels": self.reverse,
+            "--fold-preprocessing": self.fold,
+            "--preprocess": self.file,
+        }
         return {**self.texts, **single}
 
     def request(self, input_text: str) -> tuple[str, Request | None]:
@@ -58,7 +64,7 @@ class Given:
         for option, values in self.texts.items():
             entries += tuple(readers[option](option, ",".join(values))) if values else ()
         request = Request() if self.file is None else texts.read_file(self.file)
-        request = replace(request, entries=entries, scale=self.scale, reverse_channels=self.reverse)
+        request = replace(request, entries=entries, scale=self.scale, reverse_channels=self.reverse, fold=self.fold)
         return rest, request or None
 
 
@@ -68,12 +74,18 @@ def preprocessing_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         found = {option: kwargs.pop(_parameter(option)) for option in _TEXTS}
-        given = Given(found, kwargs.pop("scale"), kwargs.pop("reverse_input_channels"), kwargs.pop("preprocess"))
+        switches = kwargs.pop("reverse_input_channels"), kwargs.pop("fold_preprocessing")
+        given = Given(found, kwargs.pop("scale"), *switches, kwargs.pop("preprocess"))
         return function(*args, processing=given, **kwargs)
 
     decorated: Callable[..., Any] = click.option(
         "--preprocess", type=INPUT_FILE, metavar="FILE", help="A TOML file that describes inputs and outputs."
     )(wrapper)
+    decorated = click.option(
+        "--fold-preprocessing",
+        is_flag=True,
+        help="Make mean and scale part of the first convolutions; a mean stays a layer in front of those that pad.",
+    )(decorated)
     decorated = click.option(
         "--reverse-input-channels/--no-reverse-input-channels",
         default=False,

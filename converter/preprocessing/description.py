@@ -31,6 +31,9 @@ class Preprocess:
     the model's are dynamic. ``reverse_channels`` swaps red and blue before ``mean`` is subtracted and ``scale``
     divides: one number, or one for each channel in the model's order.
 
+    With ``fold`` mean and scale become part of the first convolutions' weights; the mean stays a layer in front of
+    convolutions that pad.
+
     Numbers are computed in floats as soon as colours are red, green and blue.
     """
 
@@ -44,6 +47,7 @@ class Preprocess:
     scale: float | Sequence[float] | None = None
     layout: str | None = None
     model_layout: str | None = None
+    fold: bool = False
 
     def __post_init__(self) -> None:
         for name in ("mean", "scale"):
@@ -61,8 +65,11 @@ class Preprocess:
             object.__setattr__(self, "size", (int(self.size[0]), int(self.size[1])))
             if self.resize is None:
                 raise ConversionError("size is of no use without resize: say how pictures are to be resized")
-        if not isinstance(self.reverse_channels, bool):
-            raise ConversionError(f"reverse_channels must be True or False, but is {self.reverse_channels!r}")
+        for name in ("reverse_channels", "fold"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConversionError(f"{name} must be True or False, but is {getattr(self, name)!r}")
+        if self.fold and self.mean is None and self.scale is None:
+            raise ConversionError("fold is of no use without mean or scale: they become part of the first convolution")
 
     @property
     def swaps_colors(self) -> bool:

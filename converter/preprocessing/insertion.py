@@ -17,6 +17,7 @@ from converter.compression.float16_constants import PREPROCESSING
 from converter.errors import ConversionError
 from converter.preprocessing.channel_order import reverse_in_weights
 from converter.preprocessing.description import PLANES, Postprocess, Preprocess
+from converter.preprocessing.folding import fold
 from converter.preprocessing.recorded import Recorded
 from converter.preprocessing.resolution import Resolved, order_of_output, resolve
 from ir_runtime.graph.element_types import element_type
@@ -110,6 +111,8 @@ def _insert_input(model: Model, node: Node, one: Resolved) -> list[str]:
     new.runtime_info = old.runtime_info
     if one.steps.layout is not None:
         new.runtime_info = (*(info for info in new.runtime_info if not _is_layout(info)), layout_info(one.steps.layout))
+    if one.steps.fold:
+        one = fold(model, old, one)
     reversed_layers: list[str] = []
     reverses = one.steps.swaps_colors
     if reverses:

@@ -140,6 +140,7 @@ def _made(texts: Mapping[str, str], kind: type[Steps]) -> Steps:
             values[key] = [float(number) for number in values[key].split(",")]
     if "size" in values:
         values["size"] = tuple(int(number) for number in values["size"].split(","))
-    if "reverse_channels" in values:
-        values["reverse_channels"] = values["reverse_channels"] == "True"
+    for key in ("reverse_channels", "fold"):
+        if key in values:
+            values[key] = values[key] == "True"
     return kind(**values)

@@ -14,7 +14,12 @@ from ir_runtime.rewriting.uses import replace_all_uses
 
 
 def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
-    """What the model itself takes in place of each input that has steps; None where a later change removed one."""
+    """What the model itself takes in place of each input that has steps.
+
+    None where a later change removed one, and where weights hold mean and scale.
+    """
+    if any(steps.fold for steps in record.inputs.values()):
+        return None
     values = {name: output for node in model.nodes() for output in node.outputs for name in output.names}
     parameters = {node.end_names[0]: node.outputs[0] for node in model.parameters if node.end_names}
     found = {name: values.get(inner_name(name), parameters.get(name)) for name in record.inputs}

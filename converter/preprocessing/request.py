@@ -33,9 +33,13 @@ class Request:
     """What every input is divided by."""
     reverse_channels: bool = False
     """Whether red and blue are swapped in every picture of three channels."""
+    fold: bool = False
+    """Whether every mean and scale becomes part of the first convolutions."""
 
     def __bool__(self) -> bool:
-        return bool(self.inputs or self.outputs or self.entries or self.scale is not None or self.reverse_channels)
+        return bool(
+            self.inputs or self.outputs or self.entries or self.scale is not None or self.reverse_channels or self.fold
+        )
 
     def bound(self, model: Model) -> tuple[dict[str, Preprocess], dict[str, Postprocess]]:
         """The descriptions for this model's inputs and outputs. Raises :class:`ConversionError`."""
@@ -54,6 +58,19 @@ class Request:
         if self.scale is not None:
             for name in dict.fromkeys(names.values()):
                 _set(inputs, name, "scale", self.scale)
+        if self.fold:
+            found = {
+                names.get(name, name)
+                for given in (inputs, {key: vars(steps) for key, steps in self.inputs.items()})
+                for name, fields in given.items()
+                if fields.get("mean") is not None or fields.get("scale") is not None
+            }
+            if not found:
+                raise ConversionError(
+                    "fold is of no use without mean or scale: they become part of the first convolution"
+                )
+            for name in sorted(found):
+                _set(inputs, name, "fold", True)
         return (
             _merged("input", self.inputs, inputs, names, Preprocess),
             _merged("output", self.outputs, outputs, ends, Postprocess),

@@ -1,0 +1,109 @@
+"""Mean and scale as part of the first convolutions, instead of layers of their own.
+
+x -> Subtract(m) -> Multiply(1 / s) -> Convolution(w)
+
+becomes    x -> Convolution(w / s) -> Add(-sum of w m / s)
+
+A convolution with pads puts zeros around what it reads. Behind the division these are the mean, and in front of it they
+are black: there the mean stays a layer, and the scale alone becomes part of the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from converter.errors import ConversionError
+from converter.passes.channel_factors import scaled
+from converter.preprocessing.resolution import Resolved
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.convolution import Convolution1
+from ir_runtime.operations.elementwise import Add1
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting.uses import replace_uses, uses_of
+
+
+def fold(model: Model, value: Output, one: Resolved) -> Resolved:
+    """Put mean and scale of an input, which is ``value`` so far, into the weights; the steps that are left.
+
+    Raises :class:`ConversionError`, and changes nothing, where a layer that reads the input is no convolution with
+    constant weights.
+    """
+    uses, steps = uses_of(model), one.steps
+    axis = None if one.channel_axis is None else one.order.index(one.channel_axis)
+    readers = uses[value]
+    for node in readers:
+        _check(node, value, one.name, axis)
+    mean, scale = (cast("tuple[float, ...] | None", numbers) for numbers in (steps.mean, steps.scale))
+    factors = 1 / np.asarray((1.0,) if scale is None else scale, np.float64)
+    is_mean_folded = mean is not None and not any(map(_is_padded, readers))
+    shifts = np.asarray(mean if is_mean_folded and mean is not None else (0.0,), np.float64) * factors
+    folded = {node: scaled(cast(Tensor, node.inputs[1].node.op.data), (1,), factors) for node in readers}
+    for node, weights in folded.items():
+        if isinstance(weights, str):
+            raise ConversionError(f"input '{one.name}' cannot be folded into '{node.name}': {weights}")
+    unique = UniqueNames(model)
+    for node, weights in folded.items():
+        old = node.inputs[1]
+        bias = -_sums(cast(Tensor, old.node.op.data).array(), shifts)
+        node.inputs = [value, _constant(cast(Tensor, weights), old.node.name)]
+        if is_mean_folded:
+            _add(uses[node.outputs[0]], node, bias, unique)
+    model.changed()
+    return replace(one, steps=replace(steps, scale=None, mean=None if is_mean_folded else steps.mean, fold=False))
+
+
+def _check(node: Node, value: Output, name: str, axis: int | None) -> None:
+    needed = (
+        f"input '{name}' cannot be folded: that needs a Convolution for every layer that reads it, but '{node.name}'"
+    )
+    if not isinstance(node.op, Convolution1) or node.inputs[0] is not value:
+        raise ConversionError(f"{needed} is a {node.op.type}")
+    if node.inputs[1].node.op.data is None:
+        raise ConversionError(f"{needed} has weights that are not constant")
+    if axis not in (None, 1):
+        raise ConversionError(f"{needed} has its channels in another dimension than mean and scale")
+
+
+def _is_padded(node: Node) -> bool:
+    op = cast(Convolution1, node.op)
+    return op.auto_pad in ("same_upper", "same_lower") or (
+        op.auto_pad != "valid" and any([*op.pads_begin, *op.pads_end])
+    )
+
+
+def _sums(weights: Array, shifts: Array) -> Array:
+    """What each output channel has more where every input channel is ``shifts`` larger."""
+    by_channel = weights.astype(np.float64).reshape(*weights.shape[:2], -1).sum(-1)
+    total: Array = (by_channel * shifts).sum(1)
+    return total
+
+
+def _add(readers: list[Node], node: Node, bias: Array, unique: UniqueNames) -> None:
+    """Add a number to each channel behind a convolution: to the bias where it has one."""
+    made = node.outputs[0]
+    shaped = bias.reshape(1, -1, *[1] * (made.shape.rank - 2))
+    if len(readers) == 1 and isinstance(readers[0].op, Add1):
+        place = 1 - readers[0].inputs.index(made)
+        known = readers[0].inputs[place].type.constant
+        if known is not None and known.shape == shaped.shape:
+            source = readers[0].inputs[place]
+            total = (known.astype(np.float64) + shaped).astype(known.dtype)
+            merged = _constant(Tensor.from_array(total, source.element_type), source.node.name)
+            readers[0].inputs = [merged if at == place else made for at in (0, 1)]
+            return
+    tensor = Tensor.from_array(shaped.astype(made.element_type.dtype), made.element_type)
+    layer = make_node(Add1(), [made, _constant(tensor, unique(f"{node.name}/bias"))], unique(f"{node.name}/Add"))
+    layer.origin = node.origin
+    layer.outputs[0].names, made.names = list(made.names), []
+    replace_uses(made, layer.outputs[0], readers)
+
+
+def _constant(tensor: Tensor, name: str) -> Output:
+    return make_node(Const1(value=tensor), (), name).outputs[0]
