@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime_genai
 import pytest
 
@@ -76,6 +77,23 @@ def test_together_with_other_options(options: dict[str, Any], tmp_path: Path) ->
     assert len(tokens_of_genai(tmp_path / "back")) == len(tokens_of_ir(folder))
     report = converter.verify_steps(tmp_path / "back/model.onnx", folder / "openvino_model.xml", steps=3)
     assert report.passed
+
+
+@pytest.mark.parametrize("contrib", [False, True])
+@pytest.mark.parametrize("fp16", ["model", "unfold"])
+def test_precisions_of_what_is_written(fp16: Any, contrib: bool, tmp_path: Path) -> None:
+    folder = ir_folder(tmp_path, DECODERS["grouped"], compress_to_fp16=True)
+    converter.export_language_model(folder, tmp_path / "back", fp16=fp16, contrib=contrib)
+    graph = onnx.load(tmp_path / "back/model.onnx", load_external_data=False).graph
+    operators = {node.op_type for node in graph.node}
+    assert {"RotaryEmbedding", "GroupQueryAttention" if contrib else "Attention"} <= operators
+    weights = [one.data_type for one in graph.initializer if len(one.dims) == 2]
+    assert weights
+    assert set(weights) == {onnx.TensorProto.FLOAT16 if fp16 == "model" else onnx.TensorProto.FLOAT}
+    assert len(tokens_of_genai(tmp_path / "back")) == len(tokens_of_ir(folder))
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if fp16 == "model" else {}
+    report = converter.verify_steps(tmp_path / "back/model.onnx", folder / "openvino_model.xml", steps=3, **tolerance)
+    assert report.passed, report
 
 
 def test_the_settings(tmp_path: Path) -> None:

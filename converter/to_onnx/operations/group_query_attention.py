@@ -17,6 +17,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.movement import Concat1
 
 _KINDS = (element_types.f32, element_types.f16)
@@ -37,7 +38,9 @@ class _Cache(NamedTuple):
         if not isinstance(node.op, Concat1) or len(node.inputs) != 2 or not joined.shape.has_rank:
             return None
         past, new = node.inputs
-        is_cache = past.node.op.role == "parameter" and node.op.axis in (2, -2) and joined.shape.rank == 4
+        # In a model of float16 between inputs of float32 the cache is converted.
+        given = past.node.inputs[0] if isinstance(past.node.op, Convert1) else past
+        is_cache = given.node.op.role == "parameter" and node.op.axis in (2, -2) and joined.shape.rank == 4
         return cls(past, new, joined) if is_cache else None
 
     @property
