@@ -11,6 +11,7 @@ from converter.command_line.drawing import json_text, size_text
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from converter.stages import stage
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -100,9 +101,12 @@ def export(
     if page is not None:
         check_writable(page)
     with state.working(f"Exporting {model.name}"):
-        read = read_model(model)
-        exported = Exported.of(read, options)
-        files = write_onnx(exported, target, external_data)
+        with stage("read"):
+            read = read_model(model)
+        with stage("export"):
+            exported = Exported.of(read, options)
+        with stage("write"):
+            files = write_onnx(exported, target, external_data)
     report: Report | None = None
     if check:
         from converter.verification import verify

@@ -11,6 +11,7 @@ from converter.command_line.drawing import json_text, out
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.report.tables import new_table
+from converter.stages import stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,9 +84,12 @@ def run(
     if output is not None:
         check_target(output)
     with state.working(f"Reading {ir.name}"):
-        compiled = compile_model(read_model(ir))
+        with stage("read"):
+            model = read_model(ir)
+        with stage("compile"):
+            compiled = compile_model(model)
     feeds = _inputs_of_steps(compiled.inputs, inputs, seed, steps)
-    with state.working(f"Running {ir.name}"):
+    with state.working(f"Running {ir.name}"), stage("run"):
         results = [compiled(feeds[0])] if steps is None else _results_of_steps(compiled.session(), feeds)
     if output is not None:
         _save(output, results, steps is not None)
@@ -93,7 +97,7 @@ def run(
     rows = [[_figures(port, value) for port, value in zip(compiled.outputs, one.to_list())] for one in results]
     times = None
     if profile or repeat is not None:
-        with state.working(f"Timing {ir.name}"):
+        with state.working(f"Timing {ir.name}"), stage("time"):
             times = (
                 compiled.profile(feeds[0], repeat=repeat or 1) if steps is None else compiled.session().profile(feeds)
             )
