@@ -18,10 +18,25 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _logger = logging.getLogger("converter")
 _model: ContextVar[str] = ContextVar("model", default="")
-_times: ContextVar[dict[str, float] | None] = ContextVar("times", default=None)
 _is_silent: ContextVar[bool] = ContextVar("is_silent", default=False)
 _stages: ContextVar[tuple[str, ...]] = ContextVar("stages", default=())
 """The stages that are open, the outermost first."""
+
+
+class Times:
+    """The seconds of stages since this was made."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, float] = {}
+        """In the order in which they first ended."""
+        self._started = time.perf_counter()
+
+    def to_dict(self) -> dict[str, float]:
+        """The stages, and ``total``, which has also what is no stage."""
+        return {**self.stages, "total": time.perf_counter() - self._started}
+
+
+_times: ContextVar[Times | None] = ContextVar("times", default=None)
 
 
 @contextlib.contextmanager
@@ -78,21 +93,19 @@ def stage(name: str) -> Iterator[None]:
         seconds = time.perf_counter() - started
         times = _times.get()
         if not outer and times is not None:
-            times[name] = times.get(name, 0.0) + seconds
+            times.stages[name] = times.stages.get(name, 0.0) + seconds
         inform("%s: %.3f s", ", ".join((*outer, name)), seconds)
 
 
 @contextlib.contextmanager
-def timed() -> Iterator[dict[str, float]]:
-    """The seconds of each stage of the context, in the order in which they first ended; ``total`` is added last."""
-    times: dict[str, float] = {}
+def timed() -> Iterator[Times]:
+    """The seconds of each stage of the context, but not of those in another such context within it."""
+    times = Times()
     token = _times.set(times)
-    started = time.perf_counter()
     try:
         yield times
     finally:
         _times.reset(token)
-        times["total"] = time.perf_counter() - started
 
 
 @contextlib.contextmanager

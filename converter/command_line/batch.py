@@ -16,6 +16,7 @@ import click
 
 from converter.command_line.convert import convert, weight_compression
 from converter.command_line.drawing import out, plain, size_text
+from converter.command_line.json_output import versions
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
@@ -202,7 +203,12 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
 
 
 def _line(row: Row) -> str:
-    return json.dumps(plain(row.to_dict()), ensure_ascii=False)
+    """The JSON of a row: as other commands have them, warnings, times and versions."""
+    found = row.to_dict()
+    messages, *seconds = (found.pop(name) for name in ("messages", "convert_seconds", "verify_seconds"))
+    found["warnings"] = [{"model": row.model, "message": message} for message in messages]
+    found["seconds"] = dict(zip(("convert", "verify"), seconds)) | {"total": row.seconds}
+    return json.dumps(plain({**found, "versions": versions(row.oracle)}), ensure_ascii=False)
 
 
 def _print(rows: Sequence[Row], asked: int) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
 
@@ -44,7 +45,7 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
     model = read_model(first)
     found = compare_models(model, read_model(second))
     if as_json:
-        click.echo(json_text(found.to_dict()))
+        print_json(state, found.to_dict())
     else:
         console = out()
         most = None if everything else _SHOWN

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
 from converter.report.tables import new_table
@@ -39,7 +40,7 @@ def roundtrip(
     with state.working(f"Going round with {model.name}"):
         found = round_trip(model, opset=opset, contrib=contrib, target=runtime, seed=seed)
     if as_json:
-        click.echo(json_text(found.to_dict()))
+        print_json(state, found.to_dict())
     else:
         console = out()
         table = new_table("stage", "numbers")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.report.tables import new_table
@@ -106,7 +107,7 @@ def run(
         if times is not None:
             timed = times.to_dict()
             found.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
-        click.echo(json_text(found))
+        print_json(state, found)
         return
     _print_figures(rows, steps is not None)
     if times is not None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, refuse_with_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
@@ -94,7 +95,7 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
         ((model, ir),) = pairs
         result, found = _verify_one(state, model, ir, as_json=as_json, **options)
         if as_json:
-            click.echo(json_text(result))
+            print_json(state, result)
         exit_of(found)
         return
     refuse_with_several({f"--{name}": options[name] for name in ("against", "minimise", "report")})
@@ -102,7 +103,7 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
     outcomes = for_each(
         state, list(irs), lambda model: _verify_one(state, model, irs[model], as_json=as_json, **options)
     )
-    finish_several(outcomes, as_json)
+    finish_several(state, outcomes, as_json)
 
 
 def _pairs(files: Sequence[Path], *, by_steps: bool) -> list[tuple[Path, Path]]:

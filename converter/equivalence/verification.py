@@ -139,6 +139,7 @@ def verify(
         try:
             with stage("page"):
                 write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+            found = replace(found, page=str(report))
         except FileError as error:  # the report must not be lost with the page
             found = replace(found, unwritten=(*found.unwritten, str(error)))
     inform("%s", found.verdict)

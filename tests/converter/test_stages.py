@@ -141,8 +141,9 @@ def test_stages_add_up_and_inner_ones_are_part_of_outer_ones(caplog: pytest.LogC
         for _ in range(2):
             with stage("outer"), stage("inner"):
                 pass
-    assert list(times) == ["outer", "total"]
-    assert 0 < times["outer"] <= times["total"]
+    found = times.to_dict()
+    assert list(found) == ["outer", "total"]
+    assert 0 < found["outer"] <= found["total"]
     assert [message.partition(":")[0] for message in caplog.messages] == ["outer, inner", "outer"] * 2
 
 
