@@ -92,6 +92,24 @@ class StepsReport:
             "first_wrong": None if wrong is None else asdict(wrong),
         }
 
+    def to_text(self) -> str:
+        """What ``onnx2ir verify --steps`` prints: each run, the first wrong layer, the verdict."""
+        from converter.report.terminal import text_of_steps
+
+        return text_of_steps(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        from converter.report.notebook import html_of_steps
+
+        return html_of_steps(self)
+
+    def __repr__(self) -> str:
+        return f"StepsReport({self.verdict} against {self.oracle}, {len(self.steps)} steps)"
+
 
 @verbosely
 def verify_steps(
