@@ -54,9 +54,7 @@ def test_a_model() -> None:
     ]
     assert "6 layers of 5 types" in shown
     assert cells(shown, 1)[:2] == [["layer", "count"], ["Result-1", "2"]]
-    assert sorted(cells(shown, 1)[2:]) == [[f"{kind}-1", "1"] for kind in ("Const", "MatMul", "Parameter", "ReLU")] or (
-        sorted(cells(shown, 1)[2:]) == [[name, "1"] for name in ("Const-1", "MatMul-1", "Parameter-1", "Relu-1")]
-    )
+    assert cells(shown, 1)[2:] == [[f"{kind}-1", "1"] for kind in ("Const", "MatMul", "Parameter", "ReLU")]
     assert "weights: 128 bytes in 1 constants" in shown
 
 
@@ -177,9 +175,7 @@ def test_a_report_of_steps() -> None:
     text = report.to_text()
     assert str(report) == text
     assert "\x1b" not in text
-    assert (
-        text.splitlines()[-1] == "PASSED against onnxruntime 1.32.0 (seed 0), IR in NumPy" or "PASSED against" in text
-    )
+    assert text.splitlines()[-1] == f"PASSED against {report.oracle} (seed 0), IR in NumPy"
     rows = cells(report._repr_html_())
     assert [row[0] for row in rows[1:]] == list(dict.fromkeys(step.run for step in report.steps))
     assert {row[-1] for row in rows[1:]} == {"equal"}
