@@ -32,7 +32,9 @@ def _text(draw: Callable[[Console], None]) -> str:
     from rich.console import Console
 
     text = io.StringIO()
-    draw(Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None))
+    # In a notebook rich would display the lines instead of writing them.
+    plain = Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None, force_jupyter=False)
+    draw(plain)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 

@@ -180,3 +180,9 @@ def test_a_report_of_steps() -> None:
     assert [row[0] for row in rows[1:]] == list(dict.fromkeys(step.run for step in report.steps))
     assert {row[-1] for row in rows[1:]} == {"equal"}
     assert repr(report) == f"StepsReport(passed against {report.oracle}, {len(report.steps)} steps)"
+
+
+def test_a_report_is_written_as_text_in_notebooks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There rich displays what a console prints, unless it is told not to."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "PASSED against" in str(converter.verify(model(), converter.convert_model(model())))
