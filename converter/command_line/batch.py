@@ -251,7 +251,7 @@ def _line(row: Row) -> str:
 
 
 def _print(rows: Sequence[Row], asked: int) -> None:
-    """The table of all models, the reasons of those that failed, and how many have which verdict."""
+    """The table of all models, the reasons of those that failed, warnings, and how many have which verdict."""
     from rich.markup import escape
 
     from converter.batch.rows import counts
@@ -274,6 +274,8 @@ def _print(rows: Sequence[Row], asked: int) -> None:
     for row in rows:
         if row.reason:
             console.print(f"[{'yellow' if row.passed else 'red'}]{escape(row.name)}[/]: {escape(row.reason)}")
+        for message in row.messages:
+            console.print(f"[yellow]{escape(row.name)}[/]: warning: {escape(message)}")
     reused = sum(row.reused for row in rows)
     found = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
     earlier = f"; {reused} of an earlier run" if reused else ""

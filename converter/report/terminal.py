@@ -20,15 +20,16 @@ _WIDTH = 120
 
 def text_of(report: Report) -> str:
     """What the command prints, without colours."""
-    return _text(lambda console: draw_report(console, report))
+    return plain_text(lambda console: draw_report(console, report))
 
 
 def text_of_steps(report: StepsReport) -> str:
     """What the command prints, without colours."""
-    return _text(lambda console: draw_steps(console, report))
+    return plain_text(lambda console: draw_steps(console, report))
 
 
-def _text(draw: Callable[[Console], None]) -> str:
+def plain_text(draw: Callable[[Console], None]) -> str:
+    """What ``draw`` prints to a console, without colours."""
     from rich.console import Console
 
     text = io.StringIO()

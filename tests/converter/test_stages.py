@@ -134,6 +134,11 @@ def test_the_conversions_of_a_verification_do_not_warn() -> None:
 def test_batch_names_the_model_by_its_row() -> None:
     row = converter.convert_many(["a.onnx"], "ir")[0]
     assert row.messages == (DECLARES,)
+    code, printed, _ = onnx2ir("batch", "a.onnx", "b.onnx", "-o", "ir")
+    assert code == 0
+    assert [line for line in printed.splitlines() if "warning" in line] == [
+        f"{name}.onnx: warning: {DECLARES}" for name in "ab"
+    ]
 
 
 def test_stages_add_up_and_inner_ones_are_part_of_outer_ones(caplog: pytest.LogCaptureFixture) -> None:

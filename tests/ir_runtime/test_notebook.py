@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
+from ir_runtime.graph.model_difference import ModelDifference
 from ir_runtime.graph.notebook import MOST_ROWS, size_text, table
 from tests.language_models.decoders import Decoder
 
@@ -186,3 +187,36 @@ def test_a_report_is_written_as_text_in_notebooks_too(monkeypatch: pytest.Monkey
     """There rich displays what a console prints, unless it is told not to."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert "PASSED against" in str(converter.verify(model(), converter.convert_model(model())))
+
+
+def test_a_round_trip(tmp_path: Path) -> None:
+    proto = model()
+    del proto.graph.output[1]
+    onnx.save(proto, tmp_path / "m.onnx")
+    trip = converter.round_trip(tmp_path / "m.onnx")
+    lines = trip.to_text().splitlines()
+    assert str(trip) == trip.to_text()
+    assert lines[0].split() == ["stage", "numbers"]
+    assert lines[-2:] == ["pass 1 changed nothing", "PASSED"]
+    assert cells(trip._repr_html_())[1] == ["m.onnx -> IR", "equal"]
+    assert repr(trip) == "RoundTrip(passed, 3 stages)"
+
+
+@pytest.mark.parametrize(
+    ("passes", "settled", "verdict"),
+    [
+        (True, 1, "passed"),
+        (True, 3, "failed: only pass 3 changed nothing"),
+        (True, None, "failed: the passes do not come to rest"),
+        (False, 1, "failed: numbers differ at m.onnx -> IR"),
+    ],
+)
+def test_verdicts_of_round_trips(passes: bool, settled: int | None, verdict: str) -> None:
+    report = converter.Report(passed=passes, oracle="onnxruntime", seed=0, inputs={}, outputs=())
+    difference = ModelDifference(only_first=[("<b>", "Add")], only_second=[("c", "Multiply")])
+    trip = converter.RoundTrip({"m.onnx -> IR": report}, settled, difference)
+    assert trip.verdict == verdict
+    assert trip.passed == (verdict == "passed")
+    text = trip.to_text()
+    assert text.endswith("PASSED" if verdict == "passed" else "FAILED")
+    assert ("  only before: <b> (Add)\n  only after: c (Multiply)" in text) == (settled is None)
