@@ -120,6 +120,8 @@ def verify(
             runs.random(seed, max(1, samples), options.shapes, options.batch)
             if stress:
                 runs.stress(seed)
+    if not runs.runs[0].expected:
+        raise VerificationError(f"{_name_of(onnx_model)} has no outputs, so that there is nothing to compare")
     for run in runs.runs:
         inform("run on %s %s: %s", run.description, run.shapes, "equal" if run.passed else "different")
     source = b"" if isinstance(onnx_model, Model) else onnx_model
