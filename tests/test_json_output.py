@@ -15,6 +15,7 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 
 import converter
 from converter.command_line import main
@@ -231,3 +232,19 @@ def test_warnings_have_their_model(quiet: list[str], made: Path, monkeypatch: py
         json.loads(onnx2ir("convert", "first.onnx", "-o", "out/", "--json", *quiet)[1])["warnings"]
         == found[0]["warnings"]
     )
+
+
+def test_a_fault_of_this_package_is_json_too(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And ends with its traceback."""
+
+    def fail(*arguments: object) -> None:
+        raise LookupError("no such thing")
+
+    monkeypatch.chdir(made)
+    monkeypatch.setattr("converter.command_line.inspect.summary_of", fail)
+    done = CliRunner().invoke(main, ["inspect", "model.xml", "--json"])
+    assert isinstance(done.exception, LookupError)
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    check("inspect", found)
+    assert found["error"] == {"type": "LookupError", "message": "no such thing", "exit_code": 1}

@@ -226,7 +226,14 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         state: State = context.obj
         found: list[Any] = []
         with state.recording():
-            error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
+            try:
+                error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
+            except (click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except Exception as fault:  # of this package: it ends with its traceback
+                if kwargs.get("as_json"):
+                    print_json_error(state, fault, 1)
+                raise
             if error is not None:
                 if kwargs.get("as_json"):
                     print_json_error(state, error, 1)
