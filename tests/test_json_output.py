@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import converter
+import ir_runtime
 from converter.command_line import main
 from tests.converter.test_command_options import onnx2ir
 from tests.language_models.decoders import Decoder
@@ -248,3 +249,14 @@ def test_a_fault_of_this_package_is_json_too(made: Path, monkeypatch: pytest.Mon
     found = json.loads(done.stdout)
     check("inspect", found)
     assert found["error"] == {"type": "LookupError", "message": "no such thing", "exit_code": 1}
+
+
+def test_a_page_that_cannot_be_written_is_one_error(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise ir_runtime.FileError("the disk is full")
+
+    monkeypatch.chdir(made)
+    monkeypatch.setattr("converter.report.differences.write_difference", fail)
+    code, text, _ = onnx2ir("diff", "model.xml", "other.xml", "--report", "diff.html", "--json")
+    assert code == 1
+    assert json.loads(text)["error"]["message"] == "the disk is full"
