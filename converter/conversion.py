@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from converter.from_onnx.translation.extensions import load_extension
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
+from converter.stages import about, inform, informs, stage, talking
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
 from ir_runtime.errors import InternalError as FaultOfRuntime
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from converter.compression.weight_compression import CompressedWeights, WeightCompression
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.preprocessing.request import Request
-
-_logger = logging.getLogger("converter")
 
 MakeStates = Callable[[Model, Mapping[str, PartialShape]], object]
 """Puts variables into a model, whose inputs are to have these shapes."""
@@ -100,7 +98,8 @@ def convert_model(
     ``postprocess`` does so behind outputs, with :class:`converter.Postprocess`. They become plain layers.
 
     The order of the first arguments, ``example_input`` (which an ONNX model has no use for), ``verbose`` (which logs
-    what was done, at INFO, as ``converter``) and ``dynamo`` (which must be False) are those of OpenVINO's
+    stages with their times and what passes and rules did, at INFO, as ``converter``; to stderr where no logging is set
+    up) and ``dynamo`` (which must be False) are those of OpenVINO's
     ``convert_model``.
 
     Raises :class:`converter.ConversionError`, which lists every reason at once.
@@ -109,25 +108,23 @@ def convert_model(
         raise OptionError("convert_model needs one model: a path, bytes, a file object or an onnx.ModelProto")
     if dynamo:
         raise OptionError("dynamo is for PyTorch's modules: export yours with torch.onnx.export and convert the .onnx")
-    converted = convert(
-        model if model is not None else input_model,
-        input=input,
-        freeze=freeze,
-        output=output,
-        batch=batch,
-        extensions=(*extension_paths(extension), *extension_paths(extensions)),
-        static=static,
-        fuse=fuse,
-        exact=exact,
-        target=target,
-        share_weights=share_weights,
-        stateful=stateful,
-        preprocess=preprocess,
-        postprocess=postprocess,
-    )
-    if verbose:
-        layers = len(converted.model.nodes())
-        _logger.info("converted '%s' to %d layers; rules: %s", converted.model.name, layers, dict(converted.rules))
+    with talking(verbose):
+        converted = convert(
+            model if model is not None else input_model,
+            input=input,
+            freeze=freeze,
+            output=output,
+            batch=batch,
+            extensions=(*extension_paths(extension), *extension_paths(extensions)),
+            static=static,
+            fuse=fuse,
+            exact=exact,
+            target=target,
+            share_weights=share_weights,
+            stateful=stateful,
+            preprocess=preprocess,
+            postprocess=postprocess,
+        )
     return converted.model
 
 
@@ -181,11 +178,15 @@ def convert(
         if is_ir(model):
             converted = _changed(model, options, bool(static), stages)
         else:
-            converted = _converted(open_model(model, share_weights), options, bool(static), stages)
+            with stage("read"):
+                file = open_model(model, share_weights)
+            with about(file.name):
+                converted = _converted(file, options, bool(static), stages)
         if processing is not None:
             from converter.preprocessing.insertion import insert
 
-            insert(converted.model, *processing.bound(converted.model))
+            with stage("preprocess"):
+                insert(converted.model, *processing.bound(converted.model))
     except (ConversionError, ModelError) as error:
         if isinstance(error, FaultOfRuntime):
             raise InternalError(str(error)) from error
@@ -196,9 +197,11 @@ def convert(
         raise InternalError(
             f"the converter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
         ) from error
-    if _logger.isEnabledFor(logging.INFO):
+    if informs():
         for line in converted.trace.lines():
-            _logger.info("%s", line)
+            inform("%s", line)
+        layers = len(converted.model.nodes())
+        inform("converted '%s' to %d layers; rules: %s", converted.model.name, layers, dict(converted.rules))
     return converted
 
 
@@ -248,16 +251,22 @@ class _Stages:
             from converter.states.rows_without_keys import replace_guards  # language models alone need it
 
             replace_guards(model)
-        counts = passes.run(model, fuse=self.fuse, exact=self.exact, trace=trace)
+        with stage("passes"):
+            counts = passes.run(model, fuse=self.fuse, exact=self.exact, trace=trace)
         if self.make_states is not None:
-            self.make_states(model, shapes)
-        return counts, self.runtime.apply(model, trace), trace
+            with stage("states"):
+                self.make_states(model, shapes)
+        with stage("rules"):
+            rules = self.runtime.apply(model, trace)
+        return counts, rules, trace
 
 
 def _changed(source: Any, options: Options, static: bool, stages: _Stages) -> Conversion:
     """As :func:`_converted`, for an IR that somebody made before."""
-    model = read_ir(source)
-    counts, rules, trace = stages.run(model, apply_options(model, options, static=static))
+    with stage("read"):
+        model = read_ir(source)
+    with about(model.name if isinstance(source, Model) else str(source)):
+        counts, rules, trace = stages.run(model, apply_options(model, options, static=static))
     return Conversion(model, counts, rules, trace)
 
 
@@ -265,7 +274,8 @@ def _converted(file: OnnxFile, options: Options, static: bool, stages: _Stages) 
     warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
     def translate(is_dynamic: IsDynamic) -> Translation:
-        return translate_model(file, options, is_dynamic, warnings)
+        with stage("translate"):
+            return translate_model(file, options, is_dynamic, warnings)
 
     made, (counts, rules, trace) = translate_dynamic(translate, stages.run, static=static)
     return Conversion(made, counts, rules, trace)
@@ -299,14 +309,18 @@ def save_model(
         raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
     check_destination(model, Path(path))
     if compress is None:
-        write_model(compressed(model, None, compress_to_fp16).model, path)
+        stored = compressed(model, None, compress_to_fp16).model
+        with stage("write"):
+            write_model(stored, path)
         return
     from converter.compression.weight_compression import WeightCompression
 
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
     if not isinstance(chosen, WeightCompression):
         raise OptionError(f'compress must be "int8", "int4" or a WeightCompression, but is {shown(compress)}')
-    write_model(compressed(model, chosen, compress_to_fp16).model, path)
+    stored = compressed(model, chosen, compress_to_fp16).model
+    with stage("write"):
+        write_model(stored, path)
 
 
 @record
@@ -328,11 +342,12 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
     from converter.compression.float16_constants import halve
     from converter.compression.weight_compression import compress_weights
 
-    copy = model.clone()
-    stored = None if weights is None else compress_weights(copy, weights)
-    if stored is not None:
-        from converter.states.stateful import without_float_options
+    with stage("compress"):
+        copy = model.clone()
+        stored = None if weights is None else compress_weights(copy, weights)
+        if stored is not None:
+            from converter.states.stateful import without_float_options
 
-        without_float_options(copy)
-    half = halve(copy, exact=stored.constants if stored else frozenset()) if to_fp16 else None
+            without_float_options(copy)
+        half = halve(copy, exact=stored.constants if stored else frozenset()) if to_fp16 else None
     return Compression(copy, stored, half)

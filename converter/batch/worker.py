@@ -168,7 +168,7 @@ class _Collecting(logging.Handler):
         self._found = found
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._found.append(record.getMessage())
+        self._found.append(getattr(record, "told", record.getMessage()))
 
 
 def _is_lack_of_memory(error: BaseException | None) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ import click
 
 from converter.command_line.convert import convert, weight_compression
 from converter.command_line.drawing import out, plain, size_text
+from converter.command_line.json_output import versions
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
@@ -59,10 +62,15 @@ _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
 @click.option(
     "-o",
     "--output-dir",
-    required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="OUT",
     help="The folder for the IRs, which lie in it as the models do in theirs.",
+)
+@click.option(
+    "--check",
+    "keeps_nothing",
+    is_flag=True,
+    help="Convert and verify alone: no IR is kept, and -o is not needed.",
 )
 @click.option("--verify", "check", is_flag=True, help="Compare each written IR with its model.")
 @click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
@@ -82,12 +90,19 @@ _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
     metavar="FILE",
     help="Write a line of JSON for each model; - is stdout.",
 )
+@click.option(
+    "--annotate",
+    "annotated",
+    type=click.Choice(["github"]),
+    help="Print what GitHub shows at the files of models that failed, and add a table to the summary of the job.",
+)
 @preprocessing_options
 @guarded
 def batch(
     state: State,
     models: tuple[str, ...],
-    output_dir: Path,
+    output_dir: Path | None,
+    keeps_nothing: bool,
     check: bool,
     seed: int,
     jobs: int | None,
@@ -96,6 +111,7 @@ def batch(
     again: bool,
     page: Path | None,
     lines: str | None,
+    annotated: str | None,
     processing: Given,
     **options: Any,
 ) -> None:
@@ -110,6 +126,7 @@ def batch(
       onnx2ir batch zoo/ -o ir/ --verify --jobs 2 --report results.html --json results.jsonl
       onnx2ir batch "zoo/**/*.onnx" -o ir/ --time-limit 10m --memory-limit 4GiB
       onnx2ir batch models.txt -o ir/ --compress int8
+      onnx2ir batch zoo/ --check
     """
     from converter.batch.jobs import jobs_for
     from converter.batch.many import processors, settings_for
@@ -118,6 +135,15 @@ def batch(
     from converter.from_onnx.options import extension_paths
     from ir_runtime.files.whole_files import check_writable, write_whole
 
+    if annotated and lines == "-":
+        raise click.UsageError("--annotate prints to stdout, and so does --json -: give --json a FILE")
+    if keeps_nothing and output_dir is not None:
+        raise click.UsageError("--check keeps no IR: give it no --output-dir")
+    if output_dir is None:
+        if not keeps_nothing:
+            raise click.UsageError("--output-dir OUT is missing, the folder for the IRs; --check needs none")
+        folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="onnx2ir-"))
+        output_dir = Path(folder)
     for path in (page, None if lines in (None, "-") else Path(str(lines))):
         if path is not None:
             check_writable(path)
@@ -139,7 +165,7 @@ def batch(
             postprocess=None,
             compress_to_fp16=options["compress_to_fp16"],
             compress=weight_compression(options["compress"], options["group_size"], options["symmetric"]),
-            verify=check,
+            verify=check or keeps_nothing,
             seed=seed,
             time_limit=time_limit,
             memory_limit=None if memory_limit is None else int(memory_limit),
@@ -166,6 +192,8 @@ def batch(
         facts["command"] = shlex.join(["onnx2ir", *sys.argv[1:]]) if State.owns_process else ""
         write_page(finished, len(made), facts, page)
         state.inform(f"Wrote {page}")
+    if annotated:
+        _annotate(finished, len(made))
     if len(finished) < len(made):
         click.echo(
             f"interrupted: {len(finished)} of {len(made)} models are done; the same command goes on with the others",
@@ -201,12 +229,29 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
     return rows
 
 
+def _annotate(rows: Sequence[Row], asked: int) -> None:
+    """Print a line for each note, and add the table to the file that GitHub names."""
+    from converter.batch.annotations import notes_of, repository, summary
+
+    for line in notes_of(rows, repository()):
+        click.echo(line)
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(summary(rows, asked))
+
+
 def _line(row: Row) -> str:
-    return json.dumps(plain(row.to_dict()), ensure_ascii=False)
+    """The JSON of a row: as other commands have them, warnings, times and versions."""
+    found = row.to_dict()
+    messages, *seconds = (found.pop(name) for name in ("messages", "convert_seconds", "verify_seconds"))
+    found["warnings"] = [{"model": row.model, "message": message} for message in messages]
+    found["seconds"] = dict(zip(("convert", "verify"), seconds)) | {"total": row.seconds}
+    return json.dumps(plain({**found, "versions": versions(row.oracle)}), ensure_ascii=False)
 
 
 def _print(rows: Sequence[Row], asked: int) -> None:
-    """The table of all models, the reasons of those that failed, and how many have which verdict."""
+    """The table of all models, the reasons of those that failed, warnings, and how many have which verdict."""
     from rich.markup import escape
 
     from converter.batch.rows import counts
@@ -229,6 +274,8 @@ def _print(rows: Sequence[Row], asked: int) -> None:
     for row in rows:
         if row.reason:
             console.print(f"[{'yellow' if row.passed else 'red'}]{escape(row.name)}[/]: {escape(row.reason)}")
+        for message in row.messages:
+            console.print(f"[yellow]{escape(row.name)}[/]: warning: {escape(message)}")
     reused = sum(row.reused for row in rows)
     found = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
     earlier = f"; {reused} of an earlier run" if reused else ""

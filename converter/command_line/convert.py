@@ -17,8 +17,9 @@ from converter.command_line.convert_language_model import (
     convert_to_stateless,
     print_either,
 )
-from converter.command_line.drawing import json_text, size_text
+from converter.command_line.drawing import size_text
 from converter.command_line.inspect import summary_of
+from converter.command_line.json_output import print_json
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
@@ -147,7 +148,7 @@ def convert(state: State, models: tuple[Path, ...], output_model: str | None, as
             models,
             lambda model: _convert_one(state, model, str(targets[model]), as_json=as_json, **options),
         )
-        finish_several(results, as_json)
+        finish_several(state, results, as_json)
         return
     # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
     # takes a fifth of the time.
@@ -160,7 +161,7 @@ def convert(state: State, models: tuple[Path, ...], output_model: str | None, as
         return
     result, report = found
     if as_json:
-        click.echo(json_text(result))
+        print_json(state, result)
     exit_of(report)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, size_text
+from converter.command_line.drawing import size_text
+from converter.command_line.json_output import print_json
 from converter.command_line.state import State
 from converter.command_line.verify import decoder_in, exit_of, print_report, print_steps
 
@@ -58,7 +59,7 @@ def convert_to_stateless(
     count = make_stateless(read)
     save_model(read, target, **options)
     if as_json:
-        click.echo(json_text({"xml": str(target), "bin": str(target.with_suffix(".bin")), "variables": count}))
+        print_json(state, {"xml": str(target), "bin": str(target.with_suffix(".bin")), "variables": count})
         return
     state.inform(f"Wrote {target}: {count} variables are inputs and outputs")
 
@@ -103,7 +104,7 @@ def convert_folder(
         }
         if report is not None:
             result["verification"] = report.to_dict()
-        click.echo(json_text(result))
+        print_json(state, result)
         exit_of(report)
         return
     for xml in (made.encoder, made.model):

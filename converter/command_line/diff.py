@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
 
@@ -43,9 +44,7 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
         check_writable(report)
     model = read_model(first)
     found = compare_models(model, read_model(second))
-    if as_json:
-        click.echo(json_text(found.to_dict()))
-    else:
+    if not as_json:
         console = out()
         most = None if everything else _SHOWN
         for path, layers in ((first, found.only_first), (second, found.only_second)):
@@ -71,5 +70,7 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
 
         write_difference(found, model, first, second, report)
         state.inform(f"Wrote {report}")
+    if as_json:
+        print_json(state, found.to_dict())
     if not found.same:
         click.get_current_context().exit(1)

@@ -34,9 +34,7 @@ def plain(value: Any) -> Any:
 
 
 def size_text(count: int) -> str:
-    amount = float(count)
-    for unit in ("bytes", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} GiB"
+    """A number of bytes, such as ``1.5 MiB``."""
+    from ir_runtime.graph.notebook import size_text as text
+
+    return text(count)

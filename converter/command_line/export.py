@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, size_text
+from converter.command_line.drawing import size_text
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from converter.stages import stage
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -100,9 +102,12 @@ def export(
     if page is not None:
         check_writable(page)
     with state.working(f"Exporting {model.name}"):
-        read = read_model(model)
-        exported = Exported.of(read, options)
-        files = write_onnx(exported, target, external_data)
+        with stage("read"):
+            read = read_model(model)
+        with stage("export"):
+            exported = Exported.of(read, options)
+        with stage("write"):
+            files = write_onnx(exported, target, external_data)
     report: Report | None = None
     if check:
         from converter.verification import verify
@@ -117,7 +122,7 @@ def export(
         result["files"] = {str(path): path.stat().st_size for path in files}
         if report is not None:
             result["verification"] = report.to_dict()
-        click.echo(json_text(result))
+        print_json(state, result)
     else:
         sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
         state.inform(f"Wrote {sizes}: {count} nodes of opset {exported.opset}")
@@ -148,7 +153,7 @@ def _export_folder(
         found = export_folder(folder, output, options, external_data)
     if as_json:
         written = [str(path) for path in (found.model, found.settings, *found.files)]
-        click.echo(json_text({"onnx": str(found.model), "files": written}))
+        print_json(state, {"onnx": str(found.model), "files": written})
     else:
         names = ", ".join(path.name for path in found.files) or "no other files"
         state.inform(f"Wrote {found.model} and {found.settings.name}; copied {names}")

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, out, size_text
+from converter.command_line.drawing import out, size_text
+from converter.command_line.json_output import print_json, shape_list, shape_text
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
 from converter.report.tables import new_table
 
 if TYPE_CHECKING:
     from ir_runtime import Port
+
+_NO_TENSORS = ("sequence", "map", "optional", "opaque", "sparse_tensor", "unknown")
+"""Types of ONNX that have no shape."""
 
 
 @main.command()
@@ -37,7 +41,7 @@ def inspect(state: State, file: Path, as_json: bool) -> None:
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     summary = summary_of(file) if is_ir else _summary_of_onnx(file)
     if as_json:
-        click.echo(json_text(summary))
+        print_json(state, summary)
     elif is_ir:
         _print_ports(summary)
         for name, steps in summary.get("preprocessing", {}).items():
@@ -90,7 +94,9 @@ def _print_ports(summary: dict[str, Any]) -> None:
     table = new_table("", "name", "type", "shape")
     for side in ("inputs", "outputs"):
         for port in summary[side]:
-            table.add_row(side[:-1], escape(port["name"]), port["type"], escape(port["shape"]))
+            no_tensor = port["shape"] is None and port["type"] in _NO_TENSORS
+            shape = "" if no_tensor else shape_text(port["shape"])
+            table.add_row(side[:-1], escape(port["name"]), port["type"], escape(shape))
     out().print(table)
 
 
@@ -113,8 +119,11 @@ def summary_of(ir: Path) -> dict[str, Any]:
     model = read_model(ir)
     inputs, outputs = ports_of(model)
 
-    def described(ports: list[Port]) -> list[dict[str, str]]:
-        return [{"name": port.name, "type": str(port.element_type), "shape": str(port.partial_shape)} for port in ports]
+    def described(ports: list[Port]) -> list[dict[str, Any]]:
+        return [
+            {"name": port.name, "type": str(port.element_type), "shape": shape_list(port.partial_shape)}
+            for port in ports
+        ]
 
     record = Recorded.of(model)
     recorded = {name: as_texts(steps) for name, steps in record.inputs.items()}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
 from converter.report.tables import new_table
@@ -44,7 +45,7 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
     if model is None:
         supported = supported_operators()
         if as_json:
-            click.echo(json_text([asdict(operator) for operator in supported]))
+            print_json(state, {"operators": [asdict(operator) for operator in supported]})
             return
         if not sys.stdout.isatty():
             click.echo(support_table())
@@ -56,7 +57,7 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
         return
     needed = needed_operators(model)
     if as_json:
-        click.echo(json_text([asdict(operator) for operator in needed]))
+        print_json(state, {"operators": [asdict(operator) for operator in needed]})
     else:
         table = new_table("operator", "domain", "opset", "nodes", "supported")
         for entry in needed:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
-from converter.report.tables import new_table
-
-_SHOWN = 20
 
 
 @main.command()
@@ -39,26 +37,8 @@ def roundtrip(
     with state.working(f"Going round with {model.name}"):
         found = round_trip(model, opset=opset, contrib=contrib, target=runtime, seed=seed)
     if as_json:
-        click.echo(json_text(found.to_dict()))
+        print_json(state, found.to_dict())
     else:
-        console = out()
-        table = new_table("stage", "numbers")
-        for name, report in found.reports.items():
-            table.add_row(name, "[green]equal[/]" if report.passed else "[bold red]different[/]")
-        console.print(table)
-        if found.settled is not None:
-            console.print(f"pass {found.settled} changed nothing")
-        else:
-            console.print("the passes do not come to rest; the last one changed:")
-            for change in found.difference.changed[:_SHOWN]:
-                console.print(f"  layer '{change.layer}' ({change.type}): {'; '.join(change.what)}", markup=False)
-            for side, layers in (
-                ("only before", found.difference.only_first),
-                ("only after", found.difference.only_second),
-            ):
-                for name, kind in layers[:_SHOWN]:
-                    console.print(f"  {side}: {name} ({kind})", markup=False)
-        verdict = "[bold green]PASSED[/]" if found.passed else "[bold red]FAILED[/]"
-        console.print(verdict)
+        found.draw(out())
     if not found.passed:
         click.get_current_context().exit(1)

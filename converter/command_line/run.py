@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.report.tables import new_table
+from converter.stages import stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,9 +85,12 @@ def run(
     if output is not None:
         check_target(output)
     with state.working(f"Reading {ir.name}"):
-        compiled = compile_model(read_model(ir))
+        with stage("read"):
+            model = read_model(ir)
+        with stage("compile"):
+            compiled = compile_model(model)
     feeds = _inputs_of_steps(compiled.inputs, inputs, seed, steps)
-    with state.working(f"Running {ir.name}"):
+    with state.working(f"Running {ir.name}"), stage("run"):
         results = [compiled(feeds[0])] if steps is None else _results_of_steps(compiled.session(), feeds)
     if output is not None:
         _save(output, results, steps is not None)
@@ -93,7 +98,7 @@ def run(
     rows = [[_figures(port, value) for port, value in zip(compiled.outputs, one.to_list())] for one in results]
     times = None
     if profile or repeat is not None:
-        with state.working(f"Timing {ir.name}"):
+        with state.working(f"Timing {ir.name}"), stage("time"):
             times = (
                 compiled.profile(feeds[0], repeat=repeat or 1) if steps is None else compiled.session().profile(feeds)
             )
@@ -102,7 +107,7 @@ def run(
         if times is not None:
             timed = times.to_dict()
             found.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
-        click.echo(json_text(found))
+        print_json(state, found)
         return
     _print_figures(rows, steps is not None)
     if times is not None:

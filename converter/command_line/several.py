@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import click
 
-from converter.command_line.drawing import json_text
-from converter.command_line.state import State, report_error, text_of
+from converter.command_line.json_output import about_the_work, described_error, print_json
+from converter.command_line.state import State, report_error
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -49,9 +49,9 @@ def targets_of_several(models: Sequence[Path], output: str | None, one_each: Map
 
 def for_each(
     state: State, models: Sequence[Path], work: Callable[[Path], Outcome | None]
-) -> list[tuple[Path, Outcome | str]]:
-    """What ``work`` gives for each model, or the text of its error."""
-    results: list[tuple[Path, Outcome | str]] = []
+) -> list[tuple[Path, Outcome]]:
+    """What ``work`` gives for each model; the JSON of its error and no report where it failed."""
+    results: list[tuple[Path, Outcome]] = []
     for model in dict.fromkeys(models):
         found: list[Outcome] = []
 
@@ -60,26 +60,24 @@ def for_each(
             if outcome is not None:
                 found.append(outcome)
 
-        error = report_error(state, convert)
-        results.append((model, found[0] if found else "" if error is None else text_of(error)))
+        with state.recording():
+            error = report_error(state, convert)
+            result, report = found[0] if found else ({}, None)
+            if error is not None:
+                result = {"error": described_error(error, 1)}
+            results.append((model, ({**result, **about_the_work(state)}, report)))
     return results
 
 
-def finish_several(results: Sequence[tuple[Path, Outcome | str]], as_json: bool) -> None:
-    """Print the list of all JSON where it is asked for; exit code 1 where a model failed."""
-    entries: list[dict[str, Any]] = []
-    failed: list[str] = []
-    for model, outcome in results:
-        if isinstance(outcome, str):
-            entries.append({"model": str(model), "error": outcome})
-            failed.append(str(model))
-            continue
-        result, report = outcome
-        entries.append({"model": str(model), **result})
-        if report is not None and not report.passed:
-            failed.append(str(model))
+def finish_several(state: State, results: Sequence[tuple[Path, Outcome]], as_json: bool) -> None:
+    """Print the JSON of all models where it is asked for; exit code 1 where one failed."""
+    failed = [
+        str(model)
+        for model, (result, report) in results
+        if "error" in result or (report is not None and not report.passed)
+    ]
     if as_json:
-        click.echo(json_text(entries))
+        print_json(state, {"models": [{"model": str(model), **result} for model, (result, _) in results]})
     if failed:
         click.echo(f"{len(failed)} of {len(results)} models failed: {', '.join(failed)}", err=True)
         click.get_current_context().exit(1)

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.json_output import print_json_error, text_of
+from converter.stages import Times, timed
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -39,6 +42,21 @@ class State:
     def __init__(self) -> None:
         self.quiet = False
         self.verbose = False
+        self.times = Times()
+        """The stages of the command, or of one of its models."""
+        self.warnings: list[dict[str, str | None]] = []
+        """Those of the converter, each with its model, also where they are not printed."""
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """A context with times and warnings of its own."""
+        before = self.times, self.warnings
+        with timed() as self.times:
+            self.warnings = []
+            try:
+                yield
+            finally:
+                self.times, self.warnings = before
 
     def choose(self, quiet: bool, verbose: bool) -> None:
         """Add the switches of one place. Raises :class:`click.UsageError` where both are set."""
@@ -46,8 +64,8 @@ class State:
         self.verbose |= verbose
         if self.quiet and self.verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
-        level = logging.ERROR if self.quiet else logging.INFO if self.verbose else logging.WARNING
-        handler = _Handler()
+        level = logging.INFO if self.verbose else logging.WARNING
+        handler = _Handler(self)
         handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
         logging.basicConfig(level=level, handlers=[handler], force=True)
 
@@ -89,7 +107,16 @@ class State:
 class _Handler(logging.Handler):
     """Messages to the present ``sys.stderr``, so that they appear above a progress line."""
 
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self._state = state
+
     def emit(self, record: logging.LogRecord) -> None:
+        told = getattr(record, "told", None)
+        if told is not None:
+            self._state.warnings.append({"model": getattr(record, "model", "") or None, "message": told})
+        if self._state.quiet and record.levelno < logging.ERROR:
+            return
         # rich replaces sys.stderr while it draws; click.echo would write to the stream behind it.
         sys.stderr.write(f"{self.format(record)}\n")
 
@@ -142,7 +169,7 @@ class Command(click.Command):
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             if prints_json:
-                print_json_error(error, error.exit_code)
+                print_json_error(None, error, error.exit_code)
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -150,7 +177,7 @@ class Command(click.Command):
             return super().invoke(ctx)
         except click.UsageError as error:
             if ctx.params.get("as_json"):
-                print_json_error(error, error.exit_code)
+                print_json_error(ctx.find_object(State), error, error.exit_code)
             raise
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -198,11 +225,19 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
         state: State = context.obj
         found: list[Any] = []
-        error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
-        if error is not None:
-            if kwargs.get("as_json"):
-                print_json_error(error, 1)
-            context.exit(1)
+        with state.recording():
+            try:
+                error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
+            except (click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except Exception as fault:  # of this package: it ends with its traceback
+                if kwargs.get("as_json"):
+                    print_json_error(state, fault, 1)
+                raise
+            if error is not None:
+                if kwargs.get("as_json"):
+                    print_json_error(state, error, 1)
+                context.exit(1)
         return found[0]
 
     return update_wrapper(wrapper, function)
@@ -221,26 +256,6 @@ def report_error(state: State, work: Callable[[], object]) -> Exception | None:
         click.echo(f"{click.style('error:', fg='red', bold=True)} {text_of(error)}", err=True)
         return error
     return None
-
-
-def text_of(error: Exception) -> str:
-    """What an expected error says."""
-    return str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
-
-
-def print_json_error(error: Exception, exit_code: int) -> None:
-    """Print an error as JSON: its type, its text, the exit code, and each problem of the model."""
-    from converter.command_line.drawing import json_text
-
-    text = error.format_message() if isinstance(error, click.ClickException) else text_of(error)
-    found: dict[str, Any] = {"type": type(error).__name__, "message": text, "exit_code": exit_code}
-    problems = getattr(error, "problems", ())
-    if problems:
-        found["problems"] = [
-            {"node": one.node, "operator": one.op_type, "domain": one.domain, "opset": one.opset, "reason": one.reason}
-            for one in problems
-        ]
-    click.echo(json_text({"error": found}))
 
 
 def _print_traceback() -> None:

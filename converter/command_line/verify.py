@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import json_text, out
+from converter.command_line.drawing import out
+from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, refuse_with_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.report.tables import new_table
 
 if TYPE_CHECKING:
     from converter.equivalence import Report
@@ -94,7 +94,7 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
         ((model, ir),) = pairs
         result, found = _verify_one(state, model, ir, as_json=as_json, **options)
         if as_json:
-            click.echo(json_text(result))
+            print_json(state, result)
         exit_of(found)
         return
     refuse_with_several({f"--{name}": options[name] for name in ("against", "minimise", "report")})
@@ -102,7 +102,7 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
     outcomes = for_each(
         state, list(irs), lambda model: _verify_one(state, model, irs[model], as_json=as_json, **options)
     )
-    finish_several(outcomes, as_json)
+    finish_several(state, outcomes, as_json)
 
 
 def _pairs(files: Sequence[Path], *, by_steps: bool) -> list[tuple[Path, Path]]:
@@ -232,29 +232,10 @@ def decoder_in(folder: Path, option: str) -> Path:
 
 
 def print_steps(report: StepsReport) -> None:
-    """Print a report of steps to stdout: each run, the first wrong layer, the verdict."""
-    from rich.markup import escape
+    """Print a report of steps to stdout."""
+    from converter.report.terminal import draw_steps
 
-    console = out()
-    table = new_table("run", "steps", "max abs", "max rel", "verdict")
-    for run in dict.fromkeys(step.run for step in report.steps):
-        steps = [step for step in report.steps if step.run == run]
-        wrong = next((step for step in steps if not step.comparison.passed), None)
-        verdict = "[green]equal[/]" if wrong is None else f"[red]step {wrong.number} of row {wrong.row} differs[/]"
-        furthest = max(steps, key=lambda step: step.comparison.max_absolute).comparison
-        table.add_row(run, str(len(steps)), f"{furthest.max_absolute:.3g}", f"{furthest.max_relative:.3g}", verdict)
-    console.print(table)
-    if report.layer is not None:
-        layer = report.layer
-        how = "wrong although its inputs are right" if not layer.local.passed else "different"
-        where = f"layer '{layer.layer}' ({layer.type}), tensor '{layer.comparison.name}' of node '{layer.node}'"
-        console.print(f"[red]first layer that is {how}[/]: {escape(where)}")
-    elif report.layer_problem:
-        console.print(f"no layer is named: {escape(report.layer_problem)}")
-    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
-    console.print(f"{verdict} against {escape(report.oracle)} (seed {report.seed}), IR in {escape(report.engine)}")
-    if not report.passed:
-        console.print(escape(report.verdict))
+    draw_steps(out(), report)
 
 
 def _named(text: str) -> tuple[str, str]:

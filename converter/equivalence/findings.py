@@ -23,6 +23,7 @@ from converter.equivalence.tolerances import Loss, furthest, gaps, widened
 from converter.equivalence.weights import check_weights
 from converter.errors import ConversionError, VerificationError
 from converter.onnx_file.reader import ModelSource
+from converter.stages import stage
 from ir_runtime import CompiledModel, ModelError, compile_model
 from ir_runtime.graph.element_types import Array
 
@@ -60,12 +61,13 @@ class Findings:
         at_fault = first
         wants_layers = layers or (layers is None and (not first.passed or bool(proofless) or folder is not None))
         if wants_layers and isinstance(sides.reference, OnnxReference):
-            compared, problem = sides.layers(first, histograms=histograms)
-            # Layers may be wrong at some sizes alone.
-            for run in self._other_sizes(first) if layers or proofless else ():
-                at_fault = first if _is_faulty(compared) else run
-                more, also = sides.layers(run, histograms=histograms)
-                compared, problem = worst_of(compared, more), problem or also
+            with stage("layers"):
+                compared, problem = sides.layers(first, histograms=histograms)
+                # Layers may be wrong at some sizes alone.
+                for run in self._other_sizes(first) if layers or proofless else ():
+                    at_fault = first if _is_faulty(compared) else run
+                    more, also = sides.layers(run, histograms=histograms)
+                    compared, problem = worst_of(compared, more), problem or also
         faulty = _is_faulty(compared)
         if sides.loss is not None and not first.passed and compared.layers and not faulty and not problem:
             self._allow(sides.loss)
@@ -100,7 +102,9 @@ class Findings:
         fault = found.first_fault
         if fault is not None or not RoundedWeights.of(model):  # a conversion now does not round weights
             part = () if fault is None else fault.part
-            found = replace(found, suspects=sentences(suspects(self._source, self._options, model), part))
+            with stage("conversions now"):
+                changed = suspects(self._source, self._options, model)
+            found = replace(found, suspects=sentences(changed, part))
         if folder is None or fault is None:
             return found
         try:
@@ -150,7 +154,8 @@ class Findings:
         if core is None:
             self._sides.notes.append(f"weights were not compared: {HIDDEN}")
             return ()
-        return check_weights(self._sides.reference.graph, core, returned)
+        with stage("weights"):
+            return check_weights(self._sides.reference.graph, core, returned)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.

@@ -79,8 +79,8 @@ class Report:
     ``suspects`` name layers that differ from those of a conversion now: those near the fault, if there is one.
     ``unproven`` are the outputs that prove nothing about the layers before them. ``verdict`` is one sentence;
     ``only_adds_up`` means that outputs differ and no single layer is wrong, which fails, too. ``unwritten`` has the
-    errors of writing the page or the smallest part. ``weights`` has the state of every tensor that the file
-    declares. ``notes`` are what else a reader must know.
+    errors of writing the page or the smallest part; ``page`` is the path of the page that was written. ``weights`` has
+    the state of every tensor that the file declares. ``notes`` are what else a reader must know.
     """
 
     passed: bool
@@ -99,6 +99,7 @@ class Report:
     suspects: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
     unwritten: tuple[str, ...] = ()
+    page: str = ""
 
     @property
     def first_divergence(self) -> LayerDifference | None:

@@ -22,6 +22,7 @@ from converter.equivalence.tolerances import chosen_by
 from converter.errors import ConversionError, VerificationError
 from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
+from converter.stages import inform, silent, stage, verbosely
 from converter.states.stateless import make_stateless
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.graph.element_types import Array
@@ -91,7 +92,26 @@ class StepsReport:
             "first_wrong": None if wrong is None else asdict(wrong),
         }
 
+    def to_text(self) -> str:
+        """What ``onnx2ir verify --steps`` prints: each run, the first wrong layer, the verdict."""
+        from converter.report.terminal import text_of_steps
 
+        return text_of_steps(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        from converter.report.notebook import html_of_steps
+
+        return html_of_steps(self)
+
+    def __repr__(self) -> str:
+        return f"StepsReport({self.verdict} against {self.oracle}, {len(self.steps)} steps)"
+
+
+@verbosely
 def verify_steps(
     onnx_model: ModelSource,
     ir: Model | str | os.PathLike[str],
@@ -101,13 +121,14 @@ def verify_steps(
     rtol: float | None = None,
     atol: float | None = None,
     engine: str = "numpy",
+    verbose: bool = False,
 ) -> StepsReport:
     """Compare a language model with its stateful IR over a prompt and ``steps`` tokens.
 
     Runs: a prompt (longer than the windows that the IR's masks have, up to 1024 tokens) and tokens behind it; the same
     after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left; beams that go on
-    with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine`` is that of
-    :func:`verify`.
+    with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine`` and
+    ``verbose`` are those of :func:`verify`.
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
     """
@@ -115,19 +136,24 @@ def verify_steps(
         if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
             raise VerificationError(f"{name} must be a whole number of {least} or more, but is {shown(number)}")
     stored = None if isinstance(ir, Model) else ir
-    model = ir if isinstance(ir, Model) else read_model(ir)
-    reference = OnnxReference(onnx_model)
+    with stage("read"):
+        model = ir if isinstance(ir, Model) else read_model(ir)
+        reference = OnnxReference(onnx_model)
     caches = caches_of(reference, model)
     onnx_side = OnnxDecoder(reference, caches)
     ir_side = _WithRounding(model, engine, stored, onnx_side)
     runs = _Runs(onnx_side, ir_side, (rtol, atol), seed, _prompt_length(model))
     done: list[Step] = []
     layer, problem = None, ""
-    for step, feeds in runs.all(steps):
-        done.append(step)
-        if not step.comparison.passed and len([one for one in done if not one.comparison.passed]) == 1:
-            layer, problem = _first_layer(onnx_model, model, feeds, rtol, atol)
-    return StepsReport(reference.name, ir_side.name, seed, tuple(done), layer, problem)
+    with stage("steps"):
+        for step, feeds in runs.all(steps):
+            done.append(step)
+            if not step.comparison.passed and len([one for one in done if not one.comparison.passed]) == 1:
+                with stage("layers"), silent():
+                    layer, problem = _first_layer(onnx_model, model, feeds, rtol, atol)
+    report = StepsReport(reference.name, ir_side.name, seed, tuple(done), layer, problem)
+    inform("%s", report.verdict)
+    return report
 
 
 def _prompt_length(model: Model) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from converter.conversion import convert_model
 from converter.errors import ConversionError
 from converter.onnx_file.reader import ModelSource
+from converter.stages import silent
 from ir_runtime import Model, ModelError
 from ir_runtime.graph.model_difference import ModelDifference, compare_models
 
@@ -40,7 +41,9 @@ def suspects(source: ModelSource, options: Mapping[str, Any], model: Model) -> d
     least: ModelDifference | None = None
     for way in _WAYS:
         try:
-            difference = compare_models(model, convert_model(source, **way, **options))
+            with silent():
+                converted = convert_model(source, **way, **options)
+            difference = compare_models(model, converted)
         except (ConversionError, ModelError):
             continue
         if least is None or _count(difference) < _count(least):

@@ -22,12 +22,14 @@ from converter.errors import VerificationError
 from converter.from_onnx.input_forms import InputShapes
 from converter.from_onnx.options import make_options
 from converter.onnx_file.reader import ModelSource
+from converter.stages import inform, stage, verbosely
 from ir_runtime import FileError, Model, read_model
 from ir_runtime.files.whole_files import check_folder, check_writable
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 
 
+@verbosely
 def verify(
     onnx_model: ModelSource | Model,
     ir: Model | str | os.PathLike[str],
@@ -49,6 +51,7 @@ def verify(
     against: Model | str | os.PathLike[str] | None = None,
     minimise: str | os.PathLike[str] | None = None,
     report: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
 ) -> Report:
     """Run both sides on the same inputs and compare every output by name.
 
@@ -74,6 +77,8 @@ def verify(
     quantised models may differ by as much as onnxruntime's own optimised and plain runs do, and by a step where no
     single layer, given right inputs, is wrong.
 
+    ``verbose`` logs the stages with their times, at INFO, as ``converter``; to stderr where no logging is set up.
+
     A :class:`ir_runtime.FileError` is raised at once where ``minimise`` or ``report`` cannot be written. If writing
     fails later, ``unwritten`` of the report has the error.
 
@@ -85,10 +90,11 @@ def verify(
     if report is not None:
         check_writable(report)
     stored = None if isinstance(ir, Model) else ir
-    model = ir if isinstance(ir, Model) else read_model(ir)
-    if hasattr(onnx_model, "read"):
-        onnx_model = onnx_model.read()  # it may be needed more than once
-    reference = reference_for(onnx_model)
+    with stage("read"):
+        model = ir if isinstance(ir, Model) else read_model(ir)
+        if hasattr(onnx_model, "read"):
+            onnx_model = onnx_model.read()  # it may be needed more than once
+        reference = reference_for(onnx_model)
     options = make_options(input, freeze, output, batch).bound(list(reference.input_names))
     for name, number in (("seed", seed), ("samples", samples)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
@@ -106,13 +112,18 @@ def verify(
     )
     sides.check_inputs()
     runs = Runs(sides)
-    if inputs is not None:
-        runs.compare("given inputs", given_inputs(inputs, sides.ports))
-    else:
-        runs.set_values(values or {})
-        runs.random(seed, max(1, samples), options.shapes, options.batch)
-        if stress:
-            runs.stress(seed)
+    with stage("run"):
+        if inputs is not None:
+            runs.compare("given inputs", given_inputs(inputs, sides.ports))
+        else:
+            runs.set_values(values or {})
+            runs.random(seed, max(1, samples), options.shapes, options.batch)
+            if stress:
+                runs.stress(seed)
+    if not runs.runs[0].expected:
+        raise VerificationError(f"{_name_of(onnx_model)} has no outputs, so that there is nothing to compare")
+    for run in runs.runs:
+        inform("run on %s %s: %s", run.description, run.shapes, "equal" if run.passed else "different")
     source = b"" if isinstance(onnx_model, Model) else onnx_model
     findings = Findings(runs, source, {"input": input, "freeze": freeze, "output": output, "batch": batch})
     found = findings.report(
@@ -128,9 +139,12 @@ def verify(
 
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
         try:
-            write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+            with stage("page"):
+                write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+            found = replace(found, page=str(report))
         except FileError as error:  # the report must not be lost with the page
-            return replace(found, unwritten=(*found.unwritten, str(error)))
+            found = replace(found, unwritten=(*found.unwritten, str(error)))
+    inform("%s", found.verdict)
     return found
 
 

@@ -51,6 +51,11 @@ class OnnxFile:
         self._mapped: dict[Path, Array] = {}
         self._original: onnx.ModelProto | None = None
 
+    @property
+    def name(self) -> str:
+        """The path of the model, or the name of its graph where it was not given as a path."""
+        return str(self.path) if self.path is not None else self.proto.graph.name or "the model"
+
     def as_onnx(self) -> onnx.ModelProto:
         """The model as onnx's own messages, for its tools. Large weights are references (see :mod:`.skeleton`)."""
         if self._original is None:

@@ -74,25 +74,24 @@ def _counted(nodes: list[NodeProto]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _port(value: ValueInfoProto) -> dict[str, str]:
+def _port(value: ValueInfoProto) -> dict[str, Any]:
     kind, shape = _type(value.type)
     return {"name": value.name, "type": kind, "shape": shape}
 
 
-def _type(type: TypeProto) -> tuple[str, str]:
+def _type(type: TypeProto) -> tuple[str, list[int | str | None] | None]:
+    """The element type, or the kind of what is no tensor, and the shape: names or None for dynamic dimensions."""
     which = type.WhichOneof("value")
     if which != "tensor_type":
-        return (which or "unknown").removesuffix("_type"), ""
+        return (which or "unknown").removesuffix("_type"), None
     try:
         kind = str(element_type_of(type.tensor_type.elem_type))
     except ConversionError:
         kind = "unknown"
     if not type.tensor_type.HasField("shape"):
-        return kind, "[...]"
-    dims = [
-        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in type.tensor_type.shape.dim
-    ]
-    return kind, f"[{','.join(dims)}]"
+        return kind, None
+    dims = type.tensor_type.shape.dim
+    return kind, [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
 
 
 def _count(tensor: TensorProto) -> int:

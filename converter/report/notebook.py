@@ -1,40 +1,70 @@
-"""A report of ``verify`` in a notebook: the verdict, a row for each output, a bar for its error."""
+"""What ``verify`` found, in a notebook: the verdict, a row for each output, a bar for its error."""
 
 from __future__ import annotations
 
 import math
 from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ir_runtime.graph.notebook import Cell, cell, table
 
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report
+    from converter.equivalence.steps import Step, StepsReport
 
-_HEADINGS = ("output", "type", "shape", "max abs", "max rel", "error in parts of the tolerance", "verdict")
-_CELL = "text-align:left;padding:2px 10px"
+_ERROR = "error in parts of the tolerance"
+_HEADINGS = ("output", "type", "shape", "max abs", "max rel", _ERROR, "verdict")
+_STEPS = ("run", "steps", "max abs", "max rel", _ERROR, "verdict")
 _RIGHT, _WRONG = "#1a7f37", "#cf222e"
 
 
 def html_of(report: Report) -> str:
     """The report as HTML that needs no style of the page around it."""
-    colour, word = (_RIGHT, "PASSED") if report.passed else (_WRONG, "FAILED")
-    head = "".join(f'<th style="{_CELL}">{escape(heading)}</th>' for heading in _HEADINGS)
-    rows = "".join(_row(one, one.name in report.unproven) for one in report.outputs)
+    rows = [_row(one, one.name in report.unproven) for one in report.outputs]
+    weights = ", ".join(f"{times} {state}" for state, times in report.weight_states.items())
+    more = f"<p>weights: {escape(weights)}</p>" if weights else ""
+    more += "".join(f"<p>note: {escape(note)}</p>" for note in report.notes)
+    if report.page:
+        more += f'<p><a href="{escape(quote(report.page))}" target="_blank">{escape(report.page)}</a></p>'
+    return f"{_verdict(report)}{table(_HEADINGS, rows)}{more}</div>"
+
+
+def html_of_steps(report: StepsReport) -> str:
+    """The report of steps as HTML: a row for each run."""
+    runs: dict[str, list[Step]] = {}
+    for step in report.steps:
+        runs.setdefault(step.run, []).append(step)
+    rows = []
+    for run, steps in runs.items():
+        wrong = next((step for step in steps if not step.comparison.passed), None)
+        furthest = max(steps, key=lambda step: step.comparison.max_absolute).comparison
+        verdict = "equal" if wrong is None else f"step {wrong.number} of row {wrong.row} differs"
+        rows.append((run, len(steps), *_error(furthest), cell(verdict, f"color:{_colour(wrong is None)}")))
+    return f"{_verdict(report)}{table(_STEPS, rows)}</div>"
+
+
+def _verdict(report: Report | StepsReport) -> str:
+    word = "PASSED" if report.passed else "FAILED"
     more = "" if report.verdict == "passed" else f"<p>{escape(report.verdict)}</p>"
     return (
-        f'<div><p><b style="color:{colour}">{word}</b> against {escape(report.oracle)}, IR in {escape(report.engine)}'
-        f"</p>{more}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<div><p><b style="color:{_colour(report.passed)}">{word}</b> against {escape(report.oracle)}, '
+        f"IR in {escape(report.engine)}</p>{more}"
     )
 
 
-def _row(one: Comparison, proves_nothing: bool) -> str:
-    cells = [one.name, one.element_type, str(list(one.shape)), f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}"]
+def _row(one: Comparison, proves_nothing: bool) -> tuple[object, ...]:
     agreed = "proves nothing" if proves_nothing else "equal"
-    verdict = agreed if one.passed else one.reason
-    texts = [f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells]
-    colour = _RIGHT if one.passed else _WRONG
-    texts.append(f'<td style="{_CELL}">{_bar(one, colour)}</td>')
-    texts.append(f'<td style="{_CELL};color:{colour}">{escape(verdict)}</td>')
-    return f"<tr>{''.join(texts)}</tr>"
+    verdict = cell(agreed if one.passed else one.reason, f"color:{_colour(one.passed)}")
+    return one.name, one.element_type, list(one.shape), *_error(one), verdict
+
+
+def _error(one: Comparison) -> tuple[str, str, Cell]:
+    return f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}", (_bar(one, _colour(one.passed)), "")
+
+
+def _colour(passed: bool) -> str:
+    return _RIGHT if passed else _WRONG
 
 
 def _bar(one: Comparison, colour: str) -> str:

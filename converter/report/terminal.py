@@ -1,9 +1,9 @@
-"""A report of ``verify`` as text: what the command prints."""
+"""Reports of ``verify`` as text: what the command prints."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .tables import new_table
@@ -13,16 +13,29 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from converter.equivalence import Comparison, Report
+    from converter.equivalence.steps import StepsReport
 
 _WIDTH = 120
 
 
 def text_of(report: Report) -> str:
     """What the command prints, without colours."""
+    return plain_text(lambda console: draw_report(console, report))
+
+
+def text_of_steps(report: StepsReport) -> str:
+    """What the command prints, without colours."""
+    return plain_text(lambda console: draw_steps(console, report))
+
+
+def plain_text(draw: Callable[[Console], None]) -> str:
+    """What ``draw`` prints to a console, without colours."""
     from rich.console import Console
 
     text = io.StringIO()
-    draw_report(Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None), report)
+    # In a notebook rich would display the lines instead of writing them.
+    plain = Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None, force_jupyter=False)
+    draw(plain)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
@@ -55,6 +68,31 @@ def draw_report(console: Console, report: Report) -> None:
     verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
     console.print(f"{verdict} against {escape(report.oracle)} on {inputs}, IR in {escape(report.engine)}")
     if report.verdict != "passed":
+        console.print(escape(report.verdict))
+
+
+def draw_steps(console: Console, report: StepsReport) -> None:
+    """Print a report of steps: each run, the first wrong layer, the verdict."""
+    from rich.markup import escape
+
+    table = new_table("run", "steps", "max abs", "max rel", "verdict")
+    for run in dict.fromkeys(step.run for step in report.steps):
+        steps = [step for step in report.steps if step.run == run]
+        wrong = next((step for step in steps if not step.comparison.passed), None)
+        verdict = "[green]equal[/]" if wrong is None else f"[red]step {wrong.number} of row {wrong.row} differs[/]"
+        furthest = max(steps, key=lambda step: step.comparison.max_absolute).comparison
+        table.add_row(run, str(len(steps)), f"{furthest.max_absolute:.3g}", f"{furthest.max_relative:.3g}", verdict)
+    console.print(table)
+    if report.layer is not None:
+        layer = report.layer
+        how = "wrong although its inputs are right" if not layer.local.passed else "different"
+        where = f"layer '{layer.layer}' ({layer.type}), tensor '{layer.comparison.name}' of node '{layer.node}'"
+        console.print(f"[red]first layer that is {how}[/]: {escape(where)}")
+    elif report.layer_problem:
+        console.print(f"no layer is named: {escape(report.layer_problem)}")
+    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
+    console.print(f"{verdict} against {escape(report.oracle)} (seed {report.seed}), IR in {escape(report.engine)}")
+    if not report.passed:
         console.print(escape(report.verdict))
 
 

@@ -51,6 +51,14 @@ class CompiledModel:
         inputs, outputs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel ({inputs}) -> ({outputs})>"
 
+    def _repr_html_(self) -> str:
+        """Inputs, outputs and variables in a notebook."""
+        from ..graph.notebook import table, titled
+
+        sides = (("input", self.inputs), ("output", self.outputs), ("variable", self.variables))
+        rows = [(side, port.name, port.element_type, port.partial_shape) for side, ports in sides for port in ports]
+        return titled("CompiledModel", table(("", "name", "type", "shape"), rows))
+
     def __reduce__(self) -> tuple[Any, ...]:
         raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")
 

@@ -117,6 +117,12 @@ class Model:
         outputs = ", ".join(_label(node.inputs[0], node) for node in self.results)
         return f"<Model {self.name!r}: ({inputs}) -> ({outputs})>"
 
+    def _repr_html_(self) -> str:
+        """The model in a notebook."""
+        from .notebook import html_of_model
+
+        return html_of_model(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         nodes = self.nodes()
         position = {node: index for index, node in enumerate(nodes)}

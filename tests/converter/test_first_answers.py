@@ -30,12 +30,12 @@ def test_another_batch_contradicts_every_declaration_in_one_line(
     with caplog.at_level(logging.WARNING, "converter"):
         converter.convert_model(chain(100), input={"h0": [8, 4]}, static=static)
     assert caplog.messages == [
-        "the model declares 'h1' as [1,4], but its shape is [8,4]; 99 more tensors have other shapes than declared"
+        "g: the model declares 'h1' as [1,4], but its shape is [8,4]; 99 more tensors have other shapes than declared"
     ]
     caplog.clear()
     with caplog.at_level(logging.WARNING, "converter"):
         converter.convert_model(chain(1), input={"h0": [8, 4]}, static=static)
-    assert caplog.messages == ["the model declares 'h1' as [1,4], but its shape is [8,4]"]
+    assert caplog.messages == ["g: the model declares 'h1' as [1,4], but its shape is [8,4]"]
 
 
 @pytest.mark.parametrize(("domain", "hint"), [("acme", True), ("", True), ("com.microsoft", False)])

@@ -159,7 +159,7 @@ def test_branches_that_declare_what_they_see(known: bool, caplog: pytest.LogCapt
         check_node(model, {"x": data} if known else {"x": data, "c": condition}, [-data])
     messages = [record.getMessage() for record in caplog.records]
     names = ["then"] if known else ["then", "else"]
-    assert messages == [f"the graph '{name}' declares as inputs what it sees around it: x" for name in names]
+    assert messages == [f"test: the graph '{name}' declares as inputs what it sees around it: x" for name in names]
 
 
 def test_a_wrong_declared_type_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

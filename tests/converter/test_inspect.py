@@ -56,17 +56,20 @@ def path(tmp_path: Path) -> Path:
 def test_everything_as_json(path: Path) -> None:
     code, text, messages = onnx2ir("inspect", str(path), "--json")
     assert code == 0, messages
-    assert json.loads(text) == {
+    found = json.loads(text)
+    for name in ("warnings", "seconds", "versions"):
+        del found[name]
+    assert found == {
         "format": "ONNX",
         "ir_version": 9,
         "opsets": {"ai.onnx": 17, "own": 1},
         "producer": "hand 2",
         "graph": "net",
         "inputs": [
-            {"name": "image", "type": "f32", "shape": "[1,3,16,16]"},
-            {"name": "choice", "type": "boolean", "shape": "[]"},
+            {"name": "image", "type": "f32", "shape": [1, 3, 16, 16]},
+            {"name": "choice", "type": "boolean", "shape": []},
         ],
-        "outputs": [{"name": "y", "type": "f16", "shape": "[batch,?]"}],
+        "outputs": [{"name": "y", "type": "f16", "shape": ["batch", None]}],
         "operators": {
             "Cast": 1, "Conv": 1, "Flatten": 1, "Identity": 1, "If": 1, "MatMul": 1, "Neg": 1, "own.Thing": 1,
         },

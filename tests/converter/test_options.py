@@ -214,7 +214,7 @@ def test_on_the_command_line_with_verification(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
         assert [port["name"] for port in result["outputs"]] == ["z", "shifted"]
-        assert result["inputs"] == [{"name": "x", "type": "f32", "shape": "[2,4]"}]
+        assert result["inputs"] == [{"name": "x", "type": "f32", "shape": [2, 4]}]
         assert result["verification"]["passed"] is True
     assert core().read_model(tmp_path / "m.xml").inputs[0].shape == openvino_shape(2, 4)
 

@@ -210,3 +210,16 @@ def test_executor_rejects_wrong_inputs_by_name(three_layers: Path) -> None:
         with pytest.raises(ir_runtime.ExecutionError, match=message):
             compiled(given)
     assert compiled([x])["y"] == compiled({0: x})[0] == compiled(x)["y"] == 4
+
+
+def test_a_model_without_outputs_proves_nothing(tmp_path: Path) -> None:
+    """Bytes that are a model by their form, but have no graph."""
+    (tmp_path / "cut.onnx").write_bytes(b"\x08\x09")
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        *([helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])] for name in "xy"),
+    )
+    ir = converter.convert_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    with pytest.raises(converter.VerificationError, match="has no outputs, so that there is nothing to compare"):
+        converter.verify(tmp_path / "cut.onnx", ir)

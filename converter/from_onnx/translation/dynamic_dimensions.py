@@ -19,7 +19,6 @@ reshape fails instead of giving wrong results.
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
@@ -27,6 +26,7 @@ from typing import TypeVar
 import numpy as np
 
 from converter.errors import Problem, error_of
+from converter.stages import inform, stage, warn
 from ir_runtime import ModelError
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
@@ -40,8 +40,6 @@ from ir_runtime.records import record
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .declared_types import DeclaredTypes
-
-_logger = logging.getLogger("converter")
 
 InputDimension = tuple[str, int]
 """The name of an input and one of its axes."""
@@ -133,7 +131,7 @@ def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool =
         if completed is not None:
             dynamic, result = tried, completed
     kept = _others(dimensions, dynamic)
-    _logger.info("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
+    inform("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
     return _completed(without, finish, kept) if result is None else result
 
 
@@ -176,9 +174,10 @@ def _completed_or_none(
     model = _guarded(translation, kept)
     finished = finish(model, translation.input_shapes)
     try:
-        _give_shapes(model, translation)
+        with stage("shapes"):
+            _give_shapes(model, translation)
     except ModelError as error:
-        _logger.info("these dimensions cannot be dynamic: %s", error)
+        inform("these dimensions cannot be dynamic: %s", error)
         return None
     _compare_declarations(translation)
     return model, finished
@@ -190,7 +189,8 @@ def _completed(translation: Translation, finish: Finish[T], kept: Sequence[Input
         raise error_of(translation.problems)
     model = _guarded(translation, kept)
     finished = finish(model, translation.input_shapes)
-    _give_shapes(model, translation)
+    with stage("shapes"):
+        _give_shapes(model, translation)
     _compare_declarations(translation)
     return model, finished
 
@@ -209,7 +209,7 @@ def _compare_declarations(translation: Translation) -> None:
         return
     name, (declared, found) = next(iter(wrong.items()))
     others = f"; {len(wrong) - 1} more tensors have other shapes than declared" if len(wrong) > 1 else ""
-    _logger.warning("the model declares '%s' as %s, but its shape is %s%s", name, declared, found, others)
+    warn("the model declares '%s' as %s, but its shape is %s%s", name, declared, found, others)
 
 
 def _give_shapes(model: Model, translation: Translation) -> None:

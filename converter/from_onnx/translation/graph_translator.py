@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from converter.errors import (
@@ -24,6 +23,7 @@ from converter.onnx_file.messages import (
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
+from converter.stages import warn
 from ir_runtime import ModelError
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
@@ -59,8 +59,6 @@ from .validation import (
 )
 from .values import Value, tensor_of
 
-_logger = logging.getLogger("converter")
-
 _MAX_NESTING = 60
 
 _TRANSLATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -95,7 +93,7 @@ class Shared:
         """Log a warning, unless it was given before."""
         if message not in self._given:
             self._given.add(message)
-            _logger.warning("%s", message)
+            warn("%s", message)
 
 
 class GraphTranslator:

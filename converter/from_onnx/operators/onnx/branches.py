@@ -6,7 +6,6 @@ input of the layer and a parameter of the body.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,6 +16,7 @@ from converter.from_onnx.translation.context import Body, Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto
+from converter.stages import warn
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import (
     InputMap,
@@ -33,8 +33,6 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations import control_flow, elementwise, movement
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
-
-_logger = logging.getLogger("converter")
 
 
 @onnx_op("If", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
@@ -99,7 +97,7 @@ def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
         raise ctx.invalid(f"neither branch fits the graph around it: {reasons}")
     if len(bodies) < len(made):
         name = "then_branch" if isinstance(made[1], Body) else "else_branch"
-        _logger.warning(
+        warn(
             "the %s of the If that makes '%s' contradicts the graph around it and fails when it is taken: %s",
             name,
             next(iter(ctx.output_names), ""),

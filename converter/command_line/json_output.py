@@ -1,0 +1,89 @@
+"""The JSON of commands: a result, or an error, with warnings, the times of stages, and versions.
+
+``docs/json_output.schema.json`` describes it; documentation and tests use that file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter import __version__
+from converter.command_line.drawing import json_text
+
+if TYPE_CHECKING:
+    from converter.command_line.state import State
+    from ir_runtime.graph.shapes import PartialShape
+
+_PACKAGES = ("onnx", "numpy")
+_ENGINES = ("onnxruntime", "openvino")
+
+
+def print_json(state: State, result: Mapping[str, Any]) -> None:
+    """Print the result of a command."""
+    click.echo(json_text({**result, **about_the_work(state), "versions": versions()}))
+
+
+def print_json_error(state: State | None, error: Exception, exit_code: int) -> None:
+    """Print the error that ends a command; there is no ``state`` where its options could not be read."""
+    click.echo(json_text({"error": described_error(error, exit_code), **about_the_work(state), "versions": versions()}))
+
+
+def about_the_work(state: State | None) -> dict[str, Any]:
+    """Warnings and the times of stages until now."""
+    if state is None:
+        return {"warnings": [], "seconds": {"total": 0.0}}
+    return {"warnings": list(state.warnings), "seconds": state.times.to_dict()}
+
+
+def versions(used: str = "") -> dict[str, str | None]:
+    """The versions of this package and of those that it stands on; None for what is not installed.
+
+    Of what runs models those that this process has loaded, or ``used`` names.
+    """
+    from importlib import metadata
+
+    found: dict[str, str | None] = {"onnx2ir": __version__}
+    for name in (*_PACKAGES, *(name for name in _ENGINES if name in sys.modules or name in used.lower())):
+        found[name] = None
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def described_error(error: Exception, exit_code: int) -> dict[str, Any]:
+    """An error: its type, its text, the exit code, and each problem of the model."""
+    text = error.format_message() if isinstance(error, click.ClickException) else text_of(error)
+    found: dict[str, Any] = {"type": type(error).__name__, "message": text, "exit_code": exit_code}
+    problems = getattr(error, "problems", ())
+    if problems:
+        found["problems"] = [
+            {"node": one.node, "operator": one.op_type, "domain": one.domain, "opset": one.opset, "reason": one.reason}
+            for one in problems
+        ]
+    return found
+
+
+def text_of(error: Exception) -> str:
+    """What an expected error says."""
+    return str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
+
+
+def shape_list(shape: PartialShape) -> list[int | str | None] | None:
+    """A shape: numbers, None for dynamic dimensions, texts such as ``"1..8"`` for those with limits.
+
+    None where the rank is unknown.
+    """
+    if not shape.has_rank:
+        return None
+    texts = [(dimension, str(dimension)) for dimension in shape]
+    return [one.value if one.is_static else None if text == "?" else text for one, text in texts]
+
+
+def shape_text(shape: list[int | str | None] | None) -> str:
+    """A shape of the JSON, as tables have it."""
+    return "[...]" if shape is None else f"[{','.join('?' if one is None else str(one) for one in shape)}]"

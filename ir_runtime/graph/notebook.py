@@ -1,0 +1,80 @@
+"""Models and tables as HTML, for notebooks. Styles stand in the elements: the page around them has none of ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .model import Model
+
+MOST_ROWS = 40
+"""Longer tables are cut, and tell how many rows are missing."""
+_CELL = "text-align:left;padding:2px 10px"
+Cell = tuple[str, str]
+"""HTML and the style of its cell."""
+
+
+def cell(text: object, style: str = "") -> Cell:
+    """A cell with this text."""
+    return escape(str(text)), style
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table; what is no :data:`Cell` is a text."""
+    found = [[one if isinstance(one, tuple) else cell(one) for one in row] for row in rows]
+    head = "".join(f'<th style="{_CELL}">{escape(heading)}</th>' for heading in headings)
+    lines = "".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in found[:MOST_ROWS])
+    left = len(found) - MOST_ROWS
+    more = f"<p>... and {left} more</p>" if left > 0 else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{more}"
+
+
+def _td(one: Cell) -> str:
+    html, style = one
+    return f'<td style="{_CELL}{f";{style}" if style else ""}">{html}</td>'
+
+
+def titled(title: str, *parts: str) -> str:
+    """Parts below a title, which is a text."""
+    return f"<div><p><b>{escape(title)}</b></p>{''.join(parts)}</div>"
+
+
+def folded(summary: str, html: str) -> str:
+    """HTML that a click shows."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+
+
+def html_of_model(model: Model) -> str:
+    """Inputs and outputs, layers by type, the size of the weights."""
+    ends = [
+        *(("input", node.outputs[0], node.outputs[0].names, node.name) for node in model.parameters),
+        *(("output", node.inputs[0], node.output_names or node.inputs[0].names, node.name) for node in model.results),
+    ]
+    ports = table(
+        ("", "name", "type", "shape"),
+        [(side, (names or [name])[0], value.element_type, value.shape) for side, value, names, name in ends],
+    )
+    nodes = [node for part in model.all_models() for node in part.nodes()]
+    counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
+    layers = table(("layer", "count"), Counter(dict(sorted(counts.items()))).most_common())
+    constants = [node.op.data for node in nodes if node.op.data is not None]
+    size = size_text(sum(constant.byte_size for constant in constants))
+    return titled(
+        f"Model {model.name}",
+        ports,
+        folded(f"{len(nodes)} layers of {len(counts)} types", layers),
+        f"<p>weights: {size} in {len(constants)} constants</p>",
+    )
+
+
+def size_text(count: int) -> str:
+    """A number of bytes, such as ``1.5 MiB``."""
+    amount = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
