@@ -15,6 +15,7 @@ from converter.from_onnx.support import MEASURED, supported_operators
 from converter.to_onnx.registry import all_exporters
 
 ROOT = Path(__file__).parent.parent
+PAGES_OF_COMMANDS = ("index", "commands", "python", "shapes", "compression", "debugging", "troubleshooting", "limits")
 
 
 def test_the_operator_page_is_what_the_command_line_prints() -> None:
@@ -42,8 +43,9 @@ def test_every_command_stands_in_the_readme() -> None:
         assert f"onnx2ir {name}" in text
 
 
-def test_the_readme_names_only_options_that_exist() -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_pages_name_only_options_that_exist() -> None:
+    pages = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES_OF_COMMANDS))
+    text = "".join(page.read_text() for page in pages)
     known = {
         option for command in main.commands.values() for p in command.params for option in [*p.opts, *p.secondary_opts]
     }  # type: ignore[attr-defined]
@@ -52,6 +54,21 @@ def test_the_readme_names_only_options_that_exist() -> None:
     known |= {"--full", "--page-only"}
     used = set(re.findall(r"(?<![\w-])(--[a-z0-9][a-z0-9-]+)", text))
     assert used <= known, used - known
+
+
+def test_the_messages_of_the_troubleshooting_page_are_the_codes() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    tables = re.findall(r"^\| `([^`|]+)`[^|]*\|", text, re.M)
+    code = "".join(path.read_text() for name in ("converter", "ir_runtime") for path in (ROOT / name).rglob("*.py"))
+    joined = re.sub(r'"\s*\n\s*f?"', "", code)
+    messages = [one for one in tables if " " in one]
+    assert len(messages) > 8
+    assert [one for one in messages if one not in joined] == []
+
+
+def test_the_site_has_every_page() -> None:
+    listed = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "docs" / "site" / "mkdocs.yml").read_text(), re.M))
+    assert listed == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
 
 
 def test_the_page_of_operations_has_every_exporter() -> None:

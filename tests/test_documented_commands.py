@@ -26,7 +26,11 @@ from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TESTED = {"architecture": "tests/test_guides.py", "preprocessing": "tests/preprocessing/test_guide.py"}
+"""Pages whose Python another test runs."""
+CLUSTERS = {'Client("scheduler:8786")': "tests/batch/test_runs.py on a local cluster", "ray.remote": "Ray is not here"}
+"""What needs machines that a test does not have."""
 
 
 def shown_in_pages() -> list[str]:
@@ -117,8 +121,14 @@ def test_there_are_examples() -> None:
     assert len(shown_in_help()) > 12
 
 
-def test_the_python_of_the_readme(folder: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGES[0].read_text(), re.S | re.M)
+def python_of(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M)
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("page", [page for page in PAGES if python_of(page) and page.stem not in TESTED], ids=str)
+def test_the_python_of_the_pages(page: Path, folder: Path) -> None:
+    """The blocks of a page, one after the other."""
     names: dict[str, object] = {
         "image": np.zeros((1, 3, 8, 8), np.float32),
         "converter": converter,
@@ -126,8 +136,16 @@ def test_the_python_of_the_readme(folder: Path) -> None:
     }
     with np.load(folder / "prompt.npz") as stored:
         names["prompt"] = dict(stored)
-    for block in blocks:
-        exec(block, names)
+    for name in ("int4", "model"):
+        converter.save_onnx(folder / f"{name}.xml", folder / f"{name}.onnx")
+    for block in python_of(page):
+        if not any(needed in block for needed in CLUSTERS):
+            exec(block, names)
+
+
+def test_few_blocks_need_a_cluster() -> None:
+    blocks = [block for page in PAGES for block in python_of(page) if any(needed in block for needed in CLUSTERS)]
+    assert len(blocks) == len(CLUSTERS)
 
 
 def table(title: str) -> dict[str, str]:
