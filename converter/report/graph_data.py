@@ -118,9 +118,9 @@ def _contents(data: Tensor) -> dict[str, Any]:
         return {"x": ", ".join(f"{value:.6g}" for value in values.astype(np.float64).tolist())}
     found: dict[str, Any] = {}
     if values.size > _PIECES * _PIECE:
+        found["of"] = values.size
         starts = np.linspace(0, values.size - _PIECE, _PIECES).astype(np.int64)
         values = np.concatenate([values[start : start + _PIECE] for start in starts.tolist()])
-        found["of"] = values.size
     with np.errstate(all="ignore"):
         real = values.astype(np.float64)
     real = real[np.isfinite(real)]

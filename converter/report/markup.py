@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_BREAKS = re.compile(r"(?<=[/._:,\-])(?=[^\s/._:,\-])")
+_BREAKS = re.compile(r"(?<=[/_:])(?=[^\s/._:,\-])|(?<=\w[.,\-])(?=[^\W\d_])")
 _NO_BREAKS = re.compile(r"^[-+]?[\d.,]+(e[-+]?\d+)?$|^\S{1,14}$")
 _LONGEST_TABLE = 2000
 

@@ -75,7 +75,8 @@ def _sentence(report: Report) -> str:
     runs, outputs = _counted(len(report.samples), "run"), _counted(len(report.outputs), "output")
     unproven = ", ".join(f"'{name}'" for name in report.unproven)
     doubt = f" But outputs prove nothing: {unproven}." if unproven else ""
-    return f"{outputs} agree with {report.oracle} in {runs}; {_largest(report)}.{doubt}"
+    agree = "agrees" if len(report.outputs) == 1 else "agree"
+    return f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}.{doubt}"
 
 
 def _counted(count: int, what: str) -> str:

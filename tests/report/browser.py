@@ -19,6 +19,17 @@ FLAGS = [
 ]
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
+_FRAME = """
+<iframe id="frame" src="PAGE" style="width:WIDTHpx;height:900px;border:0"></iframe>
+<script>
+  const wait = setInterval(() => {
+    const found = frame.contentDocument && frame.contentDocument.getElementById("result");
+    if (!found || !found.textContent) return;
+    clearInterval(wait);
+    document.body.append(Object.assign(document.createElement("pre"), { id: "result", textContent: found.textContent }));
+  }, 50);
+</script>
+"""
 _EARLY = "<script>window.early = []; addEventListener('error', (event) => early.push(event.message));</script>"
 """The listener for errors must be there before the page's own script runs."""
 _TOOLS = """
@@ -49,10 +60,11 @@ window.addEventListener("load", async () => {
 """
 
 
-def observed(page: Path, script: str, folder: Path, *flags: str, timed: bool = False) -> dict[str, Any]:
+def observed(page: Path, script: str, folder: Path, *flags: str, timed: bool = False, width: int = 0) -> dict[str, Any]:
     """What ``script`` puts into ``observed`` within ``page``, and the errors that there were, as ``errors``.
 
-    With ``timed`` the clock is a real one, and the script runs at once and must not wait.
+    With ``timed`` the clock is a real one, and the script runs at once and must not wait. With ``width`` the page is
+    seen in a frame of so many pixels, because a window is never as narrow as a telephone.
     """
     assert CHROMIUM is not None
     tools = _TOOLS
@@ -63,6 +75,11 @@ def observed(page: Path, script: str, folder: Path, *flags: str, timed: bool = F
     text = page.read_text().replace("<head>", f"<head>{_EARLY}", 1).replace("</body>", tools % script, 1)
     instrumented = folder / "instrumented.html"
     instrumented.write_text(text)
+    if width:
+        fixed.append("--allow-file-access-from-files")
+        framed = _FRAME.replace("WIDTH", str(width)).replace("PAGE", instrumented.name)
+        instrumented = folder / "frame.html"
+        instrumented.write_text(framed)
     command = [CHROMIUM, *fixed, f"--user-data-dir={folder / 'profile'}", *flags, instrumented.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     found = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.S)

@@ -27,7 +27,7 @@ const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count =
 // A text whose long names may break behind their separators.
 const breakable = (text) => {
   const found = document.createDocumentFragment();
-  String(text).split(/(?<=[/._:,-])(?=[^\s/._:,-])/).forEach((part, at) => {
+  String(text).split(/(?<=[/_:])(?=[^\s/._:,-])|(?<=\w[.,-])(?=[a-z])/i).forEach((part, at) => {
     if (at) found.append(document.createElement("wbr"));
     found.append(part);
   });

@@ -2,9 +2,12 @@
 function chart() {
   const place = byId("depth");
   if (!place) return;
-  const points = [];
+  const points = [], chosenAt = chosen && !chosen.block ? chosen.at : -1;
   layers.forEach((layer, at) => { if (layer.e !== undefined) points.push([at, layer.e, layer.l]); });
-  const W = 1000, H = 240, least = -9;
+  // As wide as it is seen, so that its texts are as large as all others.
+  const W = Math.max(280, place.clientWidth || 1000), H = 240, least = -9;
+  place.setAttribute("viewBox", `0 0 ${W} ${H}`);
+  place.replaceChildren();
   const log = (value) => (value > 0 ? Math.max(least, Math.log10(value)) : least);
   const top = Math.max(0, Math.ceil(Math.max(...points.map((point) => Math.max(log(point[1]), log(point[2]))))));
   const x = (at) => 50 + (at * (W - 60)) / Math.max(1, points.length - 1);
@@ -18,7 +21,7 @@ function chart() {
   place.append(shape("path", { d: path, fill: "none", stroke: "var(--soft)", "stroke-width": 1 }));
   points.forEach((point, at) => {
     const layer = layers[point[0]];
-    const dot = shape("circle", { cx: x(at), cy: y(point[2]), r: 3, fill: `var(${COLOURS[layer.v]})`, class: "dot" });
+    const dot = shape("circle", { cx: x(at), cy: y(point[2]), r: point[0] === chosenAt ? 7 : 3, fill: `var(${COLOURS[layer.v]})`, class: "dot" });
     dot.dataset.layer = point[0];
     dot.append(shape("title", {}, `${layer.n}: ${number(point[2])} from right inputs, ${number(point[1])} in the whole run`));
     dot.addEventListener("click", () => choose(leaves[point[0]], true));

@@ -21,7 +21,11 @@ function linksTo(places) {
   for (const place of places) found.append(linkTo(layers[place].n, () => choose(leaves[place], true)));
   return found;
 }
-const section = (title, ...content) => panel.append(make("h4", title), ...content);
+const section = (title, ...content) => {
+  const head = make("h4");
+  head.append(breakable(title));
+  panel.append(head, ...content);
+};
 const nameOf = (layer, output) => (layers[layer].names || [])[output]?.[0] || `${layers[layer].n}, output ${output}`;
 const readersOf = (place, output) => layers.flatMap((layer, at) =>
   (layer.i.some(([source, index]) => source === place && (output === undefined || index === output)) ? [at] : []));

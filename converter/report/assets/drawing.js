@@ -126,9 +126,11 @@ function drawLabel(box) {
   const [layer, output] = outputs[0];
   const more = outputs.length > 1 ? ` and ${outputs.length - 1} more` : "";
   const [x, y] = onScreen(box.x, box.y + HEIGHT), size = Math.max(SMALLEST, 11 * view.scale);
-  const middle = y + (size / 2 + 4);
-  const wide = write(`${layers[layer].s[output]}${more}`, x + 6, middle, (WIDTH / 2 + GAP_X) * view.scale - 6, size, colours.soft, { halo: true });
-  if (wide) labels.push({ left: x + 2, right: x + 10 + wide, top: y, bottom: y + size + 8, layer, output });
+  const middle = y + size / 2 + 5, room = (WIDTH + GAP_X) * view.scale - 8;
+  context.textAlign = "center";
+  const wide = write(`${layers[layer].s[output]}${more}`, x, middle, room, size, colours.soft, { halo: true });
+  context.textAlign = "left";
+  if (wide) labels.push({ left: x - wide / 2 - 4, right: x + wide / 2 + 4, top: y, bottom: y + size + 8, layer, output });
 }
 const isRead = (box) => { if (box.readAt !== edges) markRead(); return box.isRead; };
 function markRead() {

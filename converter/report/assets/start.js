@@ -11,6 +11,10 @@ function begin() {
   openUpTo(BOXES_AT_FIRST);
   fillList();
   chart();
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) { width = window.innerWidth; chart(); }
+  });
   const worst = layers.reduce((found, layer, at) =>
     (layer.v > 2 && (found < 0 || SEVERITY[layer.v] > SEVERITY[layers[found].v]) ? at : found), -1);
   layOut();
