@@ -15,6 +15,9 @@ from converter.targets.registry import RULES
 from ir_runtime.graph.model import Model
 from ir_runtime.rewriting.fused_names import fused_names
 from ir_runtime.rewriting.pipeline import Pipeline
+from ir_runtime.rewriting.trace import Trace
+
+_LAYERS_LISTED = 5
 
 
 def write_conversion(
@@ -25,8 +28,13 @@ def write_conversion(
     rules: Mapping[str, int],
     path: Path,
     xml: Path,
+    trace: Trace | None = None,
 ) -> None:
-    """Write the page of a converted ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored."""
+    """Write the page of a converted ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored.
+
+    With the ``trace`` of the conversion layers tell which passes and rules made them, and a table has the layers that
+    these left, with the reasons.
+    """
     counts = layer_counts(model)
     facts = [
         ("target", target),
@@ -42,18 +50,47 @@ def write_conversion(
     )
     done = [*_applied(passes, "pass", [pass_pipeline]), *_applied(rules, "rule", RULES)]
     graph = GraphData(model)
+    tables = [became_table(model), *model_tables(model, counts)]
+    if trace is not None:
+        _note_passes(graph, trace)
+        tables.insert(0, _left_table(trace))
     page = Page(
         title,
         "",
+        "none",
         sentence,
         facts,
-        [became_table(model), *model_tables(model, counts)],
+        tables,
         (),
         graph,
         actions=[f"Compare it with the ONNX file: onnx2ir verify {title} {xml.name} --report verified.html"],
         drawings=[changes_drawing(done), fusions_drawing(model)],
     )
     page.write(path)
+
+
+def _note_passes(graph: GraphData, trace: Trace) -> None:
+    """Note which passes and rules replaced what stood in the place of each layer."""
+    places = {layer["n"]: layer for layer in graph.layers}
+    for name, one in trace.passes.items():
+        for replaced in dict.fromkeys(one.replaced):
+            if replaced in places:
+                places[replaced].setdefault("p", []).append(name)
+
+
+def _left_table(trace: Trace) -> Table:
+    """The layers that passes and rules looked at and did not replace, by reason."""
+    rows = [
+        (
+            name,
+            reason,
+            str(len(names)),
+            ", ".join(names[:_LAYERS_LISTED]) + (" ..." if len(names) > _LAYERS_LISTED else ""),
+        )
+        for name, one in trace.passes.items()
+        for reason, names in one.reasons.items()
+    ]
+    return Table("What passes and rules left, and why", ("pass or rule", "reason", "layers", "the first of them"), rows)
 
 
 def layer_counts(model: Model) -> Counter[str]:

@@ -36,7 +36,7 @@ def write_difference(found: ModelDifference, first: Model, first_xml: Path, seco
         layer["r"] = "; ".join(one for one in reasons if one)
         layer["v"] = CHANGED if layer["r"] else EQUAL
     facts = [("layers in both", str(found.paired + len(other_types))), ("changed", str(len(rows)))]
-    facts += size_facts(first_xml) + size_facts(second_xml)
+    facts += size_facts(first_xml, "first") + size_facts(second_xml, "second")
     tables = [
         Table("Changed layers", ("layer", "there", "type", "what"), rows, is_open=True).merged(),
         Table(f"Only in {first_xml}", ("layer", "type"), only_first, is_open=True).merged(),
@@ -52,7 +52,8 @@ def write_difference(found: ModelDifference, first: Model, first_xml: Path, seco
     sentence = f"The IRs differ in layers: {listed}." if listed else f"All {found.paired:,} layers are the same."
     verdict = "THE SAME" if found.same else "DIFFERENT"
     title = f"{first_xml.name} and {second_xml.name}"
-    Page(title, verdict, sentence, facts, tables, (), graph, findings).write(path)
+    tone = "good" if found.same else "mark"
+    Page(title, verdict, tone, sentence, facts, tables, (), graph, findings).write(path)
 
 
 def _other_types(found: ModelDifference) -> dict[str, tuple[str, str]]:

@@ -31,5 +31,5 @@ def write_inspection(model: Model, path: Path, xml: Path) -> None:
         *model_tables(model, counts),
     ]
     graph = GraphData(model)
-    page = Page(xml.name, "", sentence, size_facts(xml), tables, (), graph, drawings=[fusions_drawing(model)])
+    page = Page(xml.name, "", "none", sentence, size_facts(xml), tables, (), graph, drawings=[fusions_drawing(model)])
     page.write(path)

@@ -40,12 +40,14 @@ class Finding:
 class Page:
     """What a page shows.
 
-    ``verdict`` is a word (PASSED, FAILED ...), empty where nothing was judged; ``sentence`` what was found, and
-    ``actions`` what a reader may do about it. ``drawings`` are sections of HTML behind the graph.
+    ``verdict`` is a word (PASSED, FAILED ...), empty where nothing was judged, and ``tone`` its colour: ``good``,
+    ``bad``, ``mark`` (a change, which need not be wrong) or ``none``. ``sentence`` tells what was found, ``actions``
+    what a reader may do about it. ``drawings`` are sections of HTML behind the graph.
     """
 
     title: str
     verdict: str
+    tone: str
     sentence: str
     facts: Sequence[tuple[str, str]]
     tables: Sequence[Table] = ()
@@ -78,13 +80,13 @@ class Page:
         findings = "".join(_finding(one) for one in self.findings[:_MOST_FINDINGS])
         left_out = len(self.findings) - _MOST_FINDINGS
         more = f"<li>and {left_out:,} more: search for them below</li>" if left_out > 0 else ""
-        listed = f"<h2>What is wrong, and where</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
+        what = "What differs, and where" if self.tone == "mark" else "What is wrong, and where"
+        listed = f"<h2>{what}</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
         actions = list_of(self.actions)
         advice = f"<h2>What to do</h2>{actions}" if actions else ""
         word = f"<strong class='word'>{html.escape(self.verdict)}</strong> " if self.verdict else ""
-        kind = "none" if not self.verdict else "good" if self.verdict in ("PASSED", "THE SAME") else "bad"
         return (
-            f"<section class='verdict {kind}' aria-label='Verdict'><p>{word}{text_of(self.sentence)}</p>"
+            f"<section class='verdict {self.tone}' aria-label='Verdict'><p>{word}{text_of(self.sentence)}</p>"
             f"{listed}{advice}</section>"
         )
 
@@ -163,14 +165,14 @@ def style(*names: str) -> str:
     return "".join(asset("converter.report", f"assets/{name}.css") for name in names)
 
 
-def size_facts(xml: Path | None) -> list[tuple[str, str]]:
-    """The sizes of an IR's files."""
+def size_facts(xml: Path | None, which: str = "") -> list[tuple[str, str]]:
+    """The sizes of an IR's files; ``which`` tells it from another one."""
     if xml is None:
         return []
     weights = xml.with_suffix(".bin")
-    found = [("XML", f"{xml} ({xml.stat().st_size:,} bytes)")]
+    found = [(f"{which} XML".strip(), f"{xml} ({xml.stat().st_size:,} bytes)")]
     if weights.exists():
-        found.append(("weights", f"{weights} ({weights.stat().st_size:,} bytes)"))
+        found.append((f"{which} weights".strip(), f"{weights} ({weights.stat().st_size:,} bytes)"))
     return found
 
 

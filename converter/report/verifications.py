@@ -28,6 +28,7 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
     page = Page(
         title,
         "PASSED" if report.passed else "FAILED",
+        "good" if report.passed else "bad",
         _sentence(report),
         _facts(report, xml),
         [*_tables(report), constants_table(model, states)],

@@ -6,6 +6,7 @@ import html
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,8 +15,10 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
+from converter import conversion
 from converter.batch.page import page as batch_page
 from converter.batch.rows import VERIFIED, Row
+from converter.report.conversions import write_conversion
 from converter.report.differences import write_difference
 from converter.report.graph_data import CHANGED, EQUAL, WRONG
 from converter.report.markup import Table, text_of
@@ -223,3 +226,26 @@ def test_a_constant_in_a_body_marks_the_layer_around_it(tmp_path: Path) -> None:
     choice = next(entry for entry in data["layers"] if entry["t"] == "If")
     assert [data["constants"][at]["x"] for at in choice["w"]] == ["1, 2", "1, 2"]
     assert layer(model, choice["n"]).op.subgraphs
+
+
+def test_layers_tell_which_passes_made_them_and_what_passes_left(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["s"], "gate"),
+        helper.make_node("Mul", ["x", "s"], ["p"], "product"),
+        helper.make_node("Sigmoid", ["p"], ["t"], "other_gate"),
+        helper.make_node("Mul", ["x", "t"], ["y"], "other_product"),
+    ]
+    values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, [2]) for tensor in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    options: dict[str, Any] = dict.fromkeys(("input", "freeze", "output", "batch"))
+    made = conversion.convert(tmp_path / "m.onnx", **options, extensions=[], static=False, target="cpu")
+    converter.save_model(made.model, tmp_path / "m.xml")
+    page = tmp_path / "page.html"
+    write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, tmp_path / "m.xml", made.trace)
+    by_name = {entry["n"]: entry for entry in data_of(page)["layers"]}
+    assert by_name["product"]["t"] == "Swish"
+    assert by_name["product"]["p"] == ["swishes"]
+    assert "p" not in by_name["other_product"]
+    left = rows_of(text_in(page), "What passes and rules left, and why")
+    assert [row[2:] for row in left if row[0] == "swishes"] == [["1", "other_product"]]

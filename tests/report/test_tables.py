@@ -24,7 +24,7 @@ def page(tmp_path: Path) -> Path:
         for place, (kind, size) in enumerate(zip("ABCABCAB", ["7", "-", "1,000", "20", "3", "inf", "5", "400"]))
     ]
     table = Table("Sizes", ("layer", "kind", "bytes"), rows, is_open=True)
-    Page("sizes", "PASSED", "All is well.", [], [table]).write(tmp_path / "page.html")
+    Page("sizes", "PASSED", "good", "All is well.", [], [table]).write(tmp_path / "page.html")
     return tmp_path / "page.html"
 
 

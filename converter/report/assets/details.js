@@ -48,7 +48,7 @@ function showLayer(layer, place) {
     ["type", layer.t], ["verdict", verdict], ["because", layer.r], ["ONNX node", layer.o],
     ["whole run, apart", layer.e === undefined ? "" : number(layer.e)],
     ["from right inputs", layer.l === undefined ? "" : number(layer.l)],
-    ["in the place of", (layer.f || []).join(", ")],
+    ["made by", (layer.p || []).join(", ")], ["in the place of", (layer.f || []).join(", ")],
   ]));
   const outputs = make("div");
   layer.s.forEach((type, output) => outputs.append(linkTo(`${nameOf(place, output)}: ${type}`, () => choose(leaves[place], false, output))));

@@ -2,7 +2,7 @@
 const canvas = byId("canvas");
 const context = canvas ? canvas.getContext("2d") : null;
 const view = { scale: 1, x: 0, y: 0 };
-const LEAST = 0.01, MOST = 4;
+const LEAST = 0.01, MOST = 4, READABLE = 0.72;
 let chosen = null, tensor = null, waiting = false;
 const colours = {};
 function readColours() {
@@ -33,8 +33,8 @@ function fit() {
 // As large as can be read: the whole width if that is possible, from the inputs on.
 function fitWidth() {
   fit();
-  if (view.scale >= 0.6) return;
-  view.scale = Math.min(1, Math.max(0.6, canvas.clientWidth / extent.width));
+  if (view.scale >= READABLE) return;
+  view.scale = Math.min(1, Math.max(READABLE, canvas.clientWidth / extent.width));
   const first = boxes[0];
   view.x = extent.width * view.scale <= canvas.clientWidth
     ? (canvas.clientWidth - extent.width * view.scale) / 2 : canvas.clientWidth / 2 - first.x * view.scale;
