@@ -14,11 +14,15 @@ _LONGEST_TABLE = 2000
 
 def text_of(text: str) -> str:
     """``text`` as HTML that may break in ``/encoder/layer.0/LayerNorm`` where a reader would break it."""
-    words = text.split(" ")
-    return " ".join(
-        html.escape(word) if _NO_BREAKS.match(word) else "<wbr>".join(map(html.escape, _BREAKS.split(word)))
-        for word in words
-    )
+    return " ".join(map(_word, text.split(" ")))
+
+
+def _word(word: str) -> str:
+    if word.startswith("-"):  # a browser would break behind the hyphens of an option, or behind a minus
+        return f"<span class='whole'>{html.escape(word)}</span>"
+    if _NO_BREAKS.match(word):
+        return html.escape(word)
+    return "<wbr>".join(map(html.escape, _BREAKS.split(word)))
 
 
 @dataclass

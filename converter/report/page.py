@@ -74,7 +74,8 @@ class Page:
             f"{f'<h2>Notes</h2>{notes}' if notes else ''}{''.join(self.drawings)}{''.join(closed)}"
         )
         data = f'<script type="application/json" id="data">{_json(values)}</script>'
-        return document(self.title, body, data, script(), style("graph", "tables"))
+        title = f"{self.verdict}: {self.title}" if self.verdict else self.title
+        return document(title, body, data, script(), style("graph", "tables"))
 
     def _verdict(self) -> str:
         findings = "".join(_finding(one) for one in self.findings[:_MOST_FINDINGS])

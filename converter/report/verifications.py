@@ -154,7 +154,7 @@ def _actions(report: Report) -> list[str]:
 
 
 def _facts(report: Report, xml: Path | None) -> list[tuple[str, str]]:
-    facts = [("reference", report.oracle), ("engine", report.engine), *size_facts(xml), ("verdict", report.verdict)]
+    facts = [("reference", report.oracle), ("engine", report.engine), *size_facts(xml)]
     fault = report.first_fault
     if fault is not None:
         facts.append(("first wrong layer", f"{fault.layer} ({fault.type}), tensor {fault.comparison.name}"))

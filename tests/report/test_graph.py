@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
+from converter import conversion
 from converter.report.conversions import write_conversion
-from tests.converter.test_verify_layers import deep, layer
+from tests.converter.test_verify_layers import deep, layer, overwrite
 from tests.report.browser import data_of, needs_browser, observed
 
 __all__ = ["deep"]  # fixture
@@ -254,3 +256,87 @@ def test_thousands_of_layers_are_drawn_at_once(tmp_path: Path) -> None:
     assert 0 < found["layout"] < 3000, found
     assert 0 < found["frame"] < 100, found
     assert 0 < found["whole"] < 500, found
+
+
+SEARCHES = """
+    const found_by = (text) => { type(search, text); return [...list.querySelectorAll("li")].map((item) => layers[Number(item.id.slice(5))].n); };
+    for (const text of %s) observed[text] = found_by(text);
+"""
+
+
+def test_the_search_finds_verdicts_types_weights_and_words_together(deep: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(deep)
+    overwrite(model, "w3", np.eye(16, dtype=np.float32))
+    wrong = np.zeros((16, 4), np.float32)
+    wrong[0, 0] = np.float32(1e-30)
+    overwrite(model, "zeros", wrong)
+    converter.verify(deep, model, report=tmp_path / "page.html")
+    asked = ["wrong", "changed", "parameter", "w7", "tanh 11", "drifted", "nothing of that"]
+    found = observed(tmp_path / "page.html", SEARCHES % asked, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["wrong"] == ["product3"]
+    assert found["changed"] == ["head", "product3"]
+    assert found["parameter"] == ["x"]
+    assert found["w7"] == ["product7"]
+    assert found["tanh 11"][0] == "tanh11"
+    assert "tanh9" in found["drifted"]
+    assert "product3" not in found["drifted"]
+    assert found["nothing of that"] == []
+
+
+def test_a_fused_layer_is_found_by_the_pass_that_made_it_and_what_it_replaced(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Sigmoid", ["x"], ["s"], "gate"), helper.make_node("Mul", ["x", "s"], ["y"], "product")]
+    values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, [2]) for tensor in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    options: dict[str, Any] = dict.fromkeys(("input", "freeze", "output", "batch"))
+    made = conversion.convert(tmp_path / "m.onnx", **options, extensions=[], static=False, target="cpu")
+    xml, page = tmp_path / "m.xml", tmp_path / "page.html"
+    converter.save_model(made.model, xml)
+    write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, xml, made.trace)
+    found = observed(page, SEARCHES % ["swishes", "gate"], tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["swishes"] == found["gate"] == ["product"]
+
+
+def test_wide_rows_are_wrapped_and_no_boxes_overlap(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(f"past.{place}", TensorProto.FLOAT, [2]) for place in range(40)]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Concat", [value.name for value in values], ["y"], "all", axis=0)
+    model = helper.make_model(
+        helper.make_graph([node], "g", values, [output]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    script = """
+    document.getElementById("open").click();
+    const lines = new Map();
+    for (const box of boxes) lines.set(box.y, (lines.get(box.y) || 0) + 1);
+    observed.most = Math.max(...lines.values());
+    observed.boxes = boxes.length;
+    observed.overlaps = boxes.filter((one) => boxes.some((other) => one !== other &&
+      Math.abs(one.x - other.x) < WIDTH && Math.abs(one.y - other.y) < HEIGHT)).length;
+    """
+    found = observed(page_of(tmp_path / "m.onnx"), script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["boxes"] == 42
+    assert found["most"] <= 8
+    assert found["overlaps"] == 0
+
+
+def test_the_minimap_moves_the_view(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    await later(() => { document.getElementById("open").click(); draw(); });
+    await later(() => {
+      observed.hidden = minimap.hidden;
+      const box = minimap.getBoundingClientRect();
+      const at = { clientX: box.left + 75, clientY: box.top + 145, buttons: 1, bubbles: true };
+      minimap.dispatchEvent(new PointerEvent("pointerdown", at));
+      const y = (canvas.clientHeight / 2 - view.y) / view.scale;
+      observed.depth = y / extent.height;
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["hidden"] is False
+    assert 0.9 < found["depth"] <= 1

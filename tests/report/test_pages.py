@@ -22,6 +22,7 @@ from converter.report.conversions import write_conversion
 from converter.report.differences import write_difference
 from converter.report.graph_data import CHANGED, EQUAL, WRONG
 from converter.report.markup import Table, text_of
+from converter.report.page import style
 from ir_runtime.graph.model_difference import compare_models
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_verify_inputs import image
@@ -130,8 +131,8 @@ def test_a_table_has_one_row_for_each_name() -> None:
     ("text", "shown"),
     [
         ("/encoder/layer.0/LayerNorm", "/<wbr>encoder/<wbr>layer.0/<wbr>LayerNorm"),
-        ("instead of -0.003307637292891741", "instead of -0.003307637292891741"),
-        ("--minimise FOLDER", "--minimise FOLDER"),
+        ("instead of -0.003307637292891741", "instead of <span class='whole'>-0.003307637292891741</span>"),
+        ("--minimise FOLDER", "<span class='whole'>--minimise</span> FOLDER"),
         ("short.name", "short.name"),
         ("<a&b>", "&lt;a&amp;b&gt;"),
     ],
@@ -249,3 +250,22 @@ def test_layers_tell_which_passes_made_them_and_what_passes_left(tmp_path: Path)
     assert "p" not in by_name["other_product"]
     left = rows_of(text_in(page), "What passes and rules left, and why")
     assert [row[2:] for row in left if row[0] == "swishes"] == [["1", "other_product"]]
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "printed"])
+def test_texts_stand_out_from_what_is_behind_them(scheme: str) -> None:
+    found = [
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", style("page"), re.S)
+    ]
+    colours = found[("light", "dark", "printed").index(scheme)]
+    for text in ("front", "soft", "focus", "good", "bad", "drift", "mark"):
+        for behind in ("back", "panel", "good-back", "bad-back"):
+            one, other = sorted((luminance(colours[text]), luminance(colours[behind])), reverse=True)
+            assert (one + 0.05) / (other + 0.05) >= 4.5, (text, behind)

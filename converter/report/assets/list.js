@@ -1,7 +1,7 @@
 // The list of layers, its search, and the choice of a layer.
 const list = byId("layers"), search = byId("search");
 const MOST_LISTED = 400;
-let shown = [];
+let found = [], shown = [];
 const texts = layers.map((layer) => {
   const held = layer.w.map((at) => `${constants[at].n} ${constants[at].v || ""}`).join(" ");
   const scope = layer.g >= 0 ? blocks[layer.g].title : "";
@@ -13,12 +13,17 @@ function fillList() {
   // A verdict asked for by its name is that verdict alone, and not a word in some reason.
   const verdict = wanted.length === 1 ? NAMES.indexOf(wanted[0]) : -1;
   const isFound = (place) => wanted.every((word) => texts[place].includes(word));
-  let found = layers.map((_, place) => place).filter(isFound);
+  found = layers.map((_, place) => place).filter(isFound);
   if (verdict >= 0 && found.some((place) => layers[place].v === verdict)) {
     found = found.sort((a, b) => (layers[b].v === verdict) - (layers[a].v === verdict) || a - b);
     if (verdict !== NAMES.indexOf("changed")) found = found.filter((place) => layers[place].v === verdict);
   }
-  shown = found.slice(0, MOST_LISTED);
+  showAround(0);
+}
+// Of very many the list has those around one of them.
+function showAround(at) {
+  const first = Math.max(0, Math.min(at - MOST_LISTED / 2, found.length - MOST_LISTED));
+  shown = found.slice(first, first + MOST_LISTED);
   list.replaceChildren(...shown.map((place) => {
     const layer = layers[place];
     const item = make("li", undefined, {
@@ -29,7 +34,7 @@ function fillList() {
     return item;
   }));
   byId("count").textContent = found.length > MOST_LISTED
-    ? `${MOST_LISTED} of ${counted(found.length, "layer")} shown` : counted(found.length, "layer");
+    ? `${first + 1} to ${first + shown.length} of ${counted(found.length, "layer")}` : counted(found.length, "layer");
 }
 function choose(part, moveThere, output = null) {
   const before = list.querySelector("[aria-selected='true']");
@@ -38,6 +43,7 @@ function choose(part, moveThere, output = null) {
   tensor = part.block ? null : output;
   if (!part.block) {
     if (reveal(part.at)) layOut();
+    if (!byId(`layer${part.at}`) && found.includes(part.at)) showAround(found.indexOf(part.at));
     const item = byId(`layer${part.at}`);
     if (item) {
       item.setAttribute("aria-selected", "true");
@@ -61,12 +67,12 @@ if (list) {
     if (item) choose(leaves[Number(item.id.slice(5))], true);
   });
   list.addEventListener("keydown", (event) => {
-    const at = chosen && !chosen.block ? shown.indexOf(chosen.at) : -1;
-    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: shown.length - 1, PageDown: at + 10, PageUp: at - 10 }[event.key];
+    const at = chosen && !chosen.block ? found.indexOf(chosen.at) : -1;
+    const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: found.length - 1, PageDown: at + 10, PageUp: at - 10 }[event.key];
     if (event.key === "Enter" && chosen) { centre(chosen); return; }
-    if (next === undefined || !shown.length) return;
+    if (next === undefined || !found.length) return;
     event.preventDefault();
-    choose(leaves[shown[Math.min(shown.length - 1, Math.max(0, next))]], true);
+    choose(leaves[found[Math.min(found.length - 1, Math.max(0, next))]], true);
   });
   search.addEventListener("input", fillList);
   search.addEventListener("keydown", (event) => {
