@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from converter.report.markup import text_of
-from ir_runtime.graph.model import Model
+from ir_runtime.graph.model import Model, Node
 from ir_runtime.rewriting.fused_names import fused_names
 
 _NUMBER = re.compile(r"[._]?\d+$")
@@ -44,32 +44,42 @@ def changes_drawing(done: Sequence[Applied]) -> str:
     )
 
 
-def fusions_drawing(model: Model) -> str:
-    """Each kind of fused layer behind the layers that it stands for, as HTML; empty where there are none."""
-    kinds: dict[tuple[tuple[str, ...], str], list[str]] = {}
+def fusions_drawing(model: Model, place: Mapping[Node, int]) -> str:
+    """Each kind of fused layer behind the layers that it stands for, as HTML; empty where there are none.
+
+    ``place`` has the places of the layers that the page's graph shows.
+    """
+    kinds: dict[tuple[tuple[str, ...], str], list[Node]] = {}
     for part in model.parts():
         for node in part.nodes:
             before = tuple(_short(name) for name in fused_names(node))
             if before:
-                kinds.setdefault((before, node.op.type), []).append(node.name)
+                kinds.setdefault((before, node.op.type), []).append(node)
     if not kinds:
         return ""
     drawn = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
     return (
         "<section><h2>Before and after</h2><p class='soft'>The nodes of the file that one layer stands for now.</p>"
-        f"<ul class='fusions'>{''.join(_fusion(*key, layers) for key, layers in drawn)}</ul></section>"
+        f"<ul class='fusions'>{''.join(_fusion(*key, nodes, place) for key, nodes in drawn)}</ul></section>"
     )
 
 
-def _fusion(before: Sequence[str], after: str, layers: Sequence[str]) -> str:
+def _fusion(before: Sequence[str], after: str, nodes: Sequence[Node], place: Mapping[Node, int]) -> str:
     boxes = _boxes(before[:_MOST_DRAWN])
     more = f"<span class='soft'>and {len(before) - _MOST_DRAWN} more</span>" if len(before) > _MOST_DRAWN else ""
-    names = ", ".join(layers[:_EXAMPLES]) + (f" and {len(layers) - _EXAMPLES} more" if len(layers) > _EXAMPLES else "")
+    left_out = f" and {len(nodes) - _EXAMPLES:,} more" if len(nodes) > _EXAMPLES else ""
+    names = ", ".join(_link(node, place) for node in nodes[:_EXAMPLES]) + left_out
     return (
         f"<li><span class='before'>{boxes}{more}</span><span class='becomes' aria-label='becomes'>&rarr;</span>"
-        f"<span class='after'>{html.escape(after)}</span><b class='times'>&times; {len(layers):,}</b>"
-        f"<p class='soft'>{text_of(names)}</p></li>"
+        f"<span class='after'>{html.escape(after)}</span><b class='times'>&times; {len(nodes):,}</b>"
+        f"<p class='soft'>{names}</p></li>"
     )
+
+
+def _link(node: Node, place: Mapping[Node, int]) -> str:
+    if node not in place:  # it is in a body
+        return text_of(node.name)
+    return f"<button type='button' class='go inline' data-layer='{place[node]}'>{text_of(node.name)}</button>"
 
 
 def _boxes(names: Iterable[str]) -> str:

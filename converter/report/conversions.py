@@ -64,7 +64,7 @@ def write_conversion(
         (),
         graph,
         actions=[f"Compare it with the ONNX file: onnx2ir verify {title} {xml.name} --report verified.html"],
-        drawings=[changes_drawing(done), fusions_drawing(model)],
+        drawings=[changes_drawing(done), fusions_drawing(model, graph.place)],
     )
     page.write(path)
 

@@ -31,5 +31,15 @@ def write_inspection(model: Model, path: Path, xml: Path) -> None:
         *model_tables(model, counts),
     ]
     graph = GraphData(model)
-    page = Page(xml.name, "", "none", sentence, size_facts(xml), tables, (), graph, drawings=[fusions_drawing(model)])
+    page = Page(
+        xml.name,
+        "",
+        "none",
+        sentence,
+        size_facts(xml),
+        tables,
+        (),
+        graph,
+        drawings=[fusions_drawing(model, graph.place)],
+    )
     page.write(path)

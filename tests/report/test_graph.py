@@ -294,8 +294,14 @@ def test_a_fused_layer_is_found_by_the_pass_that_made_it_and_what_it_replaced(tm
     xml, page = tmp_path / "m.xml", tmp_path / "page.html"
     converter.save_model(made.model, xml)
     write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, xml, made.trace)
-    found = observed(page, SEARCHES % ["swishes", "gate"], tmp_path, *DESKTOP)
+    more = """
+    document.querySelector(".fusions .go").click();
+    observed.chosen = title();
+    observed.drawn = [...document.querySelectorAll("#details .before span")].map((box) => box.textContent);
+    """
+    found = observed(page, SEARCHES % ["swishes", "gate"] + more, tmp_path, *DESKTOP)
     assert found["errors"] == []
+    assert (found["chosen"], found["drawn"]) == ("product", ["gate", "product", "Swish"])
     assert found["swishes"] == found["gate"] == ["product"]
 
 

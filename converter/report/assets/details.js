@@ -48,8 +48,9 @@ function showLayer(layer, place) {
     ["type", layer.t], ["verdict", verdict], ["because", layer.r], ["ONNX node", layer.o],
     ["whole run, apart", layer.e === undefined ? "" : number(layer.e)],
     ["from right inputs", layer.l === undefined ? "" : number(layer.l)],
-    ["made by", (layer.p || []).join(", ")], ["in the place of", (layer.f || []).join(", ")],
+    ["made by", (layer.p || []).join(", ")],
   ]));
+  if (layer.f) section("in the place of", replaced(layer));
   const outputs = make("div");
   layer.s.forEach((type, output) => outputs.append(linkTo(`${nameOf(place, output)}: ${type}`, () => choose(leaves[place], false, output))));
   if (layer.s.length) section("outputs", outputs);
@@ -59,6 +60,17 @@ function showLayer(layer, place) {
   if (layer.a && layer.a.length) section("attributes", rows(layer.a));
   if (layer.w.length) section("constants", ...layer.w.map((at) => constantOf(constants[at])));
   showHistograms(layer.h);
+}
+// What a fused layer stands for: the layers before, and the one after.
+function replaced(layer) {
+  const found = make("div", undefined, { class: "before" });
+  for (const name of layer.f) {
+    const box = make("span", undefined, { title: name });
+    box.append(breakable(name.slice(name.lastIndexOf("/") + 1)));
+    found.append(box);
+  }
+  found.append(make("b", "→", { class: "becomes" }), make("span", layer.t, { class: "after" }));
+  return found;
 }
 function showHistograms(found) {
   for (const [name, ...values] of found || []) section(`values of ${name}`, sides(), histogram(values));

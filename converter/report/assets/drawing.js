@@ -171,9 +171,16 @@ function drawBox(box) {
   if (h < SMALLEST + 3) return;
   const left = x + 6 * view.scale + 6, room = w - 6 * view.scale - 12;
   const two = h >= 2 * SMALLEST + 5, size = Math.max(SMALLEST, 13 * view.scale), small = Math.max(SMALLEST, 11 * view.scale);
-  const title = box.block ? box.title : layers[box.at].t;
-  write(title, left, y + (two ? h * 0.31 : h / 2), room, size, colours.front, { bold: true });
+  const title = box.block ? box.title : layers[box.at].t, line = y + (two ? h * 0.31 : h / 2);
+  const fused = !box.block && layers[box.at].f && two ? `${layers[box.at].f.length} → 1` : "";
+  const taken = write(title, left, line, room, size, colours.front, { bold: true });
   if (!two) return;
+  // How many layers of the file a fused one stands for, where there is room.
+  if (fused && room - taken > 4 * small) {
+    context.textAlign = "right";
+    write(fused, left + room, line, room - taken - 6, small, colours.focus);
+    context.textAlign = "left";
+  }
   const below = box.block ? counted(box.inside.length, "layer") : layers[box.at].n;
   write(below, left, y + h * 0.72, room, small, colours.soft, { end: !box.block });
 }
