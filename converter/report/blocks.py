@@ -19,6 +19,8 @@ _MIN_LAYERS = 4
 """A scope of fewer layers is no block of its own."""
 _LIKENESS = 0.7
 """The share of layers by type that blocks of one stack have in common."""
+_MOST_BETWEEN = 0.25
+"""A stack may take up so many layers between its blocks, as a share of the layers of these."""
 _LONG_ROW = 24
 """A block with more parts than this is searched for repeats."""
 _MOST_LEVELS = 12
@@ -140,28 +142,41 @@ class _Grouping:
     def _stacked(self, parts: Sequence[Part], scope: str) -> list[Part]:
         """Blocks whose names differ in a number, one after the other and alike, in a block of their own."""
         numbered: dict[str, list[tuple[int, Block]]] = {}
-        found: list[Part] = []
         for part in parts:
             match = _NUMBERED.match(part.scope) if isinstance(part, Block) else None
             if isinstance(part, Block) and match is not None:
                 numbered.setdefault(match["stem"], []).append((int(match["number"]), part))
-            else:
-                found.append(part)
-        for stem, blocks in numbered.items():
+        found = list(parts)
+        for stem, pairs in numbered.items():
             runs: list[list[tuple[int, Block]]] = []
-            for number, block in sorted(blocks, key=lambda pair: pair[0]):
+            for number, block in sorted(pairs, key=lambda pair: pair[0]):
                 if runs and number == runs[-1][-1][0] + 1 and _alike(runs[-1][0][1], block):
                     runs[-1].append((number, block))
                 else:
                     runs.append([(number, block)])
             for run in runs:
-                if len(run) == 1:
-                    found.append(run[0][1])
+                blocks = [block for _, block in run if block in found]
+                between = self._between_blocks(blocks, found) if 1 < len(run) == len(blocks) else None
+                if between is None:
                     continue
                 whole = "" if len(runs) == 1 else f" {run[0][0]}\N{EN DASH}{run[-1][0]}"
                 name = f"{stem or scope or 'block'}{whole} \N{MULTIPLICATION SIGN} {len(run)}"
-                found.append(self._block(name, [block for _, block in run], len(run)))
+                inside = [*blocks, *between]
+                found = [part for part in found if part not in inside] + [self._block(name, inside, len(run))]
         return found
+
+    def _between_blocks(self, blocks: Sequence[Block], parts: Sequence[Part]) -> list[Part] | None:
+        """Those of ``parts`` that lie on ways from one of the blocks to another.
+
+        None where they are large: what stands apart in the graph is not one stack.
+        """
+        members = {layer for block in blocks for layer in _layers(block)}
+        others = [(part, _layers(part)) for part in parts if part not in blocks]
+        between = self._between(sorted(members), sorted(layer for _, layers in others for layer in layers))
+        found = [(part, layers) for part, layers in others if not between.isdisjoint(layers)]
+        if sum(len(layers) for _, layers in found) > _MOST_BETWEEN * len(members):
+            return None
+        return [part for part, _ in found]
 
     def _repeating(self, parts: Sequence[Part]) -> list[Part]:
         """``parts`` with the runs of equal sequences among them as blocks."""

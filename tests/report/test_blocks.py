@@ -60,6 +60,34 @@ def test_a_loose_layer_between_layers_of_a_block_belongs_to_it() -> None:
     assert chain([*names[:2], "loose", *names[2:], "last"], [*types[:2], "Range", *types[2:], "ReLU"])[1:] == [5]
 
 
+def test_blocks_with_other_blocks_between_them_are_no_stack() -> None:
+    names, types = scoped([f"{kind}{place}" for place in (1, 2, 3) for kind in ("dense", "transition")], FOUR)
+    parts = chain(names, types)
+    assert titles(parts) == [f"{kind}{place}" for place in (1, 2, 3) for kind in ("dense", "transition")]
+
+
+def test_a_stack_takes_up_single_layers_between_its_blocks() -> None:
+    names, types = scoped(["a.0"], FOUR)
+    more, kinds = scoped(["a.1"], FOUR)
+    (stack,) = chain([*names, "loose", *more], [*types, "Range", *kinds])
+    assert isinstance(stack, Block)
+    assert titles(stack.parts) == ["a.0", "a.1"]
+    assert [part for part in stack.parts if isinstance(part, int)] == [4]
+
+
+def test_a_stack_takes_up_a_small_block_between_its_blocks() -> None:
+    """As of a language model, whose first layer has the shape from which all layers' rotations are computed."""
+    long = tuple(f"kind {place}" for place in range(12))
+    names, types = scoped(["model/layers.0"], long)
+    rotary = scoped(["model/rotary_1"], FOUR)
+    more = scoped(["model/layers.1", "model/layers.2"], long)
+    (stack,) = chain([*names, *rotary[0], *more[0]], [*types, *rotary[1], *more[1]])
+    assert isinstance(stack, Block)
+    assert stack.title == f"model layers {TIMES} 3"
+    assert titles(stack.parts) == ["layers.0", "rotary_1", "layers.1", "layers.2"]
+    assert stack.types.total() == 40
+
+
 def test_sequences_that_repeat_are_blocks_where_names_tell_nothing() -> None:
     inside = ("MatMul", "Add", "Tanh", "Multiply", "SoftMax", "Reshape")
     types = ["Gather", "MVN", *inside * 5, "ReLU"]

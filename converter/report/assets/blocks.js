@@ -30,6 +30,7 @@ function seenAs(layer) {
   for (let block = found.parent; block !== root; block = block.parent) if (!block.open) found = block;
   return found;
 }
+const MOST_OF_ALL = 0.6, FEW = 4;
 // Open blocks from the outside in, as long as no more than so many boxes are seen; stacks only where all layers are.
 function openUpTo(most) {
   if (layers.length <= most) {
@@ -40,7 +41,9 @@ function openUpTo(most) {
   const pending = root.parts.filter((part) => part.block);
   for (let at = 0; at < pending.length; at++) {
     const block = pending[at];
-    if (block.repeats || seen - 1 + block.parts.length > most) continue;
+    // A block around nearly everything tells nothing while it is closed.
+    const isMost = block.inside.length > layers.length * MOST_OF_ALL && block.parts.length <= 4 * most;
+    if ((block.repeats && !(isMost && block.repeats <= FEW)) || (!isMost && seen - 1 + block.parts.length > most)) continue;
     block.open = true;
     seen += block.parts.length - 1;
     pending.push(...block.parts.filter((part) => part.block));
