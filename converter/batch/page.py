@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from converter import __version__
 from converter.batch.rows import Row, counts
+from converter.report.markup import text_of
 from converter.report.page import asset, document
 from ir_runtime.files.whole_files import write_whole
 
@@ -35,12 +38,12 @@ def write_page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], path: 
 
     Raises :class:`ir_runtime.FileError` where it cannot be written.
     """
-    text = page(rows, asked, facts).encode()
+    text = page(rows, asked, facts, path.parent).encode()
     write_whole(path, lambda file: file.write(text))
 
 
-def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str]) -> str:
-    """The page as text."""
+def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path | None = None) -> str:
+    """The page as text. It links to the pages that models have beside their IRs, where it is stored in ``folder``."""
     found = counts(rows)
     passed = len(rows) == asked and all(row.passed for row in rows)
     told = {
@@ -58,6 +61,7 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str]) -> str:
     head = "".join(
         f"<th scope='col' aria-sort='none'><button type='button'>{heading}</button></th>" for heading in _HEADINGS
     )
+    lines = "".join(_line(row, _own_page(row, folder)) for row in rows)
     body = (
         f"<h1>{asked} models</h1><p><span class='verdict {'passed' if passed else 'failed'}'>"
         f"{'PASSED' if passed else 'FAILED'}</span></p><dl class='facts'>{listed}</dl>"
@@ -67,13 +71,30 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str]) -> str:
         f"<label>Sort by <select id='order'><option value=''>order of the run</option>{orders}</select></label>"
         "<button id='turn' type='button' aria-pressed='false'>Largest first</button>"
         "<span id='count' class='soft' aria-live='polite'></span></div>"
-        f"<table class='models'><thead><tr>{head}</tr></thead><tbody>{''.join(map(_line, rows))}</tbody></table>"
+        f"<table class='models'><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
     )
     own = "converter.batch"
     return document(f"{asked} models", body, "", asset(own, "page.js"), asset(own, "page.css"))
 
 
-def _line(row: Row) -> str:
+def _own_page(row: Row, folder: Path | None) -> str:
+    """The address of the page ``NAME.html`` beside the IR ``NAME.xml``, as seen from ``folder``.
+
+    Empty where there is none, or where it is older than the IR.
+    """
+    if folder is None or not row.xml:
+        return ""
+    xml = Path(row.xml)
+    own = xml.with_suffix(".html")
+    if not own.is_file() or not xml.is_file() or own.stat().st_mtime < xml.stat().st_mtime:
+        return ""
+    try:
+        return quote(Path(os.path.relpath(own.resolve(), folder.resolve())).as_posix())
+    except ValueError:  # on another drive
+        return own.resolve().as_uri()
+
+
+def _line(row: Row, own_page: str) -> str:
     reason = f"<div class='reason'>{html.escape(row.reason)}</div>" if row.reason else ""
     notes = "".join(f"<div class='soft'>{html.escape(message)}</div>" for message in row.messages)
     colour = _GOOD if row.passed else _BAD
@@ -93,8 +114,11 @@ def _line(row: Row) -> str:
         f"{html.escape(cell.text)}</td>"
         for heading, cell in zip(_HEADINGS[2:], cells)
     )
+    name = text_of(row.name)
+    if own_page:
+        name = f"<a href='{html.escape(own_page)}'>{name}</a>"
     return (
-        f"<tr data-verdict='{row.verdict}'><th scope='row'>{html.escape(row.name)}{reason}{notes}</th>"
+        f"<tr data-verdict='{row.verdict}'><th scope='row'>{name}{reason}{notes}</th>"
         f"<td data-label='verdict'><span class='{colour}'>{row.verdict}</span>{earlier}</td>{numbers}</tr>"
     )
 

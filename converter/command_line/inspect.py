@@ -10,7 +10,7 @@ import click
 from converter.command_line.drawing import out, size_text
 from converter.command_line.json_output import print_json, shape_list, shape_text
 from converter.command_line.program import main
-from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.report.tables import new_table
 
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ _NO_TENSORS = ("sequence", "map", "optional", "opaque", "sparse_tensor", "unknow
 
 @main.command()
 @click.argument("file", type=MODEL_FILE)
+@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Of an IR: write an HTML page with its graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
-def inspect(state: State, file: Path, as_json: bool) -> None:
+def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> None:
     """Show what is in FILE, an ONNX model or an IR (.xml): inputs, outputs, operators or layers, weights.
 
     Of an ONNX model also its opsets, producer, functions, metadata, and the multiplications (MACs) of products and
@@ -34,11 +35,14 @@ def inspect(state: State, file: Path, as_json: bool) -> None:
     Examples:
       onnx2ir inspect model.onnx
       onnx2ir inspect model.xml
+      onnx2ir inspect model.xml --report model.html
       onnx2ir inspect model.onnx --json
     """
     from ir_runtime.files.file_kinds import IR, kind_of_path
 
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
+    if report is not None:
+        _check_report(report, file, is_ir)
     summary = summary_of(file) if is_ir else _summary_of_onnx(file)
     if as_json:
         print_json(state, summary)
@@ -51,6 +55,22 @@ def inspect(state: State, file: Path, as_json: bool) -> None:
         out().print(f"weights: {size_text(summary['weight_bytes'])}")
     else:
         _print_onnx(summary)
+    if report is not None:
+        from converter.report.inspections import write_inspection
+        from ir_runtime import read_model
+
+        write_inspection(read_model(file), report, file)
+        state.inform(f"Wrote {report}")
+
+
+def _check_report(report: Path, file: Path, is_ir: bool) -> None:
+    from ir_runtime.files.whole_files import check_writable
+
+    if not is_ir:
+        raise click.UsageError(f"--report is for an IR (.xml), and {file} is an ONNX model: convert has a --report")
+    if report.resolve() in (file.resolve(), file.with_suffix(".bin").resolve()):
+        raise click.UsageError(f"--report would overwrite the model {file}")
+    check_writable(report)
 
 
 def _summary_of_onnx(file: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: facts, tables, and a graph that the page's own script draws."""
+"""One HTML file with everything in it: the verdict, facts, tables, and a graph that the page's own script draws."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from converter.report.graph_data import GraphData
+from converter.report.markup import Table, facts_of, list_of, text_of
 from ir_runtime.files.whole_files import write_whole
-from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph.model import Model
 
-NOT_COMPARED, EQUAL, DRIFTED, WRONG, CHANGED = range(5)
-"""Verdicts of layers, as the page's script knows them."""
 _KEY = (
     ("--none", "not compared"),
     ("--good", "equal"),
@@ -23,28 +23,39 @@ _KEY = (
     ("--bad", "wrong although its inputs are right"),
     ("--mark", "changed"),
 )
-_LONGEST_TABLE = 2000
+_SCRIPTS = ("common", "blocks", "layout", "view", "drawing", "minimap", "details", "list", "pointing", "depth")
+"""The parts of the page's script, in order; ``tables`` and ``start`` stand at the end."""
+_MOST_FINDINGS = 8
 
 
-@dataclass
-class Table:
-    """Rows under a title."""
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong: a sentence, and the place of the layer that it is about, if there is one."""
 
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    text: str
+    layer: int | None = None
 
 
 @dataclass
 class Page:
-    """What a page shows. ``layers`` are those of :func:`layers_of`, with verdicts and figures added."""
+    """What a page shows.
+
+    ``verdict`` is a word (PASSED, FAILED ...), empty where nothing was judged, and ``tone`` its colour: ``good``,
+    ``bad``, ``mark`` (a change, which need not be wrong) or ``none``. ``sentence`` tells what was found, ``actions``
+    what a reader may do about it. ``drawings`` are sections of HTML behind the graph.
+    """
 
     title: str
     verdict: str
+    tone: str
+    sentence: str
     facts: Sequence[tuple[str, str]]
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
-    layers: list[dict[str, Any]] = field(default_factory=list)
+    graph: GraphData | None = None
+    findings: Sequence[Finding] = ()
+    actions: Sequence[str] = ()
+    drawings: Sequence[str] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
         """Write the page. Raises :class:`ir_runtime.FileError`, which names the file, where it cannot be written."""
@@ -53,37 +64,62 @@ class Page:
 
     def html(self) -> str:
         """The page as text."""
-        verdict = (
-            f'<span class="verdict {self.verdict.lower()}">{html.escape(self.verdict)}</span>' if self.verdict else ""
-        )
-        facts = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in self.facts)
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        noted = f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""
-        tables = "".join(_table(table) for table in self.tables if table.rows)
-        key = "".join(f'<span><i style="background:var({colour})"></i>{meaning}</span>' for colour, meaning in _KEY)
+        values = self.graph.values() if self.graph is not None else {"layers": [], "groups": [], "constants": []}
+        opened = [table.html() for table in self.tables if table.is_open]
+        closed = [table.html() for table in self.tables if not table.is_open]
+        notes = list_of(self.notes)
         body = (
-            f"<h1>{html.escape(self.title)}</h1><p>{verdict}</p><dl class='facts'>{facts}</dl>{noted}"
-            f"<h2>Graph</h2><div class='key'>{key}</div>{_GRAPH}"
-            "<section><h2>Difference over depth</h2>"
-            "<p class='soft'>Largest absolute difference of each tensor: dots from right inputs, the line in the whole "
-            "run.</p><svg id='depth' viewBox='0 0 1000 240' role='img' aria-label='Difference over depth'></svg>"
-            "</section>"
-            f"{tables}"
+            f"<h1>{text_of(self.title)}</h1>{self._verdict()}"
+            f"{facts_of(self.facts)}{self._graph(values['layers'])}{''.join(opened)}"
+            f"{f'<h2>Notes</h2>{notes}' if notes else ''}{''.join(self.drawings)}{''.join(closed)}"
         )
-        data = f'<script type="application/json" id="data">{_json({"layers": self.layers})}</script>'
-        return document(self.title, body, data, asset("converter.report", "page.js"))
+        data = f'<script type="application/json" id="data">{_json(values)}</script>'
+        title = f"{self.verdict}: {self.title}" if self.verdict else self.title
+        return document(title, body, data, script(), style("graph", "tables"))
+
+    def _verdict(self) -> str:
+        findings = "".join(_finding(one) for one in self.findings[:_MOST_FINDINGS])
+        left_out = len(self.findings) - _MOST_FINDINGS
+        more = f"<li>and {left_out:,} more: search for them below</li>" if left_out > 0 else ""
+        what = "What differs, and where" if self.tone == "mark" else "What is wrong, and where"
+        listed = f"<h2>{what}</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
+        actions = list_of(self.actions)
+        advice = f"<h2>What to do</h2>{actions}" if actions else ""
+        word = f"<strong class='word'>{html.escape(self.verdict)}</strong> " if self.verdict else ""
+        return (
+            f"<section class='verdict {self.tone}' aria-label='Verdict'><p>{word}{text_of(self.sentence)}</p>"
+            f"{listed}{advice}</section>"
+        )
+
+    def _graph(self, layers: Sequence[Mapping[str, Any]]) -> str:
+        if not layers:
+            return ""
+        seen = {layer["v"] for layer in layers}
+        key = "".join(
+            f'<span><i style="background:var({colour})"></i>{meaning}</span>'
+            for verdict, (colour, meaning) in enumerate(_KEY)
+            if verdict in seen and len(seen | {0}) > 1
+        )
+        shown = f"<div class='key'>{key}</div>" if key else ""
+        return f"<h2>Graph</h2>{shown}{_GRAPH}{_DEPTH if any('e' in layer for layer in layers) else ''}"
 
 
-def document(title: str, body: str, data: str, script: str, style: str = "") -> str:
+def _finding(finding: Finding) -> str:
+    if finding.layer is None:
+        return f"<li>{text_of(finding.text)}</li>"
+    return f"<li><button type='button' class='go' data-layer='{finding.layer}'>{text_of(finding.text)}</button></li>"
+
+
+def document(title: str, body: str, data: str, script: str, more_style: str = "") -> str:
     """A page that is complete in one file: ``body`` and, behind it, an element with ``data`` and the ``script``.
 
-    ``style`` is added to the rules that all pages share.
+    ``more_style`` is added to the rules that all pages share.
     """
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="icon" href="data:,"><title>{html.escape(title)}</title>'
-        f"<style>{asset('converter.report', 'page.css')}{style}</style></head><body><main>"
+        f"<style>{style('page')}{more_style}</style></head><body><main>"
         f"{body}</main>{data}<script>{script}</script></body></html>\n"
     )
 
@@ -92,61 +128,52 @@ _GRAPH = """
 <div class="graph">
   <div class="column list">
     <label for="search">Search layers (key: /)</label>
-    <input id="search" type="search" autocomplete="off" placeholder="name, type, ONNX node, verdict">
-    <div class="soft" id="count" style="padding: 0 8px" aria-live="polite"></div>
+    <input id="search" type="search" autocomplete="off" placeholder="name, type, ONNX node, wrong, changed">
+    <div class="soft" id="count" aria-live="polite"></div>
     <ul id="layers" role="listbox" tabindex="0" aria-label="Layers; arrow keys choose one"></ul>
   </div>
   <div class="column drawing">
     <canvas id="canvas" tabindex="0" role="img"
-      aria-label="The graph; arrow keys move it, plus and minus zoom, 0 fits it, Enter opens a group"></canvas>
-    <div class="tools">
+      aria-label="The graph; arrow keys go from layer to layer, with Shift they move the picture, plus and minus zoom,
+ 0 fits it, Enter opens or closes a block"></canvas>
+    <canvas id="minimap" width="150" height="150" role="img" aria-label="The whole graph; a click moves there"></canvas>
+    <div class="tools" role="toolbar" aria-label="The drawing">
       <button id="in" type="button" aria-label="Zoom in">+</button>
       <button id="out" type="button" aria-label="Zoom out">&minus;</button>
       <button id="fit" type="button">Fit</button>
-      <label>Collapse <select id="collapse"><option value="0">nothing</option><option value="1">1 level</option>
-        <option value="2">2 levels</option><option value="3">3 levels</option></select></label>
+      <button id="open" type="button">Open all</button>
+      <button id="close" type="button">Close all</button>
     </div>
   </div>
   <div class="column details" id="details" tabindex="0" aria-label="The chosen layer" aria-live="polite"></div>
 </div>
 """
+_DEPTH = """
+<section class="chart"><h2>Difference over depth</h2>
+<p class="soft">Largest absolute difference of each tensor: dots from right inputs, the line in the whole run. A click
+on a dot shows its layer.</p>
+<svg id="depth" viewBox="0 0 1000 240" role="img" aria-label="Difference over depth"></svg></section>
+"""
 
 
-def layers_of(model: Model) -> tuple[list[dict[str, Any]], dict[Node, int]]:
-    """The layers of the main graph as the page's script takes them, without constants; and the place of each."""
-    nodes = [node for node in model.nodes() if node.op.data is None]
-    place = {node: index for index, node in enumerate(nodes)}
-    found = []
-    for node in nodes:
-        sources = dict.fromkeys(place[source.node] for source in node.inputs if source.node in place)
-        constants = [source for source in node.inputs if source.node.op.data is not None]
-        entry: dict[str, Any] = {
-            "n": node.name,
-            "t": node.op.type,
-            "i": list(sources),
-            "s": ", ".join(str(output.type) for output in node.outputs),
-            "v": NOT_COMPARED,
-            "a": [list(pair) for pair in node.op.attributes().items()] if not node.op.subgraphs else [],
-            "w": [[source.node.name, str(source.type)] for source in constants],
-        }
-        names = [name for output in node.outputs for name in output.names] or node.output_names
-        if names:
-            entry["names"] = names
-        if node.op.subgraphs:
-            inside = sum(len(sub.body.nodes()) for sub in node.op.subgraphs)
-            entry["a"].append(["layers inside", str(inside)])
-        found.append(entry)
-    return found, place
+def script() -> str:
+    """The page's script: its parts joined."""
+    return "".join(asset("converter.report", f"assets/{name}.js") for name in (*_SCRIPTS, "tables", "start"))
 
 
-def size_facts(xml: Path | None) -> list[tuple[str, str]]:
-    """The sizes of an IR's files."""
+def style(*names: str) -> str:
+    """Rules of style: the parts with these names joined."""
+    return "".join(asset("converter.report", f"assets/{name}.css") for name in names)
+
+
+def size_facts(xml: Path | None, which: str = "") -> list[tuple[str, str]]:
+    """The sizes of an IR's files; ``which`` tells it from another one."""
     if xml is None:
         return []
     weights = xml.with_suffix(".bin")
-    found = [("XML", f"{xml} ({xml.stat().st_size:,} bytes)")]
+    found = [(f"{which} XML".strip(), f"{xml} ({xml.stat().st_size:,} bytes)")]
     if weights.exists():
-        found.append(("weights", f"{weights} ({weights.stat().st_size:,} bytes)"))
+        found.append((f"{which} weights".strip(), f"{weights} ({weights.stat().st_size:,} bytes)"))
     return found
 
 
@@ -154,27 +181,15 @@ def constants_table(model: Model, states: Mapping[str, str]) -> Table:
     """The largest constants; ``states`` are those of the file's weights, by the names of layers."""
     nodes = [node for part in model.parts() for node in part.nodes if node.op.data is not None]
     held = sorted(((node, node.op.data) for node in nodes), key=lambda pair: -(pair[1].byte_size if pair[1] else 0))
-    rows = [
+    rows: list[Sequence[str]] = [
         (node.name, f"{data.element_type}{list(data.shape)}", f"{data.byte_size:,}", states.get(node.name, ""))
-        for node, data in held[:_LONGEST_TABLE]
+        for node, data in held
         if data is not None
     ]
-    return Table("Constants", ("layer", "type", "bytes", "in the ONNX file"), rows)
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th scope='col'>{html.escape(column)}</th>" for column in table.columns)
-    rows = table.rows[:_LONGEST_TABLE]
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    more = (
-        f"<p class='soft'>{len(table.rows) - len(rows)} more rows are left out.</p>"
-        if len(table.rows) > len(rows)
-        else ""
-    )
-    return (
-        f"<h2>{html.escape(table.title)}</h2><div class='scroll' tabindex='0'><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{more}"
-    )
+    columns: Sequence[str] = ("layer", "type", "bytes", "in the ONNX file")
+    if not any(states.get(row[0]) for row in rows):
+        columns, rows = columns[:3], [row[:3] for row in rows]
+    return Table("Constants", columns, rows).merged()
 
 
 def asset(package: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The page of a verification: verdicts, the differences of all layers, the state of all weights."""
+"""The page of a verification: the verdict, the differences of all layers, the state of all weights."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converter.equivalence.compare import Comparison
-from converter.equivalence.report import Report
-from converter.report.page import DRIFTED, EQUAL, WRONG, Page, Table, constants_table, layers_of, size_facts
+from converter.equivalence.report import LayerDifference, Report, WeightCheck
+from converter.report.graph_data import CHANGED, DRIFTED, EQUAL, WRONG, GraphData
+from converter.report.markup import Table
+from converter.report.page import Finding, Page, constants_table, size_facts
 from ir_runtime.graph.model import Model
 
 _COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict")
@@ -15,39 +17,164 @@ _COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict"
 
 def write_verification(report: Report, model: Model, title: str, path: Path, xml: Path | None = None) -> None:
     """Write ``report`` on ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored."""
-    layers, place = layers_of(model)
-    by_name = {node.name: index for node, index in place.items()}
+    graph = GraphData(model)
     for found in report.layers:
-        index = by_name.get(found.layer)
-        if index is None:
-            continue
-        layer = layers[index]
-        layer["v"] = max(layer["v"], WRONG if not found.local.passed else EQUAL if found.comparison.passed else DRIFTED)
-        layer["e"], layer["l"] = found.comparison.max_absolute, found.local.max_absolute
-        layer["o"] = found.node
-        layer["r"] = found.local.reason or found.comparison.reason
-        if found.histogram is not None:
-            layer["h"] = found.histogram
+        _note_difference(graph, found)
+    for check in report.weights:
+        if not check.passed:
+            _note_weight(graph, check)
     states = {name: _state(check) for check in report.weights for name in check.layers}
-    for layer in layers:
-        layer["w"] = [[name, f"{kind} {states.get(name, '')}".strip()] for name, kind in layer["w"]]
-    facts = [
-        ("reference", report.oracle),
-        ("engine", report.engine),
-        ("runs", "; ".join(f"{one.description}: {'passed' if one.passed else 'FAILED'}" for one in report.samples)),
-        *size_facts(xml),
-    ]
-    facts.append(("verdict", report.verdict))
+    graph.set_states(states)
+    page = Page(
+        title,
+        "PASSED" if report.passed else "FAILED",
+        "good" if report.passed else "bad",
+        _sentence(report),
+        _facts(report, xml),
+        [*_tables(report), constants_table(model, states)],
+        [*report.notes, *([report.layers_problem] if report.layers_problem else [])],
+        graph,
+        _findings(report, graph),
+        _actions(report),
+    )
+    page.write(path)
+
+
+def _note_difference(graph: GraphData, found: LayerDifference) -> None:
+    places = graph.find(found.layer)
+    if not places:
+        return
+    layer = graph.layers[places[0]]
+    verdict = WRONG if not found.local.passed else EQUAL if found.comparison.passed else DRIFTED
+    reason = found.local.reason or found.comparison.reason
+    if verdict >= layer["v"]:
+        layer["v"] = verdict
+        if reason or "r" not in layer:
+            layer["r"] = reason
+    layer["e"] = max(found.comparison.max_absolute, layer.get("e", 0.0))
+    layer["l"] = max(found.local.max_absolute, layer.get("l", 0.0))
+    layer["o"] = found.node
+    if found.histogram is not None:
+        layer.setdefault("h", []).append([found.comparison.name, *found.histogram])
+
+
+def _note_weight(graph: GraphData, check: WeightCheck) -> None:
+    """Mark the layers that read a changed weight; one that is wrong already keeps that verdict."""
+    for name in check.layers:
+        for place in graph.find(name):
+            layer = graph.layers[place]
+            if layer["v"] != WRONG:
+                layer["v"] = CHANGED
+            reason = f"its weight '{check.name}' is changed: {check.reason}"
+            layer["r"] = "; ".join(filter(None, (layer.get("r"), reason)))
+
+
+def _sentence(report: Report) -> str:
+    if not report.passed:
+        text = report.verdict.removeprefix("failed: ")
+        return f"{text[:1].upper()}{text[1:]}."
+    runs, outputs = _counted(len(report.samples), "run"), _counted(len(report.outputs), "output")
+    unproven = ", ".join(f"'{name}'" for name in report.unproven)
+    doubt = f" But outputs prove nothing: {unproven}." if unproven else ""
+    agree = "agrees" if len(report.outputs) == 1 else "agree"
+    return f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}.{doubt}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _largest(report: Report) -> str:
+    worst = max(report.outputs, key=lambda one: one.max_absolute, default=None)
+    if worst is None or not worst.max_absolute:
+        return "there is no difference"
+    return f"the largest difference is {worst.max_absolute:.3g}, in '{worst.name}'"
+
+
+def _findings(report: Report, graph: GraphData) -> list[Finding]:
+    """What is wrong, each with its layer: wrong layers first, then weights, then outputs."""
+    found: list[Finding] = []
+    for one in report.layers:
+        if not one.local.passed:
+            places = graph.find(one.layer)
+            text = f"Layer {one.layer} ({one.type}) is wrong although its inputs are right: {one.local.reason}"
+            found.append(Finding(text, places[0] if places else None))
+    for check in report.weights:
+        if not check.passed:
+            places = [place for name in check.layers for place in graph.find(name)]
+            read = f", read by layer {graph.layers[places[0]]['n']}," if places else ""
+            found.append(Finding(f"Weight {check.name}{read} is changed: {check.reason}", _first(places)))
+    for output in (*report.outputs, *report.against):
+        if not output.passed:
+            found.append(Finding(f"Output {output.name}: {output.reason}", _output_place(graph, output.name)))
+    return found
+
+
+def _first(places: Sequence[int]) -> int | None:
+    return places[0] if places else None
+
+
+def _output_place(graph: GraphData, name: str) -> int | None:
+    for place, layer in enumerate(graph.layers):
+        if any(name in names for names in layer.get("names", ())):
+            return place
+    return None
+
+
+def _actions(report: Report) -> list[str]:
+    """What a reader may do next."""
+    if report.passed:
+        if not report.unproven:
+            return []
+        return ["Give inputs (--inputs) or values (--values) for which these outputs are not always the same."]
+    fault = report.first_fault
+    found = []
+    if any(not check.passed for check in report.weights):
+        found.append(
+            "The IR does not hold the weights of this ONNX file. Convert the file again, or compare with the file that "
+            "the IR was made from."
+        )
+    if fault is not None:
+        found.append(
+            f"Look at layer {fault.layer} first: everything before it is right. With --minimise FOLDER verify writes "
+            f"this part alone, as a model that can be run."
+        )
+    if report.suspects:
+        found.append("The suspects below differ from the layers of a conversion now: convert the model again.")
+    if report.only_adds_up:
+        found.append("If rounding of this size is good enough, allow it with --rtol or --atol.")
+    elif fault is None and any(not one.passed for one in report.outputs):
+        if report.engine == "NumPy":
+            found.append("Compare inner tensors (--layers) to see where the difference begins.")
+        else:
+            found.append(f"Verify in NumPy, too (--engine numpy): it shows whether {report.engine} alone differs.")
+    if report.against and any(not one.passed for one in report.against):
+        found.append("List what differs between the two IRs with onnx2ir diff.")
+    return found
+
+
+def _facts(report: Report, xml: Path | None) -> list[tuple[str, str]]:
+    facts = [("reference", report.oracle), ("engine", report.engine), *size_facts(xml)]
     fault = report.first_fault
     if fault is not None:
         facts.append(("first wrong layer", f"{fault.layer} ({fault.type}), tensor {fault.comparison.name}"))
     facts += [("suspect", suspect) for suspect in report.suspects]
     if report.weights:
         counts = ", ".join(f"{count} {state}" for state, count in report.weight_states.items())
-        facts.append(("weights", counts))
-    tables = [
-        Table("Outputs", _COLUMNS, [_row(one, report.unproven) for one in report.outputs]),
-        Table("Against the other IR", _COLUMNS, [_row(one) for one in report.against]),
+        facts.append(("weights of the ONNX file", counts))
+    return facts
+
+
+def _tables(report: Report) -> list[Table]:
+    return [
+        Table("Outputs", _COLUMNS, [_row(one, report.unproven) for one in report.outputs], is_open=True),
+        Table("Against the other IR", _COLUMNS, [_row(one) for one in report.against], is_open=True),
+        Table(
+            "Runs",
+            ("run", "inputs", "verdict"),
+            [(one.description, _shapes(one.inputs), "passed" if one.passed else "FAILED") for one in report.samples],
+            is_open=True,
+        ),
         Table(
             "Layers that are wrong from right inputs",
             ("layer", "type", "ONNX node", "tensor", "max abs", "reason"),
@@ -56,7 +183,8 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
                 for one in report.layers
                 if not one.local.passed
             ],
-        ),
+            is_open=True,
+        ).merged(),
         Table(
             "Weights of the ONNX file",
             ("tensor", "state", "form", "greatest error", "layers", "reason"),
@@ -64,21 +192,21 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
                 (one.name, one.state, one.form, f"{one.error:.3g}", ", ".join(one.layers), one.reason)
                 for one in sorted(report.weights, key=lambda check: check.passed)
             ],
-        ),
+        ).merged(),
         Table(
             "What the ONNX nodes became",
             ("ONNX node", "tensor", "layers"),
             [(one.node, one.comparison.name, ", ".join(one.part)) for one in report.layers],
-        ),
-        constants_table(model, states),
+        ).merged(),
     ]
-    notes = [*report.notes, *([report.layers_problem] if report.layers_problem else [])]
-    Page(title, "PASSED" if report.passed else "FAILED", facts, tables, notes, layers).write(path)
 
 
-def _state(check: object) -> str:
-    state, form = getattr(check, "state", ""), getattr(check, "form", "")
-    return f"{state} ({form})" if form else state
+def _shapes(inputs: dict[str, list[int]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in inputs.items()) or "none"
+
+
+def _state(check: WeightCheck) -> str:
+    return f"{check.state} ({check.form})" if check.form else check.state
 
 
 def _row(one: Comparison, unproven: Sequence[str] = ()) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from onnx import TensorProto, helper
 from converter.batch import rows
 from converter.batch.page import page
 from tests.batch.models import dense, extension, is_running, onnx2ir, own
-from tests.converter.test_report import FLAGS
 from tests.converter.test_terminal import on_terminal
+from tests.report.browser import FLAGS
 
 CHROMIUM = shutil.which("chromium")
 

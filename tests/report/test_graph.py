@@ -1,0 +1,348 @@
+"""The graph of a page in a real browser: what it opens on, blocks, the choice of layers and tensors, search, keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from converter import conversion
+from converter.report.conversions import write_conversion
+from tests.converter.test_verify_layers import deep, layer, overwrite
+from tests.report.browser import data_of, needs_browser, observed
+
+__all__ = ["deep"]  # fixture
+
+pytestmark = needs_browser
+
+DESKTOP = ("--window-size=1400,1000",)
+DARK = (*DESKTOP, "--blink-settings=preferredColorScheme=0", "--force-dark-mode")
+PHONE = ("--window-size=500,900",)
+
+
+@pytest.fixture
+def faulty(deep: Path, tmp_path: Path) -> Path:
+    model = converter.convert_model(deep)
+    layer(model, "product5").op = layer(model, "product5").op.with_attributes(transpose_b=True)
+    converter.verify(deep, model, report=tmp_path / "page.html")
+    return tmp_path / "page.html"
+
+
+def encoder(path: Path, count: int, inside: int = 6) -> Path:
+    """A model of ``count`` equal blocks ``/encoder/layer.N/``, each of ``inside`` layers."""
+    random = np.random.default_rng(0)
+    nodes, weights, last = [], [], "x"
+    for block in range(count):
+        for place in range(0, inside, 2):
+            name = f"/encoder/layer.{block}/mlp/{place}"
+            weights.append(numpy_helper.from_array(random.normal(size=(8, 8)).astype(np.float32), f"{name}/w"))
+            nodes.append(helper.make_node("MatMul", [last, f"{name}/w"], [f"{name}/product"], f"{name}/MatMul"))
+            nodes.append(helper.make_node("Tanh", [f"{name}/product"], [f"{name}/tanh"], f"{name}/Tanh"))
+            last = f"{name}/tanh"
+    nodes.append(helper.make_node("Relu", [last], ["y"], "last"))
+    values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, ["n", 8]) for tensor in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+def page_of(path: Path) -> Path:
+    """The page of a conversion."""
+    model = converter.convert_model(path)
+    xml = path.with_suffix(".xml")
+    converter.save_model(model, xml)
+    write_conversion(model, path.name, "cpu", {}, {}, path.with_suffix(".html"), xml)
+    return path.with_suffix(".html")
+
+
+CHOICES = """
+    await later(() => { observed.first = title(); });
+    const canvas = document.getElementById("canvas"), list = document.getElementById("layers");
+    await later(() => { press(list, "Home"); observed.home = title(); });
+    await later(() => { press(list, "ArrowDown"); observed.down = title(); });
+    await later(() => {
+      press(list, "End");
+      observed.end = title();
+      clickAt(canvas, canvas.clientWidth / 2, canvas.clientHeight / 2);
+      observed.clicked = title();
+    });
+    await later(() => {
+      press(document.body, "/");
+      observed.focus = document.activeElement.id;
+      const search = document.getElementById("search");
+      type(search, "wrong");
+      observed.count = document.getElementById("count").textContent;
+      press(search, "Enter");
+      observed.found = title();
+      observed.details = details();
+      observed.bars = document.querySelectorAll("#details svg rect").length;
+    });
+    await later(() => { press(canvas, "ArrowUp"); observed.up = title(); });
+    await later(() => { press(canvas, "ArrowDown"); observed.back = title(); });
+    await later(() => { for (const key of ["+", "-", "0", "Enter"]) press(canvas, key); });
+    await later(() => {
+      document.querySelector(".go").click();
+      observed.gone = title();
+      observed.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+      observed.dots = document.querySelectorAll("#depth .dot").length;
+    });
+"""
+
+
+@pytest.mark.parametrize("flags", [DESKTOP, DARK, PHONE], ids=["light", "dark", "phone"])
+def test_what_is_wrong_is_chosen_and_keys_and_clicks_choose_others(
+    faulty: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    found = observed(faulty, CHOICES, tmp_path, *flags)
+    assert found["errors"] == []
+    assert found["first"] == found["gone"] == "product5"
+    names = [entry["n"] for entry in data_of(faulty)["layers"]]
+    assert (found["home"], found["down"], found["end"]) == (names[0], names[1], names[-1])
+    assert found["clicked"] == names[-1]
+    assert found["focus"] == "search"
+    assert (found["count"], found["found"]) == ("1 layer", "product5")
+    assert (found["up"], found["back"]) == ("tanh4", "product5")
+    assert "from right inputs" in found["details"]
+    assert found["bars"] == 60 + 30  # the tensor on both sides, and the weight
+    assert found["dots"] == sum("e" in entry for entry in data_of(faulty)["layers"])
+    assert found["overflow"] <= 0
+
+
+def test_blocks_open_and_close_by_clicks(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    const stack = blocks.find((block) => block.repeats);
+    await later(() => {
+      observed.title = stack.title; observed.open = stack.open; observed.boxes = boxes.length;
+      clickOn(stack);
+    });
+    await later(() => {
+      observed.opened = [stack.open, boxes.length, title()];
+      clickOn(stack.parts[3]);
+      observed.inner = boxes.length;
+    });
+    await later(() => { clickOn(stack); observed.closed = [stack.open, boxes.length]; });
+    await later(() => { document.getElementById("open").click(); observed.all = boxes.length; });
+    await later(() => {
+      document.getElementById("close").click();
+      choose(leaves.find((leaf) => layers[leaf.at].n.includes("layer.7/mlp/2/Tanh")), true);
+      observed.revealed = [title(), stack.open, seenAs(chosen.at) === chosen];
+    });
+    await later(() => { press(canvas, "Enter"); observed.enter = chosen.block && !chosen.open; });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["title"] == "encoder layer \N{MULTIPLICATION SIGN} 12"
+    assert (found["open"], found["boxes"]) == (False, 4)  # the input, the stack, the last layer, the output
+    assert found["opened"] == [True, 15, found["title"]]
+    assert found["inner"] == 15 - 1 + 6
+    assert found["closed"] == [False, 4]
+    assert found["all"] == 3 + 12 * 6
+    assert found["revealed"] == ["/encoder/layer.7/mlp/2/Tanh", True, True]
+    assert found["enter"]
+
+
+def test_a_tensor_shows_its_values(faulty: Path, tmp_path: Path) -> None:
+    script = """
+    await later(() => { choose(leaves.find((leaf) => layers[leaf.at].n === "tanh0"), true); });
+    await later(() => {
+      draw();
+      const label = labels.find((one) => layers[one.layer].n === "tanh0");
+      clickAt(canvas, (label.left + label.right) / 2, (label.top + label.bottom) / 2 + 2);
+      observed.tensor = title(); observed.details = details();
+      observed.bars = document.querySelectorAll("#details svg rect").length;
+    });
+    """
+    found = observed(faulty, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    tensor = next(entry["names"][0][0] for entry in data_of(faulty)["layers"] if entry["n"] == "tanh0")
+    assert found["tensor"] == tensor
+    assert "made by" in found["details"]
+    assert found["bars"] == 60
+
+
+def test_constants_show_their_values_in_the_page_of_a_conversion(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 2))
+    script = """
+    await later(() => {
+      choose(leaves.find((leaf) => layers[leaf.at].t === "MatMul"), true);
+      observed.bars = document.querySelectorAll("#details svg rect").length; observed.details = details();
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["bars"] == 30
+    assert "/encoder/layer.0/mlp/0/w" in found["details"]
+
+
+def test_a_selected_layer_keeps_the_colour_of_its_verdict(faulty: Path, tmp_path: Path) -> None:
+    script = """
+    await later(() => {
+      draw();
+      const ratio = window.devicePixelRatio || 1, pixel = (x, y) =>
+        [...context.getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].slice(0, 3);
+      const x = (chosen.x - WIDTH / 2) * view.scale + view.x, y = (chosen.y + HEIGHT / 2) * view.scale + view.y;
+      const rgb = (name) => { context.fillStyle = colours[name]; context.fillRect(0, 0, 1, 1); return pixel(0, 0); };
+      observed.edge = pixel(x + 3 * view.scale, y); observed.ring = pixel(x - 5, y);
+      observed.bad = rgb("bad"); observed.focus = rgb("focus");
+    });
+    """
+    found = observed(faulty, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["edge"] == found["bad"]
+    assert found["ring"] == found["focus"]
+
+
+def test_texts_have_at_least_eleven_pixels_and_stay_in_their_boxes(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    await later(() => {
+      document.getElementById("open").click();
+      observed.written = [];
+      const original = context.fillText.bind(context);
+      context.fillText = (text, x, y) => {
+        observed.written.push([parseFloat(context.font.match(/([\\d.]+)px/)[1]), context.measureText(text).width, x]);
+        original(text, x, y);
+      };
+      labels = [];
+      for (const scale of [0.2, 0.4, 0.7, 1, 2]) {
+        view.scale = scale;
+        for (const box of boxes) drawBox(box);
+        for (const [, width, x] of observed.written.splice(0)) {
+          const inside = boxes.some((box) => {
+            const left = (box.x - WIDTH / 2) * view.scale + view.x;
+            return x >= left && x + width <= left + WIDTH * view.scale;
+          });
+          if (!inside) observed.outside = [scale, width, x];
+        }
+      }
+      observed.sizes = [];
+      context.fillText = (text, x, y) => observed.sizes.push(parseFloat(context.font.match(/([\\d.]+)px/)[1]));
+      for (const scale of [0.2, 0.4, 0.7, 1, 2]) { view.scale = scale; draw(); }
+      observed.least = Math.min(...observed.sizes);
+      observed.count = observed.sizes.length;
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert "outside" not in found
+    assert found["least"] >= 11
+    assert found["count"] > 20
+
+
+def test_thousands_of_layers_are_drawn_at_once(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 60, 100))
+    script = """
+    let start = performance.now();
+    document.getElementById("open").click();
+    observed.layout = performance.now() - start;
+    observed.boxes = boxes.length;
+    start = performance.now();
+    for (let turn = 0; turn < 20; turn++) { view.y -= 40; draw(); }
+    observed.frame = (performance.now() - start) / 20;
+    fit();
+    start = performance.now();
+    for (let turn = 0; turn < 5; turn++) draw();
+    observed.whole = (performance.now() - start) / 5;
+    """
+    found = observed(page, script, tmp_path, *DESKTOP, timed=True)
+    assert found["errors"] == []
+    assert found["boxes"] > 6000
+    assert 0 < found["layout"] < 3000, found
+    assert 0 < found["frame"] < 100, found
+    assert 0 < found["whole"] < 500, found
+
+
+SEARCHES = """
+    const found_by = (text) => { type(search, text); return [...list.querySelectorAll("li")].map((item) => layers[Number(item.id.slice(5))].n); };
+    for (const text of %s) observed[text] = found_by(text);
+"""
+
+
+def test_the_search_finds_verdicts_types_weights_and_words_together(deep: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(deep)
+    overwrite(model, "w3", np.eye(16, dtype=np.float32))
+    wrong = np.zeros((16, 4), np.float32)
+    wrong[0, 0] = np.float32(1e-30)
+    overwrite(model, "zeros", wrong)
+    converter.verify(deep, model, report=tmp_path / "page.html")
+    asked = ["wrong", "changed", "parameter", "w7", "tanh 11", "drifted", "nothing of that"]
+    found = observed(tmp_path / "page.html", SEARCHES % asked, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["wrong"] == ["product3"]
+    assert found["changed"] == ["head", "product3"]
+    assert found["parameter"] == ["x"]
+    assert found["w7"] == ["product7"]
+    assert found["tanh 11"][0] == "tanh11"
+    assert "tanh9" in found["drifted"]
+    assert "product3" not in found["drifted"]
+    assert found["nothing of that"] == []
+
+
+def test_a_fused_layer_is_found_by_the_pass_that_made_it_and_what_it_replaced(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Sigmoid", ["x"], ["s"], "gate"), helper.make_node("Mul", ["x", "s"], ["y"], "product")]
+    values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, [2]) for tensor in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    options: dict[str, Any] = dict.fromkeys(("input", "freeze", "output", "batch"))
+    made = conversion.convert(tmp_path / "m.onnx", **options, extensions=[], static=False, target="cpu")
+    xml, page = tmp_path / "m.xml", tmp_path / "page.html"
+    converter.save_model(made.model, xml)
+    write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, xml, made.trace)
+    more = """
+    document.querySelector(".fusions .go").click();
+    observed.chosen = title();
+    observed.drawn = [...document.querySelectorAll("#details .before span")].map((box) => box.textContent);
+    """
+    found = observed(page, SEARCHES % ["swishes", "gate"] + more, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert (found["chosen"], found["drawn"]) == ("product", ["gate", "product", "Swish"])
+    assert found["swishes"] == found["gate"] == ["product"]
+
+
+def test_wide_rows_are_wrapped_and_no_boxes_overlap(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(f"past.{place}", TensorProto.FLOAT, [2]) for place in range(40)]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Concat", [value.name for value in values], ["y"], "all", axis=0)
+    model = helper.make_model(
+        helper.make_graph([node], "g", values, [output]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    script = """
+    document.getElementById("open").click();
+    const lines = new Map();
+    for (const box of boxes) lines.set(box.y, (lines.get(box.y) || 0) + 1);
+    observed.most = Math.max(...lines.values());
+    observed.boxes = boxes.length;
+    observed.overlaps = boxes.filter((one) => boxes.some((other) => one !== other &&
+      Math.abs(one.x - other.x) < WIDTH && Math.abs(one.y - other.y) < HEIGHT)).length;
+    """
+    found = observed(page_of(tmp_path / "m.onnx"), script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["boxes"] == 42
+    assert found["most"] <= 8
+    assert found["overlaps"] == 0
+
+
+def test_the_minimap_moves_the_view(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    await later(() => { document.getElementById("open").click(); draw(); });
+    await later(() => {
+      observed.hidden = minimap.hidden;
+      const box = minimap.getBoundingClientRect();
+      const at = { clientX: box.left + 75, clientY: box.top + 145, buttons: 1, bubbles: true };
+      minimap.dispatchEvent(new PointerEvent("pointerdown", at));
+      const y = (canvas.clientHeight / 2 - view.y) / view.scale;
+      observed.depth = y / extent.height;
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["errors"] == []
+    assert found["hidden"] is False
+    assert 0.9 < found["depth"] <= 1
