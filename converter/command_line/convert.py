@@ -312,7 +312,9 @@ def _convert_one(
     if page is not None and not check:
         from converter.report.conversions import write_conversion
 
-        write_conversion(stored.model, model.name, runtime, converted.passes, converted.rules, page, target, converted.trace)
+        write_conversion(
+            stored.model, model.name, runtime, converted.passes, converted.rules, page, target, converted.trace
+        )
     return result, report
 
 
