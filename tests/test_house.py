@@ -34,11 +34,12 @@ MODEL_TO_MODEL = {"ir_runtime", "converter.errors"}
 CONVERTER = {
     "converter.errors": {"ir_runtime"},
     "converter.stages": set(),
-    "converter.passes": MODEL_TO_MODEL,
+    "converter.channel_factors": {"ir_runtime"},
+    "converter.passes": {*MODEL_TO_MODEL, "converter.channel_factors"},
     "converter.compression": MODEL_TO_MODEL,
     "converter.states": {*MODEL_TO_MODEL, "converter.compression"},
     "converter.targets": MODEL_TO_MODEL,
-    "converter.preprocessing": {*MODEL_TO_MODEL, "converter.compression"},
+    "converter.preprocessing": {*MODEL_TO_MODEL, "converter.channel_factors", "converter.compression"},
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.stages", "converter.onnx_file"},
 }

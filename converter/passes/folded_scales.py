@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from converter.channel_factors import channel_axes, scaled
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.shape_inference import make_node
@@ -38,7 +39,6 @@ from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import Uses
 
-from .channel_factors import channel_axes, scaled
 from .registry import passes
 
 _WEIGHTED = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, MatMul1)

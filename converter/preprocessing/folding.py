@@ -15,8 +15,8 @@ from typing import cast
 
 import numpy as np
 
+from converter.channel_factors import scaled
 from converter.errors import ConversionError
-from converter.passes.channel_factors import scaled
 from converter.preprocessing.resolution import Resolved
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model, Node, Output
