@@ -118,9 +118,10 @@ def support_columns(operator: SupportedOperator) -> tuple[str, ...]:
     return (operator.op_type, operator.domain or "ai.onnx", versions, layers or "-", *shares, limits)
 
 
-def support_table() -> str:
-    """The whole table as Markdown."""
-    rows = [SUPPORT_HEADINGS, ("---",) * len(SUPPORT_HEADINGS), *map(support_columns, supported_operators())]
+def support_table(domain: str | None = None) -> str:
+    """The table as Markdown, whole or of one domain."""
+    operators = [one for one in supported_operators() if domain is None or one.domain == domain]
+    rows = [SUPPORT_HEADINGS, ("---",) * len(SUPPORT_HEADINGS), *map(support_columns, operators)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

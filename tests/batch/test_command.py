@@ -37,6 +37,11 @@ def lines_of(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def written(name: str) -> str:
+    """What a file has; nothing while it is not there."""
+    return Path(name).read_text() if Path(name).exists() else ""
+
+
 def test_a_run_and_a_second_one(zoo: Path) -> None:
     given = ["batch", "zoo", "-o", "ir", "--verify", "--jobs", "2", "--report", "r.html", "--json", "r.jsonl"]
     code, printed, messages = onnx2ir(*given)
@@ -129,10 +134,11 @@ def test_an_interrupted_run_goes_on(zoo: Path) -> None:
     command += ["--json", "r.jsonl", "--report", "r.html"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not (Path("r.jsonl").exists() and Path("r.jsonl").read_text().count("\n") == 2):
+    waiting = ""
+    while written("r.jsonl").count("\n") != 2 or not (waiting := written("waits")):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    waits = int(Path("waits").read_text())
+    waits = int(waiting)
     assert is_running(waits)
     process.send_signal(signal.SIGINT)
     printed, messages = process.communicate(timeout=60)
