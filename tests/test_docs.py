@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
+import itertools
 import json
 import re
 import subprocess
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import onnx
 
+import converter
+import ir_runtime
 from converter.command_line import main
 from converter.from_onnx.support import MEASURED, supported_operators
 from converter.to_onnx.registry import all_exporters
@@ -78,3 +87,32 @@ def test_the_page_of_operations_has_every_exporter() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     missing = {one.operation.type for one in all_exporters() if f"| {one.operation.type} |" not in text}
     assert not missing, "run docs/generate.py --page-only"
+
+
+def test_every_public_name_and_field_is_described() -> None:
+    missing = {f"{package.__name__}.{name}" for package in (converter, ir_runtime) for name in undescribed(package)}
+    assert missing == set()
+
+
+def undescribed(package: ModuleType) -> Iterator[str]:
+    """Public names, methods and fields that no docstring describes; a class may describe its fields in its own."""
+    for name in package.__all__:
+        thing = getattr(package, name)
+        if not inspect.getdoc(thing):
+            yield name
+        if not inspect.isclass(thing):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0].body  # type: ignore[attr-defined]
+        described = {
+            first.target.id  # type: ignore[union-attr]
+            for first, then in itertools.pairwise(body)
+            if isinstance(first, ast.AnnAssign) and isinstance(then, ast.Expr) and isinstance(then.value, ast.Constant)
+        }
+        for field in dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ():
+            if field.name not in described and f"``{field.name}``" not in (thing.__doc__ or ""):
+                yield f"{name}.{field.name}"
+        for own, member in vars(thing).items():
+            function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+            is_shown = inspect.isfunction(function) or isinstance(function, property)
+            if is_shown and not own.startswith("_") and not inspect.getdoc(function):
+                yield f"{name}.{own}"

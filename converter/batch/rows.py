@@ -36,8 +36,10 @@ class Row:
     """What became of one model.
 
     ``model`` and ``xml`` are paths, ``name`` is the model's path below the folder that all models have in common.
-    Sizes and ``memory`` (the most that the process had) are in bytes, times in seconds. ``max_absolute`` and
-    ``max_relative`` are the largest differences of all outputs. ``reused`` marks the result of an earlier run.
+    ``verdict`` is one word, ``reason`` a sentence where the model is not converted or not equal. ``layers`` counts
+    those of the IR. ``model_bytes``, ``xml_bytes``, ``bin_bytes`` and ``memory`` (the most that the process had) are
+    in bytes, ``convert_seconds`` and ``verify_seconds`` in seconds. ``oracle`` ran the ONNX model. ``max_absolute``
+    and ``max_relative`` are the largest differences of all outputs. ``reused`` marks the result of an earlier run.
     """
 
     name: str

@@ -76,7 +76,8 @@ class WeightCompression:
     """How weights are compressed: ``bits`` a weight, with a scale for each ``group_size`` weights of a channel.
 
     A ``group_size`` of -1 is one scale a channel. None is nncf's default: one scale a channel and a zero
-    point with 8 bits, groups of 128 weights and no zero point with 4. Raises :class:`ConversionError` for
+    point with 8 bits, groups of 128 weights and no zero point with 4. ``symmetric`` weights have no zero point; None is
+    the default of the bits. Raises :class:`ConversionError` for
     other bits and groups.
     """
 
@@ -107,6 +108,7 @@ class WeightCompression:
 
     @property
     def is_symmetric(self) -> bool:
+        """Whether there is no zero point."""
         return self.bits == 4 if self.symmetric is None else self.symmetric
 
 

@@ -13,9 +13,10 @@ from ir_runtime.graph.element_types import Array
 class Tolerance:
     """Values agree where ``|actual - expected| <= absolute + rounding + relative * scale``.
 
-    ``scale`` is the expected value's magnitude, but at least the share ``of_largest`` of the largest one in
-    the tensor: small results of cancellation have the rounding errors of the large values that cancelled.
-    ``rounding`` is what the rounding of compressed weights adds in this tensor.
+    ``absolute`` and ``relative`` are those of the element type, or the caller's. ``scale`` is the expected value's
+    magnitude, but at least the share ``of_largest`` of the largest one in the tensor: small results of cancellation
+    have the rounding errors of the large values that cancelled. ``rounding`` is what the rounding of compressed
+    weights adds in this tensor.
     """
 
     relative: float
@@ -45,12 +46,13 @@ def tolerance_for(dtype: np.dtype[np.generic]) -> Tolerance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One tensor compared by name.
+    """One tensor compared by ``name``; ``element_type`` and ``shape`` are those of the expected values.
 
     ``max_absolute`` and ``max_relative`` are the largest differences (the relative one against the
     expected value), ``max_ulps`` the largest number of representable values in between (None for
     integers), ``cosine`` that of the angle between both as vectors (None where it is not defined).
-    ``reason`` tells what failed; it is empty where ``passed``.
+    ``nan_agree`` tells whether both have NaN in the same places, ``tolerance`` what was allowed. ``reason`` tells what
+    failed; it is empty where ``passed``.
     """
 
     name: str

@@ -19,7 +19,7 @@ class LayerDifference:
     ``comparison`` is of the whole run, and includes the differences of earlier layers. ``local`` is of this part of
     the graph alone: the layers behind the nearest tensors that both sides have are computed from the oracle's values,
     and may differ by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
-    ``node`` is the ONNX node that makes the tensor.
+    ``node`` is the ONNX node that makes the tensor, ``histogram`` counts the values of both sides for a page.
     """
 
     layer: str
@@ -33,7 +33,7 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class WeightCheck:
-    """What the IR has of one tensor that the ONNX file declares.
+    """What the IR has of the tensor ``name`` that the ONNX file declares; ``reason`` tells what differs.
 
     ``state`` is one of
 
@@ -55,12 +55,13 @@ class WeightCheck:
 
     @property
     def passed(self) -> bool:
+        """Whether the IR holds the tensor's values."""
         return self.state != "changed"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One run of both sides: the shapes of its inputs, what they were filled with, and whether it passed."""
+    """A run of both sides: the shapes of its ``inputs``, a ``description`` of their values, whether it ``passed``."""
 
     description: str
     inputs: dict[str, list[int]]
@@ -71,7 +72,8 @@ class Sample:
 class Report:
     """The result of :func:`verify`.
 
-    ``oracle`` names what ran the reference, ``engine`` what ran the IR. ``samples`` lists the runs; ``inputs`` are
+    ``passed`` is true where outputs and weights agree. ``oracle`` names what ran the reference, ``engine`` what ran the
+    IR, ``seed`` is that of the random inputs, None for the caller's. ``samples`` lists the runs; ``inputs`` are
     the shapes of the first. ``outputs`` has for each output the comparison of the run in which it differed most.
     ``layers`` lists inner tensors in the order of the graph, where they were asked for, an output failed or proves
     nothing; ``first_fault`` is the first that is wrong although its inputs were right, ``first_divergence`` the
@@ -80,7 +82,8 @@ class Report:
     ``unproven`` are the outputs that prove nothing about the layers before them. ``verdict`` is one sentence;
     ``only_adds_up`` means that outputs differ and no single layer is wrong, which fails, too. ``unwritten`` has the
     errors of writing the page or the smallest part; ``page`` is the path of the page that was written. ``weights`` has
-    the state of every tensor that the file declares. ``notes`` are what else a reader must know.
+    the state of every tensor that the file declares, ``against`` the comparisons with another IR. ``minimised`` is the
+    folder that the smallest wrong part was written to. ``notes`` are what else a reader must know.
     """
 
     passed: bool
@@ -103,10 +106,12 @@ class Report:
 
     @property
     def first_divergence(self) -> LayerDifference | None:
+        """The first tensor that is beyond its tolerance in the whole run; None where none is."""
         return next((layer for layer in self.layers if not layer.comparison.passed), None)
 
     @property
     def first_fault(self) -> LayerDifference | None:
+        """The first tensor that is wrong although its inputs were right; None where none is."""
         return next((layer for layer in self.layers if not layer.local.passed), None)
 
     @property

@@ -53,8 +53,9 @@ class Step:
 class StepsReport:
     """The result of :func:`verify_steps`.
 
-    ``first_wrong`` is the first step that differs, ``layer`` the first layer of it that is wrong although its inputs
-    are right, or the first that differs; ``layer_problem`` tells why none is named.
+    ``oracle`` names what ran the ONNX model, ``engine`` what ran the IR, ``seed`` is that of the random tokens.
+    ``steps`` are those of all runs, ``first_wrong`` the first that differs, ``layer`` the first layer of it that is
+    wrong although its inputs are right, or the first that differs; ``layer_problem`` tells why none is named.
     """
 
     oracle: str
@@ -66,10 +67,12 @@ class StepsReport:
 
     @property
     def passed(self) -> bool:
+        """Whether all steps agree."""
         return self.first_wrong is None
 
     @property
     def first_wrong(self) -> Step | None:
+        """The first step that differs; None where none does."""
         return next((step for step in self.steps if not step.comparison.passed), None)
 
     @property

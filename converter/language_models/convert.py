@@ -40,6 +40,7 @@ class LanguageModel:
     encoder: Path | None
     """The IR of the encoder, where the model has one."""
     tokenizers: Tokenizers
+    """What became of the tokenizer."""
     files: tuple[Path, ...]
     """Settings and files of the tokenizer that were written beside the model."""
     without_paged_attention: tuple[str, ...]

@@ -82,7 +82,7 @@ class Preprocess:
 class Postprocess:
     """What is done to one output behind the model: another element type, then another layout.
 
-    ``layout`` is that of the output that callers get, ``model_layout`` that of the model.
+    ``element_type`` and ``layout`` are those of the output that callers get, ``model_layout`` is the model's.
     """
 
     element_type: str | None = None

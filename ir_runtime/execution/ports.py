@@ -19,8 +19,9 @@ from ..graph.shapes import PartialShape
 class Port:
     """An input, output or variable of a compiled model.
 
-    ``name`` is the first of its tensor ``names`` (or the layer's name where it has none), ``shape``
-    has None for every dimension that is only known at run time, and is None where the rank is unknown.
+    ``name`` is the first of its tensor ``names`` (or the layer's name where it has none), ``shape`` has None for
+    every dimension that is only known at run time, and is None where the rank is unknown; ``partial_shape`` has the
+    limits of such dimensions. ``element_type`` is the type of the numbers.
     """
 
     name: str

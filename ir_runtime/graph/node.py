@@ -45,10 +45,12 @@ class Output:
 
     @property
     def element_type(self) -> ElementType:
+        """The type of the numbers."""
         return self.type.element_type
 
     @property
     def shape(self) -> PartialShape:
+        """The dimensions, as far as they are known."""
         return self.type.shape
 
     @property
@@ -57,6 +59,7 @@ class Output:
         return self.type.tensor
 
     def add_name(self, name: str) -> None:
+        """Give the tensor one more name, unless it has that."""
         if name not in self.names:
             self.names.append(name)
 

@@ -108,8 +108,8 @@ class Bounds:
 class TensorType:
     """The type of a value before execution: element type, partial shape, and its values where they are known.
 
-    ``tensor`` holds the values where they are constant; ``bounds`` the bounds of the values of a small integer
-    tensor, such as one made from shapes.
+    ``element_type`` and ``shape`` may be dynamic. ``tensor`` holds the values where they are constant; ``bounds`` the
+    bounds of the values of a small integer tensor, such as one made from shapes.
     """
 
     element_type: ElementType
@@ -335,6 +335,7 @@ class Operation:
         return list(cls._in_xml)
 
     def check_input_count(self, count: int) -> None:
+        """Raises :class:`InferenceError` where the operation does not take that many inputs."""
         low, high = self.inputs
         if count < low or (high is not None and count > high):
             wanted = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"

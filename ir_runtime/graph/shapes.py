@@ -40,6 +40,7 @@ class Dimension:
         return self.low
 
     def contains(self, dimension: int) -> bool:
+        """Whether the dimension may have this size."""
         return self.low <= dimension <= self.high
 
     def merge(self, other: Dimension) -> Dimension | None:
@@ -158,6 +159,7 @@ class PartialShape:
 
     @property
     def has_rank(self) -> bool:
+        """Whether the number of dimensions is known."""
         return self._dims is not None
 
     @property
@@ -169,12 +171,14 @@ class PartialShape:
 
     @property
     def dims(self) -> tuple[Dimension, ...]:
+        """The dimensions; raises :class:`InferenceError` where their number is unknown."""
         if self._dims is None:
             raise InferenceError("the number of dimensions must be known here, but it is not")
         return self._dims
 
     @property
     def is_static(self) -> bool:
+        """Whether every dimension is one number."""
         # A list and not a generator: this is called so often that the generator's frame would be measurable.
         return self._dims is not None and False not in [dimension.is_static for dimension in self._dims]
 
