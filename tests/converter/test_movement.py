@@ -11,7 +11,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import converter
-from tests.engines import check_node, node_model, schema_types
+import ir_runtime
+from tests.engines import ENGINES, check_node, node_model, run, schema_types
 from tests.suite.reshape import check_reshaped
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -90,6 +91,16 @@ def test_flatten_of_nothing(shape: tuple[int, ...]) -> None:
     expected = x.reshape(shape[0], int(np.prod(shape[1:])))
     for shapes in (None, {"x": names}):
         check_node(node_model("Flatten", {"x": x}, opset=13, shapes=shapes), {"x": x}, [expected])
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("shape", [(2, 3, 0, 4), (0, 3, 2, 4), (2, 0, 3, 4), (0, 3, 0, 4)], ids=str)
+def test_flatten_of_dynamic_dimensions_that_are_zero(shape: tuple[int, ...], fuse: bool) -> None:
+    model = node_model("Flatten", {"x": np.zeros(shape, np.float32)}, opset=13, shapes={"x": [None] * 4})
+    ir = ir_runtime.model_to_bytes(converter.convert_model(model, fuse=fuse))
+    for engine in ENGINES:
+        (found,) = run(engine, ir, {"x": np.zeros(shape, np.float32)})
+        assert found.shape == (shape[0], shape[1] * shape[2] * shape[3]), engine
 
 
 def test_flatten_of_unknown_rank() -> None:

@@ -170,7 +170,7 @@ ROWS: list[Row] = [
         attributes={"hidden_size": 4},
         order=("x", "w", "r", "", "", "h"),
     ),
-    Row("Flatten", 13, "Reshape", dynamic="ShapeOf Split Multiply Multiply Concat Reshape"),
+    Row("Flatten", 13, "Reshape"),
     Row("Flatten", 13, "Reshape", attributes={"axis": 0}),
     Row(
         "Flatten",

@@ -77,7 +77,8 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
     behind = sides[1].type.constant
     keep = at == 1 and sides[0].type.constant is None and (behind is None or bool(behind.all()))
     if keep:
-        sides[0] = ctx.constant([0])  # special_zero: the dimension is kept
+        # special_zero: the dimension is kept. A computed 0 would stand for a dimension as well, -1 does not.
+        sides = [ctx.constant([0]), ctx.constant([-1]) if behind is None else sides[1]]
     # The side that takes more layers may be -1 (what the number of elements leaves) if the other side is not 0.
     for side in sorted(
         (0, 1), key=lambda side: _dynamic_dimensions(data, (range(at), range(at, rank))[side]), reverse=True
