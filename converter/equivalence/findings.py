@@ -12,7 +12,6 @@ from converter.equivalence.engines import Engine
 from converter.equivalence.evidence import unproven
 from converter.equivalence.layers import Compared, compare_layers, worst_of
 from converter.equivalence.minimise import minimise
-from converter.equivalence.processing import HIDDEN
 from converter.equivalence.references import OnnxReference
 from converter.equivalence.report import Report, Sample, WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights
@@ -152,7 +151,7 @@ class Findings:
         returned = list(self._runs[0].expected)
         core = self._sides.processing.core
         if core is None:
-            self._sides.notes.append(f"weights were not compared: {HIDDEN}")
+            self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
             return ()
         with stage("weights"):
             return check_weights(self._sides.reference.graph, core, returned)

@@ -15,8 +15,6 @@ from converter.preprocessing.removal import without_preprocessing
 from ir_runtime import Model, Port
 from ir_runtime.graph.element_types import Array, element_type
 
-HIDDEN = "a later change of the IR hides where its preprocessing ends"
-
 
 class Processing:
     """The steps that an IR has, and its reference, whose own steps are ``done``, has not."""
@@ -36,6 +34,13 @@ class Processing:
         if not self.record.inputs and not self.record.outputs:
             return self._model
         return without_preprocessing(self._model, self.record)
+
+    @property
+    def hidden(self) -> str:
+        """Why there is no :attr:`core`."""
+        if any(steps.fold for steps in self.record.inputs.values()):
+            return "mean and scale are part of the IR's weights"
+        return "a later change of the IR hides where its preprocessing ends"
 
     def _recorded(self, names: Collection[str]) -> str | None:
         return next((name for name in names if name in self.record.inputs), None)

@@ -9,7 +9,7 @@ from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.onnx_graph import typed
-from converter.equivalence.processing import HIDDEN, Processing
+from converter.equivalence.processing import Processing
 from converter.equivalence.references import IrReference, OnnxReference
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
 from converter.equivalence.tolerances import Choose, Loss, gaps, widened
@@ -158,7 +158,7 @@ class Sides:
         assert isinstance(self.reference, OnnxReference)
         core = self.processing.core
         if core is None:
-            return Compared(), HIDDEN
+            return Compared(), self.processing.hidden
         given = self.given(run.feeds)
         before = self.feeds_of_core(run.feeds, given)
         feeds = dict(zip(core.inputs, before))

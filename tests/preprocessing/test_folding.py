@@ -71,7 +71,9 @@ def test_verify_knows_what_the_weights_hold(tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     assert layers(ir_runtime.read_model(tmp_path / "m.xml")) == ["Convolution", "Add", "ReLU"]
-    assert converter.verify(tmp_path / "m.onnx", tmp_path / "m.xml", layers=True).passed
+    report = converter.verify(tmp_path / "m.onnx", tmp_path / "m.xml", layers=True)
+    assert report.passed
+    assert report.layers_problem == "mean and scale are part of the IR's weights"
     # Without the steps the model is another one.
     converter.save_model(converter.convert_model(model), tmp_path / "plain.xml")
     assert not converter.verify(tmp_path / "m.xml", tmp_path / "plain.xml").passed
