@@ -108,6 +108,7 @@ def test_what_is_wrong_is_chosen_and_keys_and_clicks_choose_others(
     assert (found["count"], found["found"]) == ("1 layer", "product5")
     assert (found["up"], found["back"]) == ("tanh4", "product5")
     assert "from right inputs" in found["details"]
+    assert "verdict" in found["details"]
     assert found["bars"] == 60 + 30  # the tensor on both sides, and the weight
     assert found["dots"] == sum("e" in entry for entry in data_of(faulty)["layers"])
     assert found["overflow"] <= 0
@@ -178,6 +179,7 @@ def test_constants_show_their_values_in_the_page_of_a_conversion(tmp_path: Path)
     assert found["errors"] == []
     assert found["bars"] == 30
     assert "/encoder/layer.0/mlp/0/w" in found["details"]
+    assert "verdict" not in found["details"]
 
 
 def test_a_selected_layer_keeps_the_colour_of_its_verdict(faulty: Path, tmp_path: Path) -> None:

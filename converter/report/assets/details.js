@@ -43,9 +43,8 @@ function heading(text) {
   return found;
 }
 function showLayer(layer, place) {
-  const verdict = make("span", NAMES[layer.v], { class: `said v${layer.v}` });
   panel.replaceChildren(heading(layer.n), rows([
-    ["type", layer.t], ["verdict", verdict], ["because", layer.r], ["ONNX node", layer.o],
+    ["type", layer.t], ["verdict", verdictOf(layer.v)], ["because", layer.r], ["ONNX node", layer.o],
     ["whole run, apart", layer.e === undefined ? "" : number(layer.e)],
     ["from right inputs", layer.l === undefined ? "" : number(layer.l)],
     ["made by", (layer.p || []).join(", ")],
@@ -116,7 +115,7 @@ function showBlock(block) {
   for (const place of block.inside) counts.set(layers[place].t, (counts.get(layers[place].t) || 0) + 1);
   panel.replaceChildren(heading(block.title), action, rows([
     ["layers", block.inside.length.toLocaleString("en")], ["blocks that are alike", block.repeats || ""],
-    ["worst verdict", make("span", NAMES[block.verdict], { class: `said v${block.verdict}` })],
+    ["worst verdict", verdictOf(block.verdict)],
   ]));
   const wrong = block.inside.filter((place) => layers[place].v > 2);
   if (wrong.length) section("what is wrong", linksTo(wrong));
