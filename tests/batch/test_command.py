@@ -132,7 +132,11 @@ def test_an_interrupted_run_goes_on(zoo: Path) -> None:
     file = extension(zoo.parent)
     command = [sys.executable, "-m", "converter", "batch", "zoo", "-o", "ir", "--extension", str(file), "--jobs", "2"]
     command += ["--json", "r.jsonl", "--report", "r.html"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Where the tests run in the background, a shell has them ignore the signal, and so would the command.
+    process = subprocess.Popen(
+        command, **pipes, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
     deadline = time.monotonic() + 60
     waiting = ""
     while written("r.jsonl").count("\n") != 2 or not (waiting := written("waits")):

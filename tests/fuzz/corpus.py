@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import random
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
+from converter.stages import silent
 from tests.suite.node_suite import node_cases
 
 _LARGEST = 12_000
@@ -33,15 +33,15 @@ def onnx_files(count: int = 400) -> tuple[bytes, ...]:
 @functools.cache
 def irs(count: int = 150) -> tuple[tuple[bytes, bytes], ...]:
     """IRs of this package's own making: ``.xml`` and ``.bin``."""
-    logging.getLogger("converter").setLevel(logging.ERROR)
     made: list[tuple[bytes, bytes]] = []
-    for data in onnx_files():
-        try:
-            made.append(ir_runtime.model_to_bytes(converter.convert_model(data, target="any")))
-        except (converter.ConversionError, ir_runtime.ModelError):
-            continue
-        if len(made) == count:
-            break
+    with silent():
+        for data in onnx_files():
+            try:
+                made.append(ir_runtime.model_to_bytes(converter.convert_model(data, target="any")))
+            except (converter.ConversionError, ir_runtime.ModelError):
+                continue
+            if len(made) == count:
+                break
     return tuple(made)
 
 
