@@ -33,7 +33,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     is_open: bool = False
-    said: str = ""
+    note: str = ""
     """What the table tells, below its title."""
 
     def merged(self) -> Table:
@@ -44,7 +44,7 @@ class Table:
             for texts, cell in zip(joined, cells):
                 texts[cell] = None
         rows = [(name, *("; ".join(filter(None, texts)) for texts in cells)) for name, cells in found.items()]
-        return Table(self.title, self.columns, rows, self.is_open, self.said)
+        return Table(self.title, self.columns, rows, self.is_open, self.note)
 
     def html(self) -> str:
         """The table as HTML that the page's script sorts and filters; empty where there are no rows."""
@@ -57,11 +57,11 @@ class Table:
         rows = self.rows[:_LONGEST_TABLE]
         left_out = len(self.rows) - len(rows)
         more = f"<p class='soft'>{left_out:,} more rows are left out.</p>" if left_out else ""
-        said = f"<p class='soft'>{html.escape(self.said)}</p>" if self.said else ""
+        note = f"<p class='soft'>{html.escape(self.note)}</p>" if self.note else ""
         opened = " open" if self.is_open else ""
         return (
             f"<details class='table'{opened}><summary><h2>{html.escape(self.title)}</h2> "
-            f"<span class='soft'>{len(self.rows):,}</span></summary>{said}"
+            f"<span class='soft'>{len(self.rows):,}</span></summary>{note}"
             f"<div class='scroll' tabindex='0' role='region' aria-label='{html.escape(self.title)}'>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(self._row(row) for row in rows)}</tbody></table>"
             f"</div>{more}</details>"

@@ -89,6 +89,20 @@ def test_half_precision_and_compression(tmp_path: Path) -> None:
     assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
+def test_together_with_export_round_trip_and_another_target(tmp_path: Path) -> None:
+    onnx.save(model_of_pictures(padding=0), tmp_path / "m.onnx")
+    steps = Preprocess(mean=MEAN, scale=SCALE, fold=True, **U8)
+    converter.save_model(converter.convert_model(tmp_path / "m.onnx", preprocess={"image": steps}), tmp_path / "m.xml")
+    converter.save_onnx(tmp_path / "m.xml", tmp_path / "back.onnx")
+    assert converter.verify(tmp_path / "back.onnx", tmp_path / "m.xml").passed
+    assert converter.round_trip(tmp_path / "m.xml").passed
+    older = converter.convert_model(tmp_path / "m.xml", target="cpu@2024.6")
+    converter.save_model(older, tmp_path / "older.xml", compress_to_fp16=True)
+    assert converter.verify(tmp_path / "m.onnx", tmp_path / "older.xml").passed
+    with pytest.raises(converter.ConversionError, match="has preprocessing already"):
+        converter.convert_model(tmp_path / "m.xml", preprocess={"image": steps})
+
+
 @pytest.mark.parametrize(
     ("options", "first", "message"),
     [

@@ -341,7 +341,7 @@ def test_the_minimap_moves_the_view(tmp_path: Path) -> None:
       const at = { clientX: box.left + 75, clientY: box.top + 145, buttons: 1, bubbles: true };
       minimap.dispatchEvent(new PointerEvent("pointerdown", at));
       const y = (canvas.clientHeight / 2 - view.y) / view.scale;
-      observed.depth = y / extent.height;
+      observed.depth = y / drawing.height;
     });
     """
     found = observed(page, script, tmp_path, *DESKTOP)

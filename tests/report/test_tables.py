@@ -33,7 +33,7 @@ def test_a_click_on_a_heading_sorts_and_words_filter(page: Path, tmp_path: Path)
     const cells = (column) => [...document.querySelectorAll("tbody tr")].filter((row) => !row.hidden).map((row) => row.cells[column].textContent);
     const heads = document.querySelectorAll("thead button");
     heads[2].click(); observed.most = cells(2);
-    observed.said = heads[2].parentElement.getAttribute("aria-sort");
+    observed.order = heads[2].parentElement.getAttribute("aria-sort");
     heads[2].click(); observed.least = cells(2);
     heads[1].click(); observed.kinds = cells(1).join("");
     type(document.querySelector(".filter input"), "layer.3");
@@ -45,7 +45,7 @@ def test_a_click_on_a_heading_sorts_and_words_filter(page: Path, tmp_path: Path)
     assert found["errors"] == []
     assert found["most"] == ["inf", "1,000", "400", "20", "7", "5", "3", "-"]
     assert found["least"] == ["3", "5", "7", "20", "400", "1,000", "inf", "-"]
-    assert found["said"] == "descending"
+    assert found["order"] == "descending"
     assert found["kinds"] == "AAABBBCC"
     assert (found["found"], found["count"]) == (["/net/layer.3/MatMul"], "1 of 8 shown")
     assert found["all"] == 8

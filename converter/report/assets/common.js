@@ -17,7 +17,7 @@ const make = (tag, text, attributes = {}) => {
 };
 // The pages of a conversion and of one model have no verdicts of layers.
 const isCompared = layers.some((layer) => layer.v > 0);
-const verdictOf = (number) => (isCompared ? make("span", NAMES[number], { class: `said v${number}` }) : "");
+const verdictOf = (number) => (isCompared ? make("span", NAMES[number], { class: `verdict v${number}` }) : "");
 const SVG = "http://www.w3.org/2000/svg";
 const shape = (tag, attributes, text) => {
   const element = document.createElementNS(SVG, tag);

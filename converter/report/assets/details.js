@@ -76,9 +76,9 @@ function showHistograms(found) {
 }
 function sides() {
   const key = make("div", undefined, { class: "key" });
-  for (const [colour, said] of [["--focus", "reference"], ["--drift", "IR"]]) {
+  for (const [colour, side] of [["--focus", "reference"], ["--drift", "IR"]]) {
     const entry = make("span");
-    entry.append(make("i", "", { style: `background:var(${colour})` }), said);
+    entry.append(make("i", "", { style: `background:var(${colour})` }), side);
     key.append(entry);
   }
   return key;
@@ -127,8 +127,8 @@ function showBlock(block) {
   if (leaving.children.length) section("outputs", leaving);
 }
 function histogram([low, high, ...counts]) {
-  const said = counts.length > 1 ? "Histogram of the values on both sides" : "Histogram of the values";
-  const picture = shape("svg", { viewBox: "0 0 300 130", role: "img", "aria-label": `${said}, from ${number(low)} to ${number(high)}` });
+  const what = counts.length > 1 ? "Histogram of the values on both sides" : "Histogram of the values";
+  const picture = shape("svg", { viewBox: "0 0 300 130", role: "img", "aria-label": `${what}, from ${number(low)} to ${number(high)}` });
   const most = Math.max(1, ...counts.flat()), step = 300 / counts[0].length, wide = (step * 0.9) / counts.length;
   counts.forEach((side, one) => side.forEach((count, at) => {
     const tall = (100 * count) / most;

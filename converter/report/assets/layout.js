@@ -1,7 +1,7 @@
 // Where everything stands: layers in rows from inputs to outputs, open blocks as frames with rows of their own.
 const WIDTH = 176, HEIGHT = 42, GAP_X = 22, GAP_Y = 46, HEAD = 30, PAD = 16;
 const MOST_IN_ROW = 8, MOST_BENDS = 30000, LONGEST_BENT = 12, SWEEPS = 6;
-let boxes = [], frames = [], edges = [], extent = { width: 1, height: 1 };
+let boxes = [], frames = [], edges = [], drawing = { width: 1, height: 1 };
 
 function layOut() {
   boxes = []; frames = [];
@@ -21,7 +21,7 @@ function layOut() {
   for (const edge of edges) edge.link = linkOf(edge.from, edge.to);
   arrange(root);
   place(root, 0, 0);
-  extent = { width: root.w, height: root.h };
+  drawing = { width: root.w, height: root.h };
   for (const edge of edges) route(edge);
 }
 

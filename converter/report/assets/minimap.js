@@ -2,15 +2,15 @@
 const minimap = byId("minimap");
 const small = { picture: null, of: null, scale: 1, left: 0, colours: "" };
 function drawMinimap() {
-  const isWhole = extent.width * view.scale <= canvas.clientWidth && extent.height * view.scale <= canvas.clientHeight;
+  const isWhole = drawing.width * view.scale <= canvas.clientWidth && drawing.height * view.scale <= canvas.clientHeight;
   minimap.hidden = isWhole || !boxes.length;
   if (minimap.hidden) return;
   const size = minimap.width;
   if (small.of !== edges || small.colours !== colours.back) {
     small.of = edges;
     small.colours = colours.back;
-    small.scale = size / Math.max(extent.width, extent.height);
-    small.left = (size - extent.width * small.scale) / 2;
+    small.scale = size / Math.max(drawing.width, drawing.height);
+    small.left = (size - drawing.width * small.scale) / 2;
     small.picture = document.createElement("canvas");
     small.picture.width = small.picture.height = size;
     const paint = small.picture.getContext("2d");

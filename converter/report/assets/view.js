@@ -25,8 +25,8 @@ function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
 }
 function fit() {
   const wide = canvas.clientWidth, high = canvas.clientHeight - 56;
-  view.scale = Math.max(LEAST, Math.min(1.1, wide / extent.width, high / extent.height));
-  view.x = (wide - extent.width * view.scale) / 2;
+  view.scale = Math.max(LEAST, Math.min(1.1, wide / drawing.width, high / drawing.height));
+  view.x = (wide - drawing.width * view.scale) / 2;
   view.y = 52;
   redraw();
 }
@@ -34,11 +34,11 @@ function fit() {
 function fitWidth() {
   fit();
   if (view.scale >= READABLE) return;
-  view.scale = Math.min(1, Math.max(READABLE, canvas.clientWidth / extent.width));
+  view.scale = Math.min(1, Math.max(READABLE, canvas.clientWidth / drawing.width));
   const first = boxes[0];
-  view.x = extent.width * view.scale <= canvas.clientWidth
-    ? (canvas.clientWidth - extent.width * view.scale) / 2 : canvas.clientWidth / 2 - first.x * view.scale;
-  view.y = 52 - (extent.width * view.scale <= canvas.clientWidth ? 0 : Math.max(0, first.y - 40) * view.scale);
+  view.x = drawing.width * view.scale <= canvas.clientWidth
+    ? (canvas.clientWidth - drawing.width * view.scale) / 2 : canvas.clientWidth / 2 - first.x * view.scale;
+  view.y = 52 - (drawing.width * view.scale <= canvas.clientWidth ? 0 : Math.max(0, first.y - 40) * view.scale);
   redraw();
 }
 function centre(part) {
