@@ -13,10 +13,12 @@ from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, Divide1, FloorMod1, Mod1, Multiply1, Subtract1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1
+from ir_runtime.operations.movement import Concat1, Reshape1
 from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 
 SIZES = ((1, 1), (2, 3), (7, 8), (9, 4), (16, 1), (5, 30), (0, 6))
@@ -98,3 +100,62 @@ def test_what_fills_up_is_known() -> None:
     assert (shapes.low(missing), shapes.high(missing)) == (0, 7)
     assert shapes.low(count) == 1
     assert shapes.low(total - shapes.elements(size).item()) == 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_numbers_that_never_occur_do_not_occur(seed: int) -> None:
+    program, shapes = Program(seed, 0), SymbolicShapes()
+    for _ in range(10):
+        program.step()
+    for value, numbers in program.values:
+        found = shapes.elements(value)
+        if found is not None:
+            (polynomial,) = found.reshape(-1).tolist()
+            assert not [number for number in set(numbers) if shapes.is_never(polynomial, number)]
+
+
+def test_an_even_number_is_never_odd_and_a_dimension_never_negative() -> None:
+    program, shapes = Program(0, 0), SymbolicShapes()
+    size = program.values[0][0]
+    even = made(Subtract1(), made(Multiply1(), size, constant(2)), constant(2))
+    (one,), (two,) = (shapes.elements(value).reshape(-1).tolist() for value in (size, even))  # type: ignore[union-attr]
+    assert shapes.is_never(one, -1)
+    assert not shapes.is_never(one, 0)
+    assert shapes.is_never(two, -1)
+    assert not shapes.is_never(two, -2)
+
+
+def parameter(name: str, *dims: int | None) -> Output:
+    op = Parameter1(element_type=element_types.f32, shape=PartialShape(list(dims)))
+    return make_node(op, (), name).outputs[0]
+
+
+def test_an_attention_has_the_rows_of_its_query_whatever_its_mask_has() -> None:
+    query, keys, mask = parameter("q", 1, 2, None, 8), parameter("k", 1, 2, None, 8), parameter("m", None, None)
+    found = made(ScaledDotProductAttention13(), query, keys, keys, mask)
+    shapes = SymbolicShapes()
+    assert shapes.dims(found)[2] == shapes.dims(query)[2] != shapes.dims(mask)[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("last", "is_known"),
+    [
+        ([8], True),  # one more dimension must be 0 for another result
+        ([-1], False),  # where the dimension is 0, it stands for the one that the data have there
+    ],
+)
+def test_what_a_reshape_brings_back(last: list[int], is_known: bool) -> None:
+    data = parameter("x", None, None, 8)
+    flat = made(Reshape1(special_zero=True), data, constant_list([-1, 8]))
+    sizes = made(Gather8(), made(ShapeOf3(), data), constant_list([0, 1]), constant(0))
+    back = made(Reshape1(special_zero=True), flat, made(Concat1(axis=0), sizes, constant_list(last)))
+    shapes = SymbolicShapes()
+    before, after = shapes.dims(data), shapes.dims(back)
+    assert before is not None
+    assert after is not None
+    assert after[0] == before[0]
+    assert (after[1] == before[1]) == is_known
+
+
+def constant_list(values: list[int]) -> Output:
+    return make_node(Const1(value=Tensor.from_array(np.asarray(values, np.int64))), (), "c").outputs[0]
