@@ -9,6 +9,7 @@ Language models use one matrix to look tokens up and to score them; exporters an
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
@@ -40,7 +42,14 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
         replaced: dict[Output, Output] = {}
         alike: dict[object, list[Node]] = defaultdict(list)
         unique = UniqueNames(part)
-        for node in part.nodes:
+        uses = part.uses
+
+        def is_factor(node: Node, uses: Mapping[Output, list[Node]] = uses) -> bool:
+            return all(isinstance(reader.op, MatMul1) for reader in uses.get(node.outputs[0], ()))
+
+        constants = [node for node in part.nodes if node.op.data is not None]
+        # A product reads either of both as it is, a look-up does not: its constant is the one that stays.
+        for node in sorted(constants, key=is_factor):
             tensor = node.op.data
             if (
                 tensor is None

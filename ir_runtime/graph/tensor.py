@@ -11,13 +11,15 @@ import numpy as np
 from ..errors import ModelError
 from . import element_types
 from .element_types import Array, ElementType
-from .mapped_file import FileSpan, file_of
+from .mapped_file import FileSpan, file_of, forget_pages
 
 MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
 """The number of dimensions that a NumPy array may have."""
 _CHUNK_BYTES = 1 << 22
 _MAX_SHOWN_ELEMENTS = 16
 """``repr`` shows the values of tensors of at most this many elements."""
+_COLUMNS = 8
+"""Columns of a transposed matrix that are copied at a time."""
 _SAMPLE_ELEMENTS = 16
 """The number of elements at each of two places that :meth:`Tensor.sample` reads."""
 
@@ -162,10 +164,7 @@ class Tensor:
         if self._parts is not None:
             yield from (part.reshape(-1) for part in self._parts())
             return
-        flat = self.array().reshape(-1)
-        step = max(1, _CHUNK_BYTES // max(1, flat.itemsize))
-        for start in range(0, flat.size, step):
-            yield flat[start : start + step]
+        yield from _flat_parts(self.array())
 
     def chunks(self) -> Iterator[bytes | memoryview]:
         """The bytes of the ``.bin`` file in order, a few MiB at a time."""
@@ -183,12 +182,8 @@ class Tensor:
         if self.element_type.is_packed or self.element_type is element_types.string:
             yield self._pack()
             return
-        if array.flags.c_contiguous:
-            yield from _slices(array.reshape(-1).view(np.uint8))
-            return
-        rows = max(1, _CHUNK_BYTES // max(1, array.itemsize * (array.size // max(1, array.shape[0]))))
-        for start in range(0, array.shape[0], rows):
-            yield np.ascontiguousarray(array[start : start + rows]).tobytes()
+        for part in _flat_parts(array):
+            yield part.view(np.uint8).data
 
     def _joined(self, parts: Iterator[Array]) -> Array:
         made = np.empty(self.size, self.element_type.dtype)
@@ -237,6 +232,35 @@ class Tensor:
 
 def _unpickled(kind: ElementType, shape: tuple[int, ...], data: bytes) -> Tensor:
     return Tensor.from_packed(np.frombuffer(data, np.uint8), kind, shape)
+
+
+def _flat_parts(array: Array) -> Iterator[Array]:
+    """The elements in order, a few MiB at a time; of an array with strides a few rows are copied at a time."""
+    array = array.reshape([dimension for dimension in array.shape if dimension != 1])  # a view
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        step = max(1, _CHUNK_BYTES // flat.itemsize)
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step]
+        return
+    rows = max(1, _CHUNK_BYTES // max(1, array.nbytes // len(array)))
+    for start in range(0, len(array), rows):
+        yield _contiguous(array[start : start + rows]).reshape(-1)
+    forget_pages(array)
+
+
+def _contiguous(array: Array) -> Array:
+    """The array in the order of its elements. Transposed matrices are copied a few columns at a time.
+
+    A whole matrix at once takes twice as long: it is written across more lines of memory than the processor's nearest
+    cache holds.
+    """
+    if array.ndim != 2 or array.strides[0] != array.itemsize:
+        return np.ascontiguousarray(array)
+    made = np.empty(array.shape, array.dtype)
+    for start in range(0, array.shape[1], _COLUMNS):
+        made[:, start : start + _COLUMNS] = array[:, start : start + _COLUMNS]
+    return made
 
 
 def _bytes_of(flat: Array, kind: ElementType) -> bytes | memoryview:

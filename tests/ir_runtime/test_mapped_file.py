@@ -14,6 +14,7 @@ import pytest
 
 import converter
 import ir_runtime
+from ir_runtime.graph import tensor as tensor_module
 from ir_runtime.graph.element_types import f32, u4
 from ir_runtime.graph.mapped_file import FileSpan, MappedFile, forget_pages
 from ir_runtime.graph.tensor import Tensor
@@ -97,6 +98,39 @@ def test_equal_data_looks_the_same_however_it_is_stored(tmp_path: Path, shape: t
 def test_packed_types_are_not_sampled() -> None:
     packed = Tensor.from_packed(np.array([0x21, 0x43], np.uint8), u4, (4,))
     assert packed.sample() == Tensor.from_array(np.array([1, 2, 3, 4]).astype(u4.dtype), u4).sample()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.bool_])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((37, 21), (1, 0)),
+        ((1, 37, 21), (0, 2, 1)),
+        ((300, 1), (1, 0)),
+        ((5, 37, 21), (0, 2, 1)),
+        ((5, 37, 21), (2, 1, 0)),
+        ((0, 7), (1, 0)),
+        ((), ()),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 500, 1 << 22])
+def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
+    mapped: MappedFile,
+    dtype: type,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    chunk: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tensor_module, "_CHUNK_BYTES", chunk)
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    for step in (1, -1):
+        array = np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(shape).transpose(axes)[::step or ...]             if shape else np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(())  # fmt: skip
+        wanted = array.tobytes()
+        tensor = Tensor.from_array(array)
+        assert b"".join(tensor.chunks()) == wanted
+        assert b"".join(part.tobytes() for part in tensor.parts()) == wanted
+        assert b"".join(tensor.chunks()) == wanted, "pages that were given back are read again"
 
 
 @pytest.mark.skipif(not hasattr(os, "copy_file_range"), reason="memory is bounded where files can be read apart")

@@ -44,8 +44,22 @@ def converts_nothing(ir: Ir) -> bool:
     return executed(ir)["Convert"] == 0
 
 
+def transposes_nothing(ir: Ir) -> bool:
+    return executed(ir)["Transpose"] == 0
+
+
+def product() -> onnx.ModelProto:
+    """A product with constant weights, a column for each output."""
+    return onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 3, 16] x) => (float[n, 3, 8] y) <float[16, 8] w = {WEIGHTS}> { y = MatMul(x, w) }
+        """.replace("WEIGHTS", ", ".join(["1"] * 128))
+    )
+
+
 ROWS = [
     SpeedRow("fake_quantize", lambda: convolution(np.uint8, 117, True)[0], is_convolution_in_8_bits),
     SpeedRow("quantized_products", lambda: qlinear(1)[0], is_convolution_in_8_bits),
+    SpeedRow("transposed_weights", product, transposes_nothing),
     SpeedRow("integer_round_trips", lambda: there_and_back("y"), converts_nothing),
 ]

@@ -13,9 +13,11 @@ from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import as_scalar, shape_list, size_of, subtract
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.matmul import Einsum7, GroupedMatMul17, MatMul1
 
 _LEAST_BLOCK = 16
@@ -27,7 +29,8 @@ _FLOAT32 = 1
 @ir_op(MatMul1)
 def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
     """MatMul, with Transpose in front where an operand is transposed; Gemm for two matrices of which one is.
-    Compressed weights are read by DequantizeLinear; with contrib operators the product is MatMulNBits"""
+    Constant weights are stored as MatMul reads them. Compressed weights are read by DequantizeLinear; with contrib
+    operators the product is MatMulNBits"""
     weights = compressed_weights(ctx.node.inputs[1])
     if weights is not None and op.transpose_b and not op.transpose_a and a.element_type is weights.kind:
         made = _by_codes(ctx, a, weights)
@@ -40,8 +43,36 @@ def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
     return ctx.emit(
         "MatMul",
         _transposed(ctx, a) if op.transpose_a else a,
-        _transposed(ctx, b) if op.transpose_b else b,
+        (_stored_transposed(ctx) or _transposed(ctx, b)) if op.transpose_b else b,
     )
+
+
+def _stored_transposed(ctx: Context) -> Value | None:
+    """The weights [k, n] of an IR's weights [n, k], which may be stored as float16; None where others read these."""
+    source = ctx.node.inputs[1]
+    stored = source.node.inputs[0] if isinstance(source.node.op, Convert1) else source
+    tensor = stored.tensor
+    if stored.node.inputs or tensor is None or tensor.element_type.is_packed or len(tensor.shape) < 2:
+        return None
+    others = ctx.readers(stored) if stored is not source else []
+    if len(others) > 1 or not all(_reads_transposed(reader, source) for reader in ctx.readers(source)):
+        return None
+
+    def make() -> Value:
+        assert tensor is not None
+        transposed = Tensor.from_array(np.swapaxes(tensor.array(), -1, -2), tensor.element_type)
+        # The tensor's own names are those of the other order.
+        value = ctx.initializer(transposed, "" if stored.names else stored.node.name)
+        return ctx.cast(value, source.element_type)
+
+    return ctx.once(("transposed weights", source), make)
+
+
+def _reads_transposed(node: Node, weights: Output) -> bool:
+    """Whether a layer becomes a MatMul, and not a Gemm, that reads the weights as its second operand alone."""
+    if not isinstance(node.op, MatMul1) or not node.op.transpose_b or node.inputs[0] is weights:
+        return False
+    return not (node.inputs[0].shape.has_rank and node.inputs[0].shape.rank == weights.shape.rank == 2)
 
 
 def _transposed(ctx: Context, x: Value) -> Value:
