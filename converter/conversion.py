@@ -257,7 +257,7 @@ class _Stages:
             with stage("states"):
                 self.make_states(model, shapes)
         with stage("rules"):
-            rules = self.runtime.apply(model, trace)
+            rules = self.runtime.apply(model, trace, exact=self.exact)
         return counts, rules, trace
 
 

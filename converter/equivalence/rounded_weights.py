@@ -24,9 +24,8 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.uses import replace_all_uses
 
 RUNS = 4
-_RUNS_OF_SMALL_OUTPUTS = 16
-_MIN_OUTPUT_SIZE = 64
-"""Outputs of fewer elements need more runs to show their deviation."""
+_RUNS_OF_OUTPUTS_BELOW = {64: 16, 4096: 8}
+"""Outputs of fewer elements need more runs: each shows less of the deviation, and of how far single values go."""
 _DEVIATIONS = 6.0
 """Allowed are so many standard deviations of the rounding's effect, or :data:`_TIMES_LARGEST` its largest effect if
 that is more, as where a few values are much larger than the others."""
@@ -88,8 +87,9 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, f
     """How much each real output of ``model`` may differ because of its weights' rounding alone."""
     plain = _run(model, feeds)
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
-    is_small = any(value.size < _MIN_OUTPUT_SIZE for value in plain.values())
-    for seed in range(_RUNS_OF_SMALL_OUTPUTS if is_small else RUNS):
+    least = min((value.size for value in plain.values()), default=0)
+    runs = next((count for size, count in _RUNS_OF_OUTPUTS_BELOW.items() if least < size), RUNS)
+    for seed in range(runs):
         for name, value in _run(perturbed_model(model, seed), feeds).items():
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue

@@ -123,6 +123,13 @@ def layout_of(expected: Array, actual: Array, *, only_equal: bool = False) -> Ar
     return found
 
 
+def matrix_layouts(expected: Array, shape: tuple[int, ...]) -> Iterator[Array]:
+    """``expected`` in another shape of its size, and the transposed matrix where that has the shape, too."""
+    yield expected.reshape(shape)
+    if expected.ndim == 2 and expected.T.shape == shape:
+        yield expected.T
+
+
 def _orders(array: Array) -> Iterator[tuple[int, ...]]:
     if array.ndim > _MOST_PERMUTED:
         yield tuple(range(array.ndim))

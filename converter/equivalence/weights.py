@@ -25,6 +25,7 @@ from converter.equivalence.stored_values import (
     count_missing,
     form_of,
     layout_of,
+    matrix_layouts,
     mostly_equal,
     mostly_near,
     value_sum,
@@ -126,9 +127,13 @@ class _WeightChecks:
             if len(readers) == 1 and self._rounded.holds(readers[0]):
                 value = readers[0].outputs[0]
             axes = next((axes for reader in self._uses[value] if (axes := channel_axes_of(reader, value))), ())
-            found = scaled_weights(tensor.array().reshape(actual.shape), actual, axes) if axes else None
-            if found is None:
+            if not axes:
                 continue
+            layouts = matrix_layouts(tensor.array(), actual.shape)
+            scaled = [one for layout in layouts if (one := scaled_weights(layout, actual, axes)) is not None]
+            if not scaled:
+                continue
+            found = min(scaled, key=lambda one: int(one.wrong.sum()))
             self._matched.add(node)
             self._scaled_constants.add(node)
             if not found.wrong.any():
@@ -142,7 +147,10 @@ class _WeightChecks:
         assert held is not None
         if held.size != tensor.size or held.element_type is not tensor.element_type:
             return None  # another tensor of the same name, such as a scalar that stands for it
-        return _changed(name, node, tensor.array(), held.array())
+        actual = held.array()
+        layouts = matrix_layouts(tensor.array(), actual.shape)
+        expected = min(layouts, key=lambda one: int(np.count_nonzero(bits_of(one) != bits_of(actual))))
+        return _changed(name, node, expected, actual)
 
     def _damaged(self, name: str, tensor: Tensor, places: Sequence[Node], *, alone: bool) -> WeightCheck | None:
         """A constant that matches no other tensor and differs from this one in some values.
@@ -240,9 +248,10 @@ class _WeightChecks:
         axes = next((axes for reader in self._uses[output] if (axes := channel_axes_of(reader, output))), ())
         scaling = ""
         if axes and (gap / step).max(initial=0.0) > _LARGEST_STEP:
-            near = np.abs(nearest_scaled(tensor.array().reshape(value.shape), value, axes) - value)
-            if (near / step <= _LARGEST_STEP).mean() > (gap / step <= _LARGEST_STEP).mean():
-                gap, scaling = near, ", each channel times a factor"
+            for expected in matrix_layouts(tensor.array(), value.shape):
+                near = np.abs(nearest_scaled(expected, value, axes) - value)
+                if (near / step <= _LARGEST_STEP).mean() > (gap / step <= _LARGEST_STEP).mean():
+                    gap, scaling = near, ", each channel times a factor"
         worst = float((gap / step).max(initial=0.0))
         error = float(gap.max(initial=0.0))
         form = f"{node.outputs[0].element_type}, at most {worst:.2f} steps away{scaling}"

@@ -54,16 +54,16 @@ class Target:
             raise ConversionError(f"the target '{name}' is older than {oldest}, the oldest release that is known")
         return cls(name, found["runtime"], release, max(known))
 
-    def apply(self, model: Model, trace: Trace | None = None) -> dict[str, int]:
+    def apply(self, model: Model, trace: Trace | None = None, *, exact: bool = False) -> dict[str, int]:
         """Change ``model`` by the rules that the release needs; how often each applied, of those that did.
 
-        ``trace`` collects which layers each rule looked at, and why it left them. Raises :class:`ConversionError`
-        for operations that the release does not have.
+        ``trace`` collects which layers each rule looked at, and why it left them. With ``exact``
+        every constant stays as it is. Raises :class:`ConversionError` for operations that the release does not have.
         """
         counts: dict[str, int] = {}
         if self.runtime == "cpu":
-            counts.update(openvino_cpu.run(model, release=self.release, trace=trace))
-        counts.update(below_opset15.run(model, release=self.release, trace=trace))
+            counts.update(openvino_cpu.run(model, release=self.release, exact=exact, trace=trace))
+        counts.update(below_opset15.run(model, release=self.release, exact=exact, trace=trace))
         if self.last_opset is None:
             return counts
         later = Counter(

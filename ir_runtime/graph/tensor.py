@@ -16,10 +16,16 @@ from .mapped_file import FileSpan, file_of, forget_pages
 MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
 """The number of dimensions that a NumPy array may have."""
 _CHUNK_BYTES = 1 << 22
+_COPIED_BYTES = 1 << 21
+"""The size of a chunk that is copied first."""
 _MAX_SHOWN_ELEMENTS = 16
 """``repr`` shows the values of tensors of at most this many elements."""
 _COLUMNS = 8
 """Columns of a transposed matrix that are copied at a time."""
+_MAX_MAPPED_BYTES = 1 << 22
+"""The part of a file that may be in memory while a large transposed matrix is copied."""
+_MIN_LARGE_BYTES = 12 << 20
+"""Matrices that are not larger stay in memory while they are copied, which is faster."""
 _SAMPLE_ELEMENTS = 16
 """The number of elements at each of two places that :meth:`Tensor.sample` reads."""
 
@@ -78,6 +84,19 @@ class Tensor:
         tensor is only compared with others of the same ``kin``.
         """
         return cls(element_type, shape, parts=parts, kin=kin)
+
+    def transposed(self) -> Tensor:
+        """The tensor with its last two dimensions swapped: a view, or computed where this one is computed.
+
+        Raises :class:`ModelError` where the data lies in a file that has changed.
+        """
+        if self._parts is None:
+            return Tensor.from_array(np.swapaxes(self.array(), -1, -2), self.element_type)
+        shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
+        kin = self.kin + b" transposed"
+        return Tensor.computed_in_parts(
+            self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin
+        )
 
     @property
     def size(self) -> int:
@@ -243,7 +262,7 @@ def _flat_parts(array: Array) -> Iterator[Array]:
         for start in range(0, flat.size, step):
             yield flat[start : start + step]
         return
-    rows = max(1, _CHUNK_BYTES // max(1, array.nbytes // len(array)))
+    rows = max(1, _COPIED_BYTES // max(1, array.nbytes // len(array)))
     for start in range(0, len(array), rows):
         yield _contiguous(array[start : start + rows]).reshape(-1)
     forget_pages(array)
@@ -258,8 +277,15 @@ def _contiguous(array: Array) -> Array:
     if array.ndim != 2 or array.strides[0] != array.itemsize:
         return np.ascontiguousarray(array)
     made = np.empty(array.shape, array.dtype)
+    stride = abs(array.strides[1])
+    is_large = array.shape[1] * stride > _MIN_LARGE_BYTES
+    kept = 0
     for start in range(0, array.shape[1], _COLUMNS):
-        made[:, start : start + _COLUMNS] = array[:, start : start + _COLUMNS]
+        end = start + _COLUMNS
+        made[:, start:end] = array[:, start:end]
+        if is_large and (end - kept) * stride > _MAX_MAPPED_BYTES:
+            forget_pages(array[:, kept:end])
+            kept = end
     return made
 
 

@@ -43,7 +43,7 @@ def test_where_onnxruntime_loses_nan_onnxs_own_evaluator_decides() -> None:
     wrong = converter.convert_model(recurrent())
     node = next(node for node in wrong.nodes() if node.op.data is not None and node.op.data.size == 128 * 40)
     assert node.op.data is not None
-    overwrite(wrong, node.outputs[0].names[0], np.roll(node.op.data.array(), 1))
+    overwrite(wrong, node.name, np.roll(node.op.data.array(), 1))
     assert "stress: large numbers" in failed(converter.verify(recurrent(), wrong, stress=True))
 
 
@@ -119,5 +119,5 @@ def test_another_ir_of_a_quantised_model_may_take_the_next_step_where_no_layer_i
     wrong = converter.convert_model(model, target="any")
     node = next(node for node in wrong.nodes() if node.op.data is not None and node.op.data.size == 400 * 24)
     assert node.op.data is not None
-    overwrite(wrong, node.outputs[0].names[0], np.roll(node.op.data.array(), 1))
+    overwrite(wrong, node.name, np.roll(node.op.data.array(), 1))
     assert not converter.verify(model, plain, engine="openvino", against=wrong).passed

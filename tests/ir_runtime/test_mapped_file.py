@@ -122,7 +122,8 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
     chunk: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tensor_module, "_CHUNK_BYTES", chunk)
+    for name in ("_CHUNK_BYTES", "_COPIED_BYTES", "_MIN_LARGE_BYTES", "_MAX_MAPPED_BYTES"):
+        monkeypatch.setattr(tensor_module, name, chunk)
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     for step in (1, -1):
         array = np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(shape).transpose(axes)[::step or ...]             if shape else np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(())  # fmt: skip

@@ -57,7 +57,28 @@ def product() -> onnx.ModelProto:
     )
 
 
+def makes_no_layers(ir: Ir) -> bool:
+    """Whether every layer that the plug-in runs is one of the IR, or several of them."""
+    model = core().read_model(*ir)
+    known = {layer.get_friendly_name() for layer in model.get_ops()}
+    compiled = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    run = [layer.get_rt_info() for layer in compiled.get_runtime_model().get_ops()]
+    names = [info["originalLayersNames"].astype(str) for info in run if info["layerType"].astype(str) != "Const"]
+    return {name for joined in names if joined for name in joined.split(",")} <= known
+
+
+def normalization() -> onnx.ModelProto:
+    """A batch normalization between two activations."""
+    constants = " ".join(f"{name} = Constant<value_floats=[2.0, 3.0, 4.0]>()" for name in "gbmv")
+    return onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> t (float[n, 3, 9] x) => (float[n, 3, 9] y) {{
+            {constants} w = Constant<value = float[3, 3, 1] {{1, 2, 3, 4, 5, 6, 7, 8, 9}}>()
+            s = Conv(x, w) r = Relu(s) u = BatchNormalization(r, g, b, m, v) y = Relu(u) }}"""
+    )
+
+
 ROWS = [
+    SpeedRow("batch_normalizations", normalization, makes_no_layers),
     SpeedRow("fake_quantize", lambda: convolution(np.uint8, 117, True)[0], is_convolution_in_8_bits),
     SpeedRow("quantized_products", lambda: qlinear(1)[0], is_convolution_in_8_bits),
     SpeedRow("transposed_weights", product, transposes_nothing),

@@ -14,6 +14,8 @@ import converter
 import ir_runtime
 from converter.verification import verify
 from ir_runtime.graph.model import Model
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from tests.engines import core
 
@@ -180,3 +182,19 @@ def test_an_export_keeps_weights_that_another_layer_reads() -> None:
     exported = converter.export_model(converter.convert_model(graph(text, w=random(128, 160))))
     assert [list(one.dims) for one in exported.graph.initializer if len(one.dims) > 1] == [[128, 160]]
     assert sorted(node.op_type for node in exported.graph.node) == ["Gather", "MatMul", "Transpose"]
+
+
+@pytest.mark.parametrize("compress", [None, "int8"])
+def test_one_wrong_weight_is_found(compress: str | None, tmp_path: Path) -> None:
+    model = graph(SINGLE, w=random(K, N))
+    converter.save_model(converter.convert_model(model), tmp_path / "m.xml", compress=compress)
+    changed = ir_runtime.read_model(tmp_path / "m.xml")
+    node = next(node for node in changed.nodes() if node.name == "w")
+    assert node.op.data is not None
+    values = node.op.data.array().copy()
+    values[5, 7] = values[5, 7] * 2 if compress is None else values[5, 7] ^ 64
+    node.op = Const1(value=Tensor.from_array(values, node.op.data.element_type))
+    (check,) = [check for check in verify(model, changed).weights if check.name == "w"]
+    assert check.state == "changed"
+    if compress is None:
+        assert check.reason.startswith(f"1 of {K * N} values differ, the first at {5 * K + 7}: ")

@@ -11,12 +11,9 @@ stores them in this order, too. Weights that any other layer reads stay.
 
 from __future__ import annotations
 
-import numpy as np
-
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.rewriting.matching import NotMatched, fail
@@ -66,8 +63,7 @@ def _why_not(node: Node, uses: Uses) -> NotMatched | None:
 def _transpose(node: Node, uses: Uses) -> None:
     """Put the transposed constant in the place of ``node``, under its name; the tensor of the model is gone."""
     assert node.op.data is not None
-    values = np.swapaxes(node.op.data.array(), -1, -2)
-    made = make_node(Const1(value=Tensor.from_array(values, node.op.data.element_type)), (), node.name)
+    made = make_node(Const1(value=node.op.data.transposed()), (), node.name)
     made.origin, made.runtime_info = node.origin, node.runtime_info
     for reader in uses[node.outputs[0]]:
         assert isinstance(reader.op, MatMul1)

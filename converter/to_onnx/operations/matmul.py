@@ -60,9 +60,8 @@ def _stored_transposed(ctx: Context) -> Value | None:
 
     def make() -> Value:
         assert tensor is not None
-        transposed = Tensor.from_array(np.swapaxes(tensor.array(), -1, -2), tensor.element_type)
         # The tensor's own names are those of the other order.
-        value = ctx.initializer(transposed, "" if stored.names else stored.node.name)
+        value = ctx.initializer(tensor.transposed(), "" if stored.names else stored.node.name)
         return ctx.cast(value, source.element_type)
 
     return ctx.once(("transposed weights", source), make)

@@ -143,7 +143,8 @@ def _dequantized_blocks(
     in_blocks = [*dimensions[:at], dimensions[at] // block_size, block_size, *dimensions[at + 1 :]]
 
     def reshaped(value: Output, shape: list[int]) -> Output:
-        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(shape))
+        # As ONNX's Reshape is translated, so that an IR stays as it is on the way to ONNX and back.
+        return ctx.emit(movement.Reshape1(special_zero=0 not in shape), value, ctx.constant(shape))
 
     single = [*in_blocks[: at + 1], 1, *in_blocks[at + 2 :]]
     factor = layers.in_type(ctx, reshaped(scale, single), work)
