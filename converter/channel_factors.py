@@ -54,7 +54,7 @@ def scaled(weights: Tensor, axes: tuple[int, ...], factors: Array) -> Tensor | s
             yield product.astype(weights.element_type.dtype)
 
     kin = blake2b(b"%b%r%b" % (weights.sample(), weights.shape, wide.tobytes())).digest()
-    return Tensor.computed_in_parts(weights.element_type, weights.shape, parts, kin)
+    return Tensor.computed_in_parts(weights.element_type, weights.shape, parts, kin, weights)
 
 
 def _rows(values: Array, start: int, count: int) -> Array:

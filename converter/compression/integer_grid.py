@@ -86,7 +86,7 @@ def put_on_grid(
             yield part.astype(narrow)
 
     return OnGrid(
-        Tensor.computed_in_parts(kind, shape, codes, identity.digest()),
+        Tensor.computed_in_parts(kind, shape, codes, identity.digest(), source),
         Tensor.from_array(scale),
         None if zero is None else Tensor.from_array(zero.astype(np.uint8).astype(kind.dtype), kind),
     )

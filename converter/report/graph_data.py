@@ -109,18 +109,18 @@ def _constants_inside(node: Node) -> Iterator[Node]:
 
 def _contents(data: Tensor) -> dict[str, Any]:
     """The values of a small constant as ``x``, the histogram of a larger one as ``h``; of some values ``of`` them."""
-    if data.size > _PIECES * _PIECE and (data.span() is None or data.element_type.is_packed):
+    if data.size > _PIECES * _PIECE and not data.is_stored:
         return {}  # its values would all have to be computed
-    values = data.array().reshape(-1)
+    values = data.array()
     if values.dtype.kind in "OUST":
         return {}
     if values.size <= _MOST_SHOWN:
-        return {"x": ", ".join(f"{value:.6g}" for value in values.astype(np.float64).tolist())}
+        return {"x": ", ".join(f"{value:.6g}" for value in values.astype(np.float64).reshape(-1).tolist())}
     found: dict[str, Any] = {}
     if values.size > _PIECES * _PIECE:
         found["of"] = values.size
         starts = np.linspace(0, values.size - _PIECE, _PIECES).astype(np.int64)
-        values = np.concatenate([values[start : start + _PIECE] for start in starts.tolist()])
+        values = np.concatenate([values.flat[start : start + _PIECE] for start in starts.tolist()])
     with np.errstate(all="ignore"):
         real = values.astype(np.float64)
     real = real[np.isfinite(real)]

@@ -136,8 +136,7 @@ class Translation:
             graph = self._main  # bodies read it from there: large data has one place
         key: tuple[object, ...] | None = None
         if tensor.byte_size > _SHARED_BYTES:
-            span = tensor.span()
-            key = None if span is None else (span.file, span.offset, span.size)
+            key = tensor.place()
         else:
             key = (b"".join(bytes(chunk) for chunk in tensor.chunks()),)
         if key is not None:

@@ -157,6 +157,6 @@ def owned_by_caller(values: Sequence[Array], shared: Sequence[Array]) -> list[Ar
 
 def _files_of(model: Model) -> dict[int, MappedFile]:
     """The files that the model's constants are views of."""
-    constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
-    spans = [tensor.span() for tensor in constants]
-    return {id(span.file): span.file for span in spans if span is not None}
+    constants = (node.op.data for part in model.parts() for node in part.nodes)
+    files = (None if tensor is None else tensor.file for tensor in constants)
+    return {id(file): file for file in files if file is not None}

@@ -56,7 +56,9 @@ def folded_graph(model: Model, *, refine_types: bool = False) -> tuple[list[Node
             span = None if data is None else data.span()
             if span is not None:
                 span.forget()
-            elif data is None and constants.pop(source, None) is not None:
+            elif data is not None:
+                data.forget()
+            elif constants.pop(source, None) is not None:
                 types[source] = replace(types[source], tensor=None)
     read = {source for node in [*remaining, *model.results] for source in node.inputs}
     return remaining, {output: tensor.array() for output, tensor in constants.items() if output in read}

@@ -98,8 +98,7 @@ def check_destination(model: Model, xml: Path, weights: Path | None = None) -> N
 
     if kind_of_path(xml) is IR:
         return
-    spans = (tensor.span() for tensor in _constants(model))
-    for path in {span.file.path for span in spans if span is not None}:
+    for path in {tensor.file.path for tensor in _constants(model) if tensor.file is not None}:
         if os.path.exists(path) and os.path.samefile(path, weights):
             raise ModelError(f"the weights would overwrite {weights}, which the model was made from: use another name")
 

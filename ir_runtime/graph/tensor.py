@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ModelError
 from . import element_types
 from .element_types import Array, ElementType
-from .mapped_file import FileSpan, file_of, forget_pages
+from .mapped_file import FileSpan, MappedFile, file_of, forget_pages
 
 MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
 """The number of dimensions that a NumPy array may have."""
@@ -48,6 +48,7 @@ class Tensor:
         array: Array | None = None,
         parts: Callable[[], Iterator[Array]] | None = None,
         kin: bytes = b"",
+        file: MappedFile | None = None,
     ) -> None:
         self.element_type = element_type
         self.shape = shape
@@ -56,7 +57,7 @@ class Tensor:
         self._parts = parts
         self._view: Array | None = None
         held = packed if packed is not None else array
-        self._file = None if held is None else file_of(held)
+        self._file = file if held is None else file_of(held)
         self.kin = kin
         """Tensors of different ``kin`` are taken for different data when equal tensors are looked for."""
 
@@ -76,14 +77,19 @@ class Tensor:
 
     @classmethod
     def computed_in_parts(
-        cls, element_type: ElementType, shape: tuple[int, ...], parts: Callable[[], Iterator[Array]], kin: bytes
+        cls,
+        element_type: ElementType,
+        shape: tuple[int, ...],
+        parts: Callable[[], Iterator[Array]],
+        kin: bytes,
+        source: Tensor,
     ) -> Tensor:
         """A tensor whose data is not stored: ``parts()`` computes its elements in order, a few at a time.
 
-        Elements of sub-byte types may come as one byte each. Every access computes the data again, so that such a
-        tensor is only compared with others of the same ``kin``.
+        They are computed from ``source``. Elements of sub-byte types may come as one byte each. Every access computes
+        the data again, so that such a tensor is only compared with others of the same ``kin``.
         """
-        return cls(element_type, shape, parts=parts, kin=kin)
+        return cls(element_type, shape, parts=parts, kin=kin, file=source.file)
 
     def transposed(self) -> Tensor:
         """The tensor with its last two dimensions swapped: a view, or computed where this one is computed.
@@ -95,8 +101,18 @@ class Tensor:
         shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
         kin = self.kin + b" transposed"
         return Tensor.computed_in_parts(
-            self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin
+            self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin, self
         )
+
+    @property
+    def file(self) -> MappedFile | None:
+        """The file that the data lies in or is computed from; None where that is memory."""
+        return self._file
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the values are at hand, in a file or in memory, and not computed each time that they are read."""
+        return self._parts is None and not self.element_type.is_packed
 
     @property
     def size(self) -> int:
@@ -145,6 +161,17 @@ class Tensor:
             return None
         return FileSpan.of(held)
 
+    def place(self) -> tuple[MappedFile, int, tuple[int, ...]] | None:
+        """The file, the offset and the strides in bytes of data in a file, which may have gaps; else None.
+
+        Tensors of one type, shape and place hold the same data.
+        """
+        held = self._packed if self._packed is not None else self._array
+        if held is None or self._file is None:
+            return None
+        start = np.frombuffer(self._file, np.uint8).ctypes.data
+        return self._file, held.ctypes.data - start, held.strides
+
     def sample(self) -> bytes:
         """A few of the bytes: tensors of one type whose samples differ hold different data, however they are stored."""
         width = self.element_type.bits // 8
@@ -169,9 +196,8 @@ class Tensor:
 
     def forget(self) -> None:
         """Release the memory that reading the values from a mapped file took."""
-        span = self.span()
-        if span is not None:
-            span.file.forget()
+        if self._file is not None:
+            self._file.forget()
 
     def parts(self) -> Iterator[Array]:
         """The values in order, flat, a few MiB at a time; no more of a file than that is in memory."""

@@ -57,10 +57,15 @@ def layer(model: Model, name: str) -> Node:
 
 
 def overwrite(model: Model, name: str, change: np.ndarray) -> None:
-    """Put other values into the constant of a tensor, which may be stored transposed and then has no tensor's name."""
+    """Put other values into the constant of a tensor, which may be stored transposed and then has no tensor's name.
+
+    Values of the tensor's shape are transposed, too, if the constant is.
+    """
     constants = [node for node in model.nodes() if node.op.data is not None]
     node = next(node for node in constants if name in (node.name, *node.outputs[0].names))
     assert node.op.data is not None
+    if change.shape != node.op.data.shape and change.shape == node.op.data.shape[::-1]:
+        change = change.T
     node.op = Const1(value=Tensor.from_array(change, node.op.data.element_type))
 
 

@@ -28,7 +28,8 @@ PHONE = ("--window-size=500,900",)
 @pytest.fixture
 def faulty(deep: Path, tmp_path: Path) -> Path:
     model = converter.convert_model(deep)
-    layer(model, "product5").op = layer(model, "product5").op.with_attributes(transpose_b=True)
+    product = layer(model, "product5")
+    product.op = product.op.with_attributes(transpose_b=not product.op.transpose_b)
     converter.verify(deep, model, report=tmp_path / "page.html")
     return tmp_path / "page.html"
 
