@@ -63,8 +63,7 @@ def _write(file: IO[bytes], large: LeftOut) -> None:
     for _, tensor in large:
         file.write(bytes(-place % _ALIGNMENT))
         place += -place % _ALIGNMENT + tensor.byte_size
-        for chunk in tensor.chunks():
-            file.write(chunk)
+        tensor.write_to(file)
 
 
 def _in_one_piece(message: onnx.ModelProto, large: LeftOut) -> Iterator[bytes | memoryview]:

@@ -57,14 +57,8 @@ class WeightsLayout:
         position = 0
         for offset, tensor in self._blobs:
             file.write(bytes(offset - position))
-            position = offset
-            span = tensor.span()
-            if span is not None and span.copy_to(file):
-                position += span.size
-                continue
-            for chunk in tensor.chunks():
-                position += len(chunk)
-                file.write(chunk)
+            tensor.write_to(file)
+            position = offset + tensor.byte_size
         if self._by_identity and not position:
             # A file of no bytes cannot be mapped, and some readers take constants in it for missing ones.
             file.write(b"\0")

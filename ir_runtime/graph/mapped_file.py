@@ -1,7 +1,7 @@
 """Mapped files, of which tensors are views, and copies of their bytes that do not fill memory.
 
 A map gives every byte as part of an array, but reading a large file through it keeps all of the file in memory.
-Bytes that are only copied go from file to file within the operating system's kernel, or a few MiB at a time.
+Bytes that are only copied are read apart from the map, a few MiB at a time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from ..records import record
 from .element_types import Array
 
 _CHUNK_BYTES = 1 << 22
-_MIN_KERNEL_COPY_BYTES = 1 << 16
-"""Smaller tensors are not worth a system call of their own."""
 CAN_READ_APART = hasattr(os, "pread")
 """Whether the system can read at an offset without moving the file's position; Windows cannot."""
 
@@ -179,23 +177,20 @@ class FileSpan:
             position += len(chunk)
             yield chunk
 
-    def copy_to(self, file: IO[bytes]) -> bool:
-        """Append the bytes to ``file`` within the kernel; False, with nothing written, where that is not possible."""
-        if self.size < _MIN_KERNEL_COPY_BYTES or not hasattr(os, "copy_file_range"):
-            return False
-        source, begin = self.file.descriptor, file.tell()
-        position, done = begin, 0
-        try:
-            file.flush()
-            target = file.fileno()
-            while done < self.size:
-                copied = os.copy_file_range(source, target, self.size - done, self.offset + done, position)
-                if not copied:
-                    raise ModelError(f"the file '{self.file.path}' ends before byte {self.offset + self.size}")
-                done, position = done + copied, position + copied
-        except OSError:
-            # Another file system, or no real file: the caller writes the bytes instead.
-            file.seek(begin)
-            return False
-        file.seek(position)
-        return True
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Append the bytes to ``file``, a few MiB at a time. Raises :class:`ModelError` where the file has changed.
+
+        The copy within the kernel (``copy_file_range``) is not faster, and leaves the new file in pages of 4 KiB in
+        the page cache: OpenVINO compiles a model from such a file 7 % more slowly.
+        """
+        if not hasattr(os, "preadv"):
+            file.writelines(self.chunks())
+            return
+        descriptor, position, end = self.file.descriptor, self.offset, self.offset + self.size
+        buffer = memoryview(bytearray(min(_CHUNK_BYTES, self.size)))
+        while position < end:
+            count = os.preadv(descriptor, [buffer[: end - position]], position)
+            if not count:
+                raise ModelError(f"the file '{self.file.path}' has lost its bytes from {position} on")
+            file.write(buffer[:count])
+            position += count

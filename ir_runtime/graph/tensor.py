@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -229,6 +229,14 @@ class Tensor:
             return
         for part in _flat_parts(array):
             yield part.view(np.uint8).data
+
+    def write_to(self, file: IO[bytes]) -> None:
+        """Append the bytes of the ``.bin`` file to ``file``."""
+        span = self.span()
+        if span is not None:
+            span.copy_to(file)
+        else:
+            file.writelines(self.chunks())
 
     def _joined(self, parts: Iterator[Array]) -> Array:
         made = np.empty(self.size, self.element_type.dtype)
