@@ -12,7 +12,7 @@ from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
-from ir_runtime.operations.movement import Transpose1
+from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, either, fail, layer
@@ -132,8 +132,13 @@ def _is_of_higher_rank(x: Output, other: Output) -> bool:
 
 
 def untransposed(builder: Builder, value: Output, uses: Uses) -> Union[Output, NotMatched]:
-    """The value whose last two dimensions ``value`` has in the other order, without a further Transpose."""
+    """The value whose last two dimensions ``value`` has in the other order, without a further Transpose.
+
+    A change of the other dimensions may stand behind the Transpose.
+    """
     node = value.node
+    if isinstance(node.op, Reshape1):
+        return _untransposed_before_reshape(builder, value, uses)
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     if order is None:
         return fail(f"layer '{node.name}' is no Transpose of a constant order")
@@ -145,6 +150,28 @@ def untransposed(builder: Builder, value: Output, uses: Uses) -> Union[Output, N
     if uses.only_reader(value) is None:
         return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
     return layers.transpose(builder, x, builder.constant(axes))
+
+
+def _untransposed_before_reshape(builder: Builder, value: Output, uses: Uses) -> Union[Output, NotMatched]:
+    """As :func:`untransposed`, for a Reshape that keeps the last two dimensions."""
+    node = value.node
+    assert isinstance(node.op, Reshape1)
+    (x, target), dims = node.inputs, uses.shapes.dims(value)
+    before, shape = uses.shapes.dims(x), target.type.constant
+    if before is None or dims is None or shape is None or min(len(before), len(dims)) < 2:
+        return fail(f"the rank or the shape of '{node.name}' is not known")
+    if before[-2:] != dims[-2:]:
+        return fail(f"layer '{node.name}' changes the last two dimensions of the keys")
+    if uses.only_reader(value) is None or uses.only_reader(x) is None:
+        return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
+    *lead, rows, columns = shape.reshape(-1).tolist()
+    taken_over = [axis for axis, size in enumerate([*lead, rows, columns]) if not size and node.op.special_zero]
+    if len(before) != len(dims) and taken_over and max(taken_over) >= min(len(before), len(dims)) - 2:
+        return fail(f"layer '{node.name}' takes a dimension over from another place")
+    turned = untransposed(builder, x, uses)
+    if isinstance(turned, NotMatched):
+        return turned
+    return builder.emit(node.op, turned, builder.constant([*lead, columns, rows], target.element_type))
 
 
 def scaled_queries(builder: Builder, queries: Output, factor: Output, is_divisor: bool) -> Union[Output, NotMatched]:

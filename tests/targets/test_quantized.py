@@ -190,6 +190,31 @@ def test_whole_numbers_that_a_model_returns_stay_exact() -> None:
             np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.parametrize("factor", [np.finfo(np.float32).min, np.finfo(np.float32).max, 3e36, -1e4])
+@pytest.mark.parametrize(
+    ("scale", "zero", "dtype"), [(1, 0, np.int8), (1 / 255, 0, np.uint8), (1 / 127, -128, np.int8)]
+)
+def test_a_mask_times_the_lowest_float_stays_finite(factor: float, scale: float, zero: int, dtype: Any) -> None:
+    """Exporters of BERT multiply 1 - mask by it; integers that never occur would stand for infinite numbers."""
+    ends = [(float(limit) - zero) * scale * float(factor) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max)]
+    widest = max(abs(ends[0]), abs(ends[1]), abs(ends[1] - ends[0]))
+    is_finite = widest <= float(np.finfo(np.float32).max)
+    g = Graph()
+    masked = g.node("Mul", g.on_steps("x", scale, zero, dtype), g.constant(factor))
+    model = g.model({"x": [4]}, [g.node("Mul", masked, g.constant(0.25))])
+    made = converter.convert_model(model)
+    if scale == 1:  # else the scale of the dequantisation stands between
+        assert layers(made)["FakeQuantize"] == is_finite
+    feeds = {"x": np.array([0, 1, 1, 0], np.float32)}
+    (expected,) = run_onnxruntime(model, feeds)
+    assert np.isfinite(expected).all()
+    for engine in ENGINES:
+        (value,) = run(engine, ir_runtime.model_to_bytes(made), feeds)
+        # FakeQuantize computes with float32 between its ends.
+        rounding = 2.0**-23 * widest / 4 if is_finite else 0
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=rounding, err_msg=engine)
+
+
 @pytest.mark.parametrize("op_type", ["MatMulInteger", "ConvInteger"])
 @pytest.mark.parametrize("depth", [16, 4096])
 @pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])

@@ -66,7 +66,10 @@ def fake_quantize(model: Model, trace: PassTrace) -> int:
             else:
                 trace.not_matched(
                     node,
-                    fail("a reader does not dequantise the integers, or they are moved with a scale for each channel"),
+                    fail(
+                        "a reader does not dequantise the integers, does so to infinite numbers, "
+                        "or they are moved with a scale for each channel"
+                    ),
                 )
     return count
 
@@ -110,9 +113,21 @@ def _quantised(node: Node) -> Quantised | None:
     if not isinstance(ratio.node.op, Divide1):
         return Quantised(ratio, np.asarray(np.float32(1)), zero, kind)  # scaled already
     scale = _constant(ratio.node.inputs[1])
-    if scale is None or not ((scale > 0) & np.isfinite(scale)).all():
+    if scale is None or not (scale > 0).all() or not _has_finite_ends(kind, zero, scale):
         return None  # scales that come at run time stay exact
     return Quantised(ratio.node.inputs[0], scale, zero, kind)
+
+
+def _ends(kind: ElementType, zero: Array, scale: Array) -> list[Array]:
+    """What the least and the greatest integer of a type stand for, in float64."""
+    return [(limit - zero.astype(np.float64)) * scale for limit in kind.limits]
+
+
+def _has_finite_ends(kind: ElementType, zero: Array, scale: Array) -> bool:
+    """Whether both ends are finite as float32, and the distance between them is."""
+    low, high = _ends(kind, zero, scale)
+    limit = float(np.finfo(np.float32).max)
+    return all((np.abs(each) <= limit).all() for each in (low, high, high - low))
 
 
 def is_quantized(value: Output) -> bool:
@@ -132,7 +147,7 @@ class Dequantised:
 
 
 def _dequantised(convert: Node, uses: Uses) -> Dequantised | None:
-    """The parts of a dequantisation that begins with ``convert``."""
+    """The parts of a dequantisation that begins with ``convert``; None where an integer stands for no finite number."""
     if not isinstance(convert.op, Convert1) or convert.op.destination_type is not element_types.f32:
         return None
     value, scale, zero = convert.outputs[0], np.asarray(np.float32(1)), np.asarray(np.float32(0))
@@ -146,6 +161,10 @@ def _dequantised(convert: Node, uses: Uses) -> Dequantised | None:
         factor = _constant(reader.inputs[1] if reader.inputs[0] is value else reader.inputs[0])
         if factor is not None:
             scale, value = factor, reader.outputs[0]
+    if not _has_finite_ends(convert.inputs[0].element_type, zero, scale):
+        # A mask is the product of a quantised 0 or 1 and the lowest float. The formula of FakeQuantize would make it
+        # infinite, and also the other product, as a little more than 1 times that number.
+        return None
     return Dequantised(value, scale, zero)
 
 
@@ -209,13 +228,7 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
 
 
 def _emit(found: Quantised, back: Dequantised, origin: Origin | None, name: str, unique: UniqueNames) -> Output:
-    low, high = found.kind.limits
-    ends = [
-        (low - found.zero.astype(np.float64)) * found.scale,
-        (high - found.zero.astype(np.float64)) * found.scale,
-        (low - back.zero.astype(np.float64)) * back.scale,
-        (high - back.zero.astype(np.float64)) * back.scale,
-    ]
+    ends = [*_ends(found.kind, found.zero, found.scale), *_ends(found.kind, back.zero, back.scale)]
     constants = [
         make_node(Const1(value=Tensor.from_array(np.asarray(end, np.float32))), (), unique(f"{name}/{what}")).outputs[0]
         for end, what in zip(ends, ("input_low", "input_high", "output_low", "output_high"))

@@ -101,7 +101,7 @@ def _depth(node: Node) -> int | None:
 def bits_of(value: Output) -> int:
     """How many bits integers have besides their sign."""
     low, high = interval_of(value)
-    return max(1, (-low - 1 if low < -high else max(high, -low)).bit_length())
+    return max(1, int(-low - 1 if low < -high else max(high, -low)).bit_length())
 
 
 def as_float(builder: Builder, value: Output) -> Output:

@@ -6,6 +6,7 @@ layer as it is where constants, types, inferred bounds and the layers before it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ir_runtime.graph import element_types
@@ -14,7 +15,8 @@ from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shapes import INFINITY
 from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, slicing, sorting
 
-Interval = tuple[int, int]
+Interval = tuple[float, float]
+"""The ends of those of integers are integers."""
 
 EXACT = (1 << 24) - 1
 """The greatest number that float32 tells from its successor."""
@@ -22,6 +24,9 @@ OF_DIMENSIONS = EXACT // 2
 """What numbers made from dynamic dimensions are taken to stay below; sums of two are exact, too."""
 _SCAN_LIMIT = 1 << 22
 """Bytes of a constant that are worth reading to learn how large its values are."""
+_FLOATS = (element_types.f32, element_types.f64)
+_ROUNDING = 2.0**-22
+"""How far rounding moves a float at most, as a part of it, in one layer."""
 _DEEPEST = 5
 """How many layers back the values are looked for."""
 
@@ -58,12 +63,34 @@ def interval_of(value: Output, deepest: int = _DEEPEST) -> Interval:
         return (int(values.min()), int(values.max())) if values.size else (0, 0)
     if not deepest:
         return whole
+    found = _followed(value, deepest)
+    # What the type does not hold may have wrapped.
+    return found if found is not None and whole[0] <= found[0] and found[1] <= whole[1] else whole
+
+
+def _interval_of_floats(value: Output, deepest: int) -> Interval | None:
+    """The least and the greatest float that are made from integers; None where they are not, or are not finite.
+
+    Exporters compute with lengths as floats: Convert, Divide, Ceiling, Convert back.
+    """
+    tensor = value.tensor
+    if tensor is not None:
+        values = tensor.array() if 0 < tensor.byte_size <= _SCAN_LIMIT else None
+        found = None if values is None else (float(values.min()), float(values.max()))
+    else:
+        found = _followed(value, deepest) if deepest else None
+    if found is None or not all(math.isfinite(end) for end in found):
+        return None
+    low, high = found
+    return low - abs(low) * _ROUNDING, high + abs(high) * _ROUNDING
+
+
+def _followed(value: Output, deepest: int) -> Interval | None:
+    """What follows from the inputs of the layer that makes the value."""
     for operations, follow in _FOLLOWED:
         if isinstance(value.node.op, operations):
-            found = follow(value, value.node, [_Source(source, deepest - 1) for source in value.node.inputs])
-            # What the type does not hold may have wrapped.
-            return found if found is not None and whole[0] <= found[0] and found[1] <= whole[1] else whole
-    return whole
+            return follow(value, value.node, [_Source(source, deepest - 1) for source in value.node.inputs])
+    return None
 
 
 class _Source:
@@ -75,8 +102,10 @@ class _Source:
 
     @property
     def interval(self) -> Interval | None:
-        """None where the input's type has none."""
+        """None where the input's type has none. Those of floats have floats for ends."""
         kind = self.value.element_type
+        if kind in _FLOATS:
+            return _interval_of_floats(self.value, self._deepest)
         if not (kind.is_integral or kind is element_types.boolean):
             return None
         return interval_of(self.value, self._deepest)
@@ -87,6 +116,14 @@ _Follow = Callable[[Output, Node, Sequence[_Source]], Interval | None]
 
 def _of_first(value: Output, node: Node, sources: Sequence[_Source]) -> Interval | None:
     return sources[0].interval
+
+
+def _converted(value: Output, node: Node, sources: Sequence[_Source]) -> Interval | None:
+    """Of floats that become integers, without their fraction."""
+    known = sources[0].interval
+    if known is None or not value.element_type.is_integral:
+        return known
+    return math.trunc(known[0]), math.trunc(known[1])
 
 
 def _of_any(first: int) -> _Follow:
@@ -110,7 +147,7 @@ def _between(value: Output, node: Node, sources: Sequence[_Source]) -> Interval 
     return min(start[0], stop[0]), max(start[1], stop[1])
 
 
-def _of_ends(kernel: Callable[[int, int], int]) -> _Follow:
+def _of_ends(kernel: Callable[[float, float], float]) -> _Follow:
     """Of a sum, a difference, a product ...: its values where both inputs are at an end."""
 
     def follow(value: Output, node: Node, sources: Sequence[_Source]) -> Interval | None:
@@ -121,6 +158,21 @@ def _of_ends(kernel: Callable[[int, int], int]) -> _Follow:
         return min(corners), max(corners)
 
     return follow
+
+
+def _quotient(value: Output, node: Node, sources: Sequence[_Source]) -> Interval | None:
+    a, b = (source.interval for source in sources)
+    if a is None or b is None or b[0] <= 0 <= b[1]:
+        return None
+    corners = [x / y for x in a for y in b]
+    # Quotients of integers are cut off, or rounded down.
+    is_whole = value.element_type.is_integral
+    return (math.floor(min(corners)), math.ceil(max(corners))) if is_whole else (min(corners), max(corners))
+
+
+def _rounded(value: Output, node: Node, sources: Sequence[_Source]) -> Interval | None:
+    known = sources[0].interval
+    return None if known is None else (math.floor(known[0]), math.ceil(known[1]))
 
 
 def _of_positions(value: Output, node: Node, sources: Sequence[_Source]) -> Interval:
@@ -147,7 +199,6 @@ def _of_remainder(value: Output, node: Node, sources: Sequence[_Source]) -> Inte
 _FOLLOWED: Sequence[tuple[tuple[type[Operation], ...], _Follow]] = (
     (
         (
-            elementwise.Convert1,
             movement.Reshape1,
             movement.Squeeze1,
             movement.Squeeze15,
@@ -167,6 +218,9 @@ _FOLLOWED: Sequence[tuple[tuple[type[Operation], ...], _Follow]] = (
         ),
         _of_first,
     ),
+    ((elementwise.Convert1,), _converted),
+    ((elementwise.Divide1,), _quotient),
+    ((elementwise.Ceiling1, elementwise.Floor1, elementwise.Round5), _rounded),
     ((movement.Concat1,), _of_any(0)),
     ((elementwise.Select1,), _of_any(1)),
     ((elementwise.Add1,), _of_ends(lambda a, b: a + b)),

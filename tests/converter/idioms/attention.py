@@ -66,6 +66,23 @@ def of_flattened_keys(graph: Graph, chance: random.Random) -> str:
     return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
 
 
+def of_keys_behind_positions(graph: Graph, chance: random.Random) -> str:
+    """As torch's nn.MultiheadAttention: heads come out of the last dimension, positions first, before the batch."""
+    keys = graph("Reshape", "k", graph.integers([6, chance.choice([-1, 6]), 8]))
+    keys = graph("Transpose", keys, perm=[1, 2, 0])
+    keys = graph("Reshape", keys, graph.integers(chance.choice([[-1, 3, 8, 6], [2, 3, 8, 6]])))
+    root = graph.constant([SCALE**0.5])
+    scores = graph("MatMul", graph("Mul", "x", root), graph("Mul", keys, root))
+    return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
+
+
+def of_mixed_keys(graph: Graph, chance: random.Random) -> str:
+    """The Reshape behind the Transpose mixes positions and numbers."""
+    keys = graph("Transpose", graph("Reshape", "k", graph.integers([12, -1, 4])), perm=[1, 2, 0])
+    keys = graph("Reshape", keys, graph.integers([2, 3, 8, 6]))
+    return graph("MatMul", graph("Softmax", graph("MatMul", "x", keys), axis=-1), "v")
+
+
 def scaled_by_input(graph: Graph, chance: random.Random) -> str:
     """A number that the model is given: the root of the scale for queries and keys."""
     root = graph("Sqrt", graph("Abs", "s"))
@@ -169,6 +186,11 @@ IDIOMS = {
     "attention of flattened keys": Idiom(
         build=of_flattened_keys, inputs={**SHAPES, "k": (2, 144)}, becomes=["Reshape", "Transpose", *ONE]
     ),
+    "attention of keys behind positions": Idiom(
+        build=of_keys_behind_positions,
+        inputs={**SHAPES, "k": (6, 2, 24)},
+        becomes=["Reshape", "Transpose", "Reshape", *ONE],
+    ),
     "attention of equations": Idiom(
         build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bntd"), inputs=SHAPES, becomes=ONE
     ),
@@ -207,6 +229,11 @@ NEAR_MISSES = {
     "equations that sum queries up": NearMiss(
         build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bntd->bnsd"),
         inputs={**SHAPES, "v": (2, 3, 5, 7)},
+        absent="ScaledDotProductAttention",
+    ),
+    "keys that a Reshape mixes": NearMiss(
+        build=of_mixed_keys,
+        inputs={**SHAPES, "k": (6, 2, 24)},
         absent="ScaledDotProductAttention",
     ),
     # The number may be too large, or too small, for the queries alone.

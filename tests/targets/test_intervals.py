@@ -1,0 +1,110 @@
+"""Between which numbers integers lie: random programs of integers and floats, run on random bytes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from converter.targets.openvino_cpu.intervals import EXACT, interval_of, is_small
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.elementwise import (
+    Abs1,
+    Add1,
+    Ceiling1,
+    Convert1,
+    Divide1,
+    Floor1,
+    Maximum1,
+    Minimum1,
+    Multiply1,
+    Round5,
+    Subtract1,
+)
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.rewriting.builder import Builder
+
+INTEGER, FLOAT = element_types.i64, element_types.f32
+UNARY = (Abs1, Ceiling1, Floor1, Round5)
+BINARY = (Add1, Subtract1, Multiply1, Divide1, Maximum1, Minimum1)
+
+
+class Program:
+    """Values that layers compute from bytes, each with the numbers of 200 runs."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance, self.builder = random.Random(seed), Builder()
+        numbers = np.random.default_rng(seed).integers(0, 256, (3, 200)).astype(np.uint8)
+        numbers[:, :2] = 0, 255
+        self.values: list[tuple[Output, np.ndarray]] = []
+        for row in numbers:
+            byte = make_node(Parameter1(element_type=element_types.u8, shape=PartialShape([200])), (), "x").outputs[0]
+            self._add(Convert1(destination_type=INTEGER), (byte, row))
+
+    def _add(self, op: Operation, *inputs: tuple[Output, np.ndarray]) -> None:
+        value = self.builder.emit(op, *(value for value, _ in inputs))
+        with np.errstate(all="ignore"):
+            self.values.append((value, np.asarray(op.evaluate(*(numbers for _, numbers in inputs)))))
+
+    def step(self) -> None:
+        """One more layer."""
+        first = self.chance.choice(self.values)
+        kind = first[0].element_type
+        other = self.chance.choice([pair for pair in self.values if pair[0].element_type is kind])
+        chosen = self.chance.choice([Convert1, *UNARY, *BINARY])
+        if chosen is Convert1:
+            self._add(Convert1(destination_type=FLOAT if kind is INTEGER else INTEGER), first)
+        elif chosen in UNARY:
+            if kind is FLOAT or chosen is Abs1:
+                self._add(chosen(), first)
+        else:
+            if chosen is Divide1 or self.chance.random() < 0.5:
+                number = self.chance.choice([-7, -2, 1, 3, 5, 16]) / (1 if kind is INTEGER else 4)
+                constant = self.builder.constant(number, kind)
+                other = constant, np.full(200, number, kind.dtype)
+            self._add(chosen(), first, other)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_every_number_lies_in_its_interval(seed: int) -> None:
+    program = Program(seed)
+    for _ in range(14):
+        program.step()
+    for value, numbers in program.values:
+        if value.element_type is INTEGER:
+            low, high = interval_of(value)
+            assert isinstance(low, int)
+            assert isinstance(high, int)
+            assert low <= numbers.min(), value
+            assert numbers.max() <= high, value
+
+
+def test_lengths_that_exporters_round_as_floats_are_small() -> None:
+    """Convert, Divide, Ceiling, Multiply and Convert back, as for patches of an image."""
+    image = make_node(Parameter1(element_type=FLOAT, shape=PartialShape([None, 3, None, None])), (), "x").outputs[0]
+    b = Builder()
+    size = b.emit(Gather8(), b.emit(ShapeOf3(output_type=INTEGER), image), b.constant(2), b.constant(0))
+    count = b.emit(Divide1(), b.emit(Convert1(destination_type=FLOAT), size), b.constant(16, "f32"))
+    padded = b.emit(Multiply1(), b.emit(Ceiling1(), count), b.constant(16, "f32"))
+    assert is_small(b.emit(Convert1(destination_type=INTEGER), padded))
+
+
+def test_an_interval_ends_where_float32_rounds() -> None:
+    """65793 * 255 is the last number that float32 holds; times a little more than 1 it may be a larger one."""
+    byte = make_node(Parameter1(element_type=element_types.u8, shape=PartialShape([])), (), "x").outputs[0]
+    b = Builder()
+    real = b.emit(Multiply1(), b.emit(Convert1(destination_type=FLOAT), byte), b.constant(EXACT / 255, "f32"))
+    assert not is_small(b.emit(Convert1(destination_type=INTEGER), b.emit(Ceiling1(), real)))
+
+
+def test_floats_that_the_model_is_given_have_no_interval() -> None:
+    x = make_node(Parameter1(element_type=FLOAT, shape=PartialShape([2])), (), "x").outputs[0]
+    whole = Builder().emit(Convert1(destination_type=INTEGER), x)
+    assert interval_of(whole) == INTEGER.limits
