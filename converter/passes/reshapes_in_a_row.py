@@ -5,6 +5,7 @@
     x -> Reshape [0, -1, 6] -> Unsqueeze(2)      becomes      x -> Reshape [0, -1, 1, 6]
     x -> Reshape [0, -1, 1] -> Squeeze(2)        becomes      x -> Reshape [0, -1]
     x -> Unsqueeze(1) -> Unsqueeze(2)            becomes      x -> Unsqueeze(1, 2)
+    x -> Reshape [2, -1, 1, 6] -> Transpose(0, 2, 1, 3)      becomes      x -> Reshape [2, 1, -1, 6]
 
     x [b, s, 4, 32] -> Reshape [0, 0, 128] -> Reshape [0, 0, 4, 32]      becomes      x
     x [b, 1, 1, 64] -> Transpose(0, 3, 1, 2) -> Reshape [0, 64]          becomes      x -> Reshape [0, 64]
@@ -72,6 +73,33 @@ def _agree(uses: Uses, one: Output, other: Output, axes: Sequence[int]) -> bool:
     return all(dims[axis] == others[axis] for axis in axes)
 
 
+@passes.replaces("ones_in_transposes", Transpose1, after=["attentions", "reshapes_in_a_row"], fuses=True)
+def ones_in_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Let the Reshape before it put dimensions of 1 where the Transpose moves them."""
+    before, order = node.inputs[0].node, node.inputs[1].type.constant
+    if not _changes_shape(node) or order is None:
+        return fail("it moves other dimensions than those of 1")
+    if not isinstance(before.op, Reshape1) or len(uses[node.inputs[0]]) != 1:
+        return fail("no Reshape before it that nothing else reads")
+    target = before.inputs[1].type.constant
+    if target is None:
+        return fail("the shape before it is not constant")
+    old = target.reshape(-1).tolist()
+    return _reshaped(builder, before, [old[axis] for axis in order.reshape(-1).tolist()])
+
+
+def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
+    """A Reshape to another target, in which as many dimensions are taken over in the same places."""
+    op, (x, old) = reshape.op, reshape.inputs
+    assert isinstance(op, Reshape1)
+    given = old.type.constant
+    assert given is not None
+    taken_over = [[axis for axis, size in enumerate(one) if not size] for one in (given.reshape(-1), target)]
+    if op.special_zero and taken_over[0] != taken_over[1]:
+        return fail("the Reshape before it takes over a dimension that would stand elsewhere")
+    return builder.emit(op, x, builder.constant(target, old.element_type))
+
+
 @passes.replaces("ones_in_reshapes", Unsqueeze1, Squeeze1, after=["kept_dimensions", "reshapes_in_a_row"], fuses=True)
 def ones_in_reshape(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put dimensions of 1 into the shape of the Reshape before them, or take them out of it."""
@@ -101,8 +129,4 @@ def ones_in_reshape(builder: Builder, node: Node, uses: Uses) -> Replacement:
         new = [size for axis, size in enumerate(old) if axis not in named]
     if not new:
         return fail("no dimension would be left")
-    if before.op.special_zero and [i for i, size in enumerate(old) if not size] != [
-        i for i, size in enumerate(new) if not size
-    ]:
-        return fail("the Reshape before it takes over a dimension that would stand elsewhere")
-    return builder.emit(before.op, before.inputs[0], builder.constant(new, before.inputs[1].element_type))
+    return _reshaped(builder, before, new)

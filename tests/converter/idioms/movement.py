@@ -123,12 +123,21 @@ def pooled(graph: Graph, chance: random.Random) -> str:
     return graph("Reshape", back, graph.integers(chance.choice([[0, 6], [0, -1], [-1, 6]])))
 
 
+def one_head(graph: Graph, chance: random.Random, target: list[int], order: Sequence[int] = (0, 2, 1, 3)) -> str:
+    """Heads that are taken apart and moved in front of positions, where there is only one."""
+    return graph("Abs", graph("Transpose", graph("Reshape", "x", graph.integers(target)), perm=order))
+
+
 IDIOMS = {
     "parts along two axes": Idiom(build=parts_along_two_axes, becomes=["Abs", "Slice", "Slice", "Add"]),
     "ones moved and flattened": Idiom(
         build=pooled,
         inputs={"x": (2, 3, 4, 5)},
         becomes=["Convolution", "ReduceMean", "Transpose", "Abs", "Reshape"],
+    ),
+    "ones moved behind a Reshape": Idiom(
+        build=lambda g, c: one_head(g, c, c.choice([[2, -1, 1, 8], [0, -1, 1, 8], [-1, 3, 1, 8]])),
+        becomes=["Reshape", "Abs"],
     ),
     "patches that are put together": Idiom(
         build=merged_patches, inputs=IMAGE, becomes=["Abs", *["Slice"] * 4, "Concat"]
@@ -146,6 +155,9 @@ NEAR_MISSES = {
         inputs={"x": (2, 3, 1, 6)},
         count=2,
     ),
+    "two heads": NearMiss(build=lambda g, c: one_head(g, c, [0, -1, 2, 4]), count=3),
+    "one head whose numbers move": NearMiss(build=lambda g, c: one_head(g, c, [2, -1, 1, 8], (0, 3, 2, 1)), count=3),
+    "one head, and positions that are taken over": NearMiss(build=lambda g, c: one_head(g, c, [0, 0, 1, 8]), count=3),
     "rows of rows": NearMiss(build=lambda g, c: rows_and_columns(g, c, axes=(1, 1)), inputs=IMAGE, count=3),
     "rows that are read elsewhere": NearMiss(
         build=lambda g, c: rows_and_columns(g, c, shared=True), inputs=IMAGE, count=5
