@@ -20,12 +20,12 @@ _COPIED_BYTES = 1 << 21
 """The size of a chunk that is copied first."""
 _MAX_SHOWN_ELEMENTS = 16
 """``repr`` shows the values of tensors of at most this many elements."""
-_COLUMNS = 8
-"""Columns of a transposed matrix that are copied at a time."""
+_CACHE_LINE = 64
+"""Bytes in a row of a transposed matrix that are copied at a time."""
+_MAX_READ_BYTES = 1 << 24
+"""Matrices that are not larger are read before they are transposed."""
 _MAX_MAPPED_BYTES = 1 << 22
 """The part of a file that may be in memory while a large transposed matrix is copied."""
-_MIN_LARGE_BYTES = 12 << 20
-"""Matrices that are not larger stay in memory while they are copied, which is faster."""
 _SAMPLE_ELEMENTS = 16
 """The number of elements at each of two places that :meth:`Tensor.sample` reads."""
 
@@ -235,6 +235,9 @@ class Tensor:
         span = self.span()
         if span is not None:
             span.copy_to(file)
+        elif self._array is not None and not self.element_type.is_packed and not self._array.dtype.hasobject:
+            for part in _flat_parts(self.array(), is_reused=True):
+                file.write(part.view(np.uint8).data)
         else:
             file.writelines(self.chunks())
 
@@ -287,8 +290,11 @@ def _unpickled(kind: ElementType, shape: tuple[int, ...], data: bytes) -> Tensor
     return Tensor.from_packed(np.frombuffer(data, np.uint8), kind, shape)
 
 
-def _flat_parts(array: Array) -> Iterator[Array]:
-    """The elements in order, a few MiB at a time; of an array with strides a few rows are copied at a time."""
+def _flat_parts(array: Array, *, is_reused: bool = False) -> Iterator[Array]:
+    """The elements in order, a few MiB at a time; of an array with strides a few rows are copied at a time.
+
+    With ``is_reused`` each part may lie in the memory of the one before, which saves much of the time.
+    """
     array = array.reshape([dimension for dimension in array.shape if dimension != 1])  # a view
     if array.flags.c_contiguous:
         flat = array.reshape(-1)
@@ -297,30 +303,45 @@ def _flat_parts(array: Array) -> Iterator[Array]:
             yield flat[start : start + step]
         return
     rows = max(1, _COPIED_BYTES // max(1, array.nbytes // len(array)))
+    made = np.empty((min(rows, len(array)), *array.shape[1:]), array.dtype) if is_reused else None
+    array = _read(array)
     for start in range(0, len(array), rows):
-        yield _contiguous(array[start : start + rows]).reshape(-1)
+        some = array[start : start + rows]
+        copied = np.empty(some.shape, array.dtype) if made is None else made[: len(some)]
+        _copy(some, copied)
+        yield copied.reshape(-1)
     forget_pages(array)
 
 
-def _contiguous(array: Array) -> Array:
-    """The array in the order of its elements. Transposed matrices are copied a few columns at a time.
+def _read(array: Array) -> Array:
+    """A transposed matrix in a file as one in memory, unless it is large: every page of a map costs time."""
+    span = FileSpan.of(array.T) if array.ndim == 2 and array.nbytes <= _MAX_READ_BYTES else None
+    if span is None:
+        return array
+    made = np.empty(array.shape[::-1], array.dtype)
+    span.read_into(made.reshape(-1).view(np.uint8).data)
+    return made.T
 
-    A whole matrix at once takes twice as long: it is written across more lines of memory than the processor's nearest
-    cache holds.
+
+def _copy(array: Array, made: Array) -> None:
+    """Copy the array into ``made``, whose elements lie in order; a transposed matrix a few columns at a time.
+
+    A whole matrix at once takes several times as long: it is written across more lines of memory than the processor's
+    nearest cache holds.
     """
     if array.ndim != 2 or array.strides[0] != array.itemsize:
-        return np.ascontiguousarray(array)
-    made = np.empty(array.shape, array.dtype)
+        made[...] = array
+        return
     stride = abs(array.strides[1])
-    is_large = array.shape[1] * stride > _MIN_LARGE_BYTES
+    is_mapped = file_of(array) is not None
+    columns = max(1, _CACHE_LINE // array.itemsize)
     kept = 0
-    for start in range(0, array.shape[1], _COLUMNS):
-        end = start + _COLUMNS
+    for start in range(0, array.shape[1], columns):
+        end = start + columns
         made[:, start:end] = array[:, start:end]
-        if is_large and (end - kept) * stride > _MAX_MAPPED_BYTES:
+        if is_mapped and (end - kept) * stride > _MAX_MAPPED_BYTES:
             forget_pages(array[:, kept:end])
             kept = end
-    return made
 
 
 def _bytes_of(flat: Array, kind: ElementType) -> bytes | memoryview:

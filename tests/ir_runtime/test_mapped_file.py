@@ -121,7 +121,7 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
     chunk: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("_CHUNK_BYTES", "_COPIED_BYTES", "_MIN_LARGE_BYTES", "_MAX_MAPPED_BYTES"):
+    for name in ("_CHUNK_BYTES", "_COPIED_BYTES", "_MAX_READ_BYTES", "_MAX_MAPPED_BYTES"):
         monkeypatch.setattr(tensor_module, name, chunk)
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     for step in (1, -1):
@@ -130,6 +130,9 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
         tensor = Tensor.from_array(array)
         assert b"".join(tensor.chunks()) == wanted
         assert b"".join(part.tobytes() for part in tensor.parts()) == wanted
+        file = io.BytesIO()
+        tensor.write_to(file)
+        assert file.getvalue() == wanted
         assert b"".join(tensor.chunks()) == wanted, "pages that were given back are read again"
 
 
