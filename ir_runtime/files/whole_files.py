@@ -13,6 +13,9 @@ from ..errors import FileError
 
 Write = Callable[[IO[bytes]], object]
 
+_SYNC_SECONDS = 0.01
+"""Between two times that what is written so far is put on the disk."""
+
 
 def check_target(path: str | os.PathLike[str]) -> None:
     """Raises :class:`FileError` where ``path`` exists and is no regular file: a folder, a device, a pipe.
@@ -71,8 +74,14 @@ def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, w
         _refusals_name(second),
         _temporary(second) as (second_file, second_temporary),
     ):
-        with _refusals_name(first), _Aside(lambda: _put(first_file, write_first)):
+        with (
+            _refusals_name(first),
+            _descriptor(first_file) as descriptor,
+            _Aside(lambda: _put(first_file, write_first)) as aside,
+        ):
             content = text()
+            while not aside.is_done_within(_SYNC_SECONDS):
+                _sync_data(descriptor)  # the disk works while the processor prepares further weights
         _put(second_file, lambda file: file.writelines(content))
         with _alone_in(second.parent):
             # An old second must never be beside a new first: it is removed, and the new one comes last.
@@ -96,13 +105,34 @@ class _Aside:
         except BaseException as error:  # raised again by the thread that waits
             self._raised = error
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _Aside:
         self._thread.start()
+        return self
+
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait at most so long; whether the work is done."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._thread.join()
         if kind is None and self._raised is not None:
             raise self._raised
+
+
+def _sync_data(descriptor: int) -> None:
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+
+
+@contextlib.contextmanager
+def _descriptor(file: IO[bytes]) -> Iterator[int]:
+    """A further descriptor of an open file, which stays open when the file is closed."""
+    descriptor = os.dup(file.fileno())
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _put(file: IO[bytes], write: Write) -> None:

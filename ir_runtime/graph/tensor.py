@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ModelError
 from . import element_types
 from .element_types import Array, ElementType
-from .mapped_file import FileSpan, MappedFile, file_of, forget_pages
+from .mapped_file import FileSpan, MappedFile, file_of, forget_pages, write_pieces
 
 MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
 """The number of dimensions that a NumPy array may have."""
@@ -237,9 +237,10 @@ class Tensor:
             span.copy_to(file)
         elif self._array is not None and not self.element_type.is_packed and not self._array.dtype.hasobject:
             for part in _flat_parts(self.array(), is_reused=True):
-                file.write(part.view(np.uint8).data)
+                write_pieces(file, part.view(np.uint8).data)
         else:
-            file.writelines(self.chunks())
+            for chunk in self.chunks():
+                write_pieces(file, chunk)
 
     def _joined(self, parts: Iterator[Array]) -> Array:
         made = np.empty(self.size, self.element_type.dtype)
