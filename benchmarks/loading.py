@@ -64,7 +64,11 @@ def main() -> None:
             if done.returncode:
                 print(f"{path.stem:40} OpenVINO's converter refuses it")
                 continue
-            converter.save_model(converter.convert_model(path), ours)
+            try:
+                converter.save_model(converter.convert_model(path), ours)
+            except converter.ConversionError as error:
+                print(f"{path.stem:40} is not converted: {error}"[:200])
+                continue
             rounds = [in_turns(ours, theirs, turn % 2 == 1) for turn in range(given.rounds)]
             ratio = statistics.median(a / b for a, b in rounds)
             ratios.append(ratio)

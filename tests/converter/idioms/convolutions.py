@@ -100,6 +100,16 @@ def pooled(graph: Graph, chance: random.Random, value: str, kind: str = "Average
     return graph(kind, value, kernel_shape=[3, 3], strides=[chance.choice([1, 2]), 1], **more)
 
 
+def scaled_first(graph: Graph, chance: random.Random, shape: tuple[int, ...] = (), **how: Any) -> str:
+    """A convolution of data times a constant."""
+    constant = graph.constant(factors(chance, *(shape or chance.choice([(), (1,), (1, 1, 1)]))))
+    data = graph("Abs", "x")
+    is_quotient = chance.random() < 0.5
+    data = graph("Div", data, constant) if is_quotient else graph.either_way("Mul", data, constant, chance)
+    value = convolution(graph, chance, data, **how)
+    return graph("Add", value, graph("ReduceMax", data, axes=[0, 1, 2, 3])) if how.get("is_shared") else value
+
+
 def scaled_normalization(graph: Graph, chance: random.Random) -> str:
     """Batch normalization of what no convolution makes, and factors and summands behind it."""
     value = normalized(graph, chance, "x")
@@ -117,6 +127,10 @@ IDIOMS = {
     ),
     "a convolution and a shift with their signs changed": Idiom(
         build=lambda g, c: g("Neg", shift(g, c, convolution(g, c))), inputs=IMAGE, becomes=["Convolution", "Add"]
+    ),
+    "a factor in front of a convolution": Idiom(build=scaled_first, inputs=IMAGE, becomes=["Abs", "Convolution"]),
+    "a factor in front of a grouped convolution": Idiom(
+        build=lambda g, c: scaled_first(g, c, group=2), inputs=IMAGE, becomes=["Abs", "GroupConvolution"]
     ),
     "pads in front of a convolution": Idiom(
         build=lambda g, c: convolution(g, c, padded(g, c, fill=0)),
@@ -178,6 +192,12 @@ NEAR_MISSES = {
         build=lambda g, c: g("Mul", normalized(g, c, "x"), g.constant(factors(c, 2, 1, FILTERS, 1, 1))),
         inputs={"x": (2, FILTERS, 3, 4)},
         count=2,
+    ),
+    "a factor for each channel in front of a convolution": NearMiss(
+        build=lambda g, c: scaled_first(g, c, (4, 1, 1)), inputs=IMAGE, count=3
+    ),
+    "a factor in front of a convolution that is read elsewhere": NearMiss(
+        build=lambda g, c: scaled_first(g, c, is_shared=True), inputs=IMAGE, count=5
     ),
     "pads of 1": NearMiss(build=lambda g, c: convolution(g, c, padded(g, c, fill=1)), inputs=IMAGE, count=2),
     "pads of the batch": NearMiss(

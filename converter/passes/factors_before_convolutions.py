@@ -1,0 +1,58 @@
+"""A number that data are multiplied by becomes part of the weights of the convolution behind.
+
+    x -> Multiply(c) -> Convolution(weights)      becomes      x -> Convolution(c * weights)
+
+Networks without normalisation scale what each block reads (NFNet). The pads stay zeros. Weights are computed in float64
+and rounded once; those that anything else reads stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.channel_factors import scaled
+from ir_runtime.graph.model import Node
+from ir_runtime.operations.convolution import (
+    Convolution1,
+    ConvolutionBackpropData1,
+    GroupConvolution1,
+    GroupConvolutionBackpropData1,
+)
+from ir_runtime.operations.elementwise import Divide1, Multiply1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import fail
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .registry import passes
+
+
+@passes.replaces(
+    "factors_before_convolutions",
+    Convolution1,
+    GroupConvolution1,
+    ConvolutionBackpropData1,
+    GroupConvolutionBackpropData1,
+    after=["folded_scales"],
+    fuses=True,
+    rounds=True,
+)
+def factor_before_convolution(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Scale the weights, and read what is not scaled."""
+    data, weights, *others = node.inputs
+    scale = data.node
+    if not isinstance(scale.op, (Multiply1, Divide1)) or uses.only_reader(data) is not node:
+        return fail("no product that nothing else reads is before it")
+    if weights.tensor is None or uses.only_reader(weights) is not node:
+        return fail("the weights are not constant, or something else reads them, too")
+    x, number = scale.inputs
+    if isinstance(scale.op, Multiply1) and x.tensor is not None:
+        x, number = number, x
+    if number.tensor is None or number.tensor.size != 1 or len(number.tensor.shape) > data.shape.rank:
+        return fail("what it is multiplied by is not one constant number")
+    if not x.shape.has_rank or x.shape.rank != data.shape.rank:
+        return fail("the number adds dimensions")
+    with np.errstate(all="ignore"):
+        factor = number.tensor.array().astype(np.float64).reshape(-1)
+        tensor = scaled(weights.tensor, (), factor if isinstance(scale.op, Multiply1) else 1 / factor)
+    return fail(tensor) if isinstance(tensor, str) else builder.emit(node.op, x, builder.tensor(tensor), *others)
