@@ -62,8 +62,9 @@ def _write(file: IO[bytes], large: LeftOut) -> None:
     place = 0
     for _, tensor in large:
         file.write(bytes(-place % _ALIGNMENT))
-        place += -place % _ALIGNMENT + tensor.byte_size
-        tensor.write_to(file)
+        place += -place % _ALIGNMENT
+        tensor.write_to(file, place)
+        place += tensor.byte_size
 
 
 def _in_one_piece(message: onnx.ModelProto, large: LeftOut) -> Iterator[bytes | memoryview]:

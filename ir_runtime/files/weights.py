@@ -57,7 +57,7 @@ class WeightsLayout:
         position = 0
         for offset, tensor in self._blobs:
             file.write(bytes(offset - position))
-            tensor.write_to(file)
+            tensor.write_to(file, offset)
             position = offset + tensor.byte_size
         if self._by_identity and not position:
             # A file of no bytes cannot be mapped, and some readers take constants in it for missing ones.

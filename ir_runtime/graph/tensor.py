@@ -230,17 +230,17 @@ class Tensor:
         for part in _flat_parts(array):
             yield part.view(np.uint8).data
 
-    def write_to(self, file: IO[bytes]) -> None:
-        """Append the bytes of the ``.bin`` file to ``file``."""
+    def write_to(self, file: IO[bytes], position: int) -> None:
+        """Append the bytes of the ``.bin`` file to ``file``, which has ``position`` bytes so far."""
         span = self.span()
         if span is not None:
-            span.copy_to(file)
-        elif self._array is not None and not self.element_type.is_packed and not self._array.dtype.hasobject:
-            for part in _flat_parts(self.array(), is_reused=True):
-                write_pieces(file, part.view(np.uint8).data)
-        else:
-            for chunk in self.chunks():
-                write_pieces(file, chunk)
+            span.copy_to(file, position)
+            return
+        is_plain = self._array is not None and not self.element_type.is_packed and not self._array.dtype.hasobject
+        parts = (part.view(np.uint8).data for part in _flat_parts(self.array(), is_reused=True)) if is_plain else None
+        for chunk in self.chunks() if parts is None else parts:
+            write_pieces(file, chunk, position)
+            position += len(chunk)
 
     def _joined(self, parts: Iterator[Array]) -> Array:
         made = np.empty(self.size, self.element_type.dtype)

@@ -37,7 +37,7 @@ def test_bytes_pass_from_file_to_file(mapped: MappedFile, tmp_path: Path, part: 
     assert (span.offset, span.size) == (part.start, part.stop - part.start)
     with open(tmp_path / "copy", "wb") as file:
         file.write(b"before")
-        span.copy_to(file)
+        span.copy_to(file, 6)
         file.write(b"behind")
     wanted = (tmp_path / "data").read_bytes()[part]
     assert (tmp_path / "copy").read_bytes() == b"before" + wanted + b"behind"
@@ -48,7 +48,7 @@ def test_bytes_pass_into_memory(mapped: MappedFile, tmp_path: Path) -> None:
     assert span is not None
     target = io.BytesIO()
     target.write(b"12")
-    span.copy_to(target)
+    span.copy_to(target, 2)
     assert target.getvalue() == b"12" + (tmp_path / "data").read_bytes()
 
 
@@ -131,7 +131,7 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
         assert b"".join(tensor.chunks()) == wanted
         assert b"".join(part.tobytes() for part in tensor.parts()) == wanted
         file = io.BytesIO()
-        tensor.write_to(file)
+        tensor.write_to(file, 3)
         assert file.getvalue() == wanted
         assert b"".join(tensor.chunks()) == wanted, "pages that were given back are read again"
 
