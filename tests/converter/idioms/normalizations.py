@@ -48,6 +48,23 @@ def scaled_before(graph: Graph, chance: random.Random, **other: Any) -> str:
     return graph.either_way("Add", graph.either_way("Mul", "x", factor, chance), shift, chance)
 
 
+def l2_normalization(graph: Graph, chance: random.Random, way: str = "norm", **other: Any) -> str:
+    """x by its norm, which a small number keeps from 0; ``other`` spoils one part."""
+    axes, small = other.get("axes", chance.choice([[-1], [1], [1, 2]])), graph.constant(other.get("epsilon", 1e-3))
+    keepdims = other.get("keepdims", 1)
+    if way == "norm":
+        norm = graph("ReduceL2", "x", axes=axes, keepdims=keepdims)
+        limit = [graph.constant(other["limit"])] if "limit" in other else []
+        norm = graph("Clip", norm, small, *limit) if chance.random() < 0.7 or limit else graph("Max", norm, small)
+    else:
+        square = graph("Mul", "x", "x") if chance.random() < 0.5 else graph("Pow", "x", graph.constant(2))
+        total = graph("ReduceSum", square, graph.integers(axes), keepdims=keepdims)
+        norm = graph("Sqrt", graph.either_way("Max" if way == "largest" else "Add", total, small, chance))
+    if chance.random() < 0.5:
+        return graph.either_way("Mul", "x", graph("Reciprocal", norm), chance)
+    return graph("Div", "x", graph("Expand", norm, graph("Shape", "x")) if chance.random() < 0.5 else norm)
+
+
 def group_normalization(graph: Graph, chance: random.Random, **other: Any) -> str:
     """As torch writes it; ``other`` spoils one part."""
     groups = other.get("groups", chance.choice([[0, 3, -1], [0, 2, -1], [0, 1, -1], [0, 3, 2, -1], [0, 6, -1]]))
@@ -72,6 +89,14 @@ def group_normalization(graph: Graph, chance: random.Random, **other: Any) -> st
 
 
 IDIOMS = {
+    **{
+        f"L2 normalization by a {way}": Idiom(
+            build=lambda g, c, way=way: l2_normalization(g, c, way),  # type: ignore[misc]
+            becomes=["NormalizeL2"],
+            dtypes_of_model=[np.float32, np.float64],
+        )
+        for way in ("norm", "largest", "sum")
+    },
     "layer normalization": Idiom(build=layer_normalization, becomes=["MVN"]),
     "layer normalization with an epsilon outside": Idiom(
         build=lambda g, c: layer_normalization(g, c, outside=True, epsilon=1e-2), becomes=["MVN"]
@@ -96,6 +121,19 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "a norm of another shape": NearMiss(
+        build=lambda g, c: l2_normalization(g, c, axes=[0], keepdims=0), absent="NormalizeL2"
+    ),
+    "a norm that is kept from 0 by two numbers": NearMiss(
+        build=lambda g, c: l2_normalization(g, c, "sum", axes=[2], epsilon=np.full((3, 1), 1e-3)), absent="NormalizeL2"
+    ),
+    "a norm whose square vanishes": NearMiss(
+        build=lambda g, c: l2_normalization(g, c, epsilon=1e-30), absent="NormalizeL2"
+    ),
+    "a norm with an upper limit": NearMiss(build=lambda g, c: l2_normalization(g, c, limit=2.0), absent="NormalizeL2"),
+    "a norm less a number": NearMiss(
+        build=lambda g, c: l2_normalization(g, c, "sum", epsilon=-1e-3), absent="NormalizeL2"
+    ),
     "other axes of the squares": NearMiss(
         build=lambda g, c: layer_normalization(g, c, axes=[-1], second_axes=[1]), absent="MVN"
     ),

@@ -1,0 +1,98 @@
+"""Division by the Euclidean norm that an exporter spelled out, as NormalizeL2.
+
+    x -> ReduceL2 -> Maximum(e) -> n;  x, n -> Divide              becomes      x -> NormalizeL2(e * e, max)
+    x -> Power(2) -> ReduceSum -> Maximum(e) -> Sqrt -> n
+    x, n -> Divide                                                 becomes      x -> NormalizeL2(e, max)
+    x -> Power(2) -> ReduceSum -> Add(e) -> Sqrt -> n
+    x, n -> Divide                                                 becomes      x -> NormalizeL2(e, add)
+
+torch writes the first for ``functional.normalize``, TensorFlow the second, by a product with the reciprocal. A norm
+without a number that keeps it from 0 stays, and so do floats of 16 bits, which have no such small squares.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.activation import Clamp1
+from ir_runtime.operations.elementwise import Divide1, Maximum1, Multiply1, Power1, Sqrt1
+from ir_runtime.operations.normalization import NormalizeL21
+from ir_runtime.operations.reduction import ReduceL2_4, ReduceSum1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
+from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.uses import Uses
+
+from .idioms import has_shape_of, is_real, keeps_dims, plus, times
+from .registry import passes
+
+_LEAST_EPSILON = float(np.finfo(np.float32).tiny)
+"""Smaller numbers may count as 0."""
+
+
+def _has_no_upper_limit(value: Output) -> str | None:
+    """Clip without an upper limit has that of its type: only a norm that overflows differs, whose quotient is 0."""
+    limit = float(np.finfo(np.float32).max)
+    return None if value.node.op.max >= limit else "has an upper limit"  # type: ignore[attr-defined]
+
+
+def _pattern() -> Pattern:
+    x, axes, epsilon = anything("x", is_real), constant("axes"), constant("epsilon")
+    norm = layer(ReduceL2_4, x, axes, check=keeps_dims)
+    limited = either(
+        layer(Maximum1, norm, epsilon, commutative=True, name="limited norm"),
+        layer(Clamp1, norm, check=_has_no_upper_limit, name="clamped norm"),
+    )
+    total = layer(ReduceSum1, either(layer(Power1, x, number(2)), times(x, x)), axes, check=keeps_dims)
+    largest = layer(Maximum1, total, epsilon, commutative=True, name="limited squares")
+    inside = either(largest, plus(total, epsilon))
+    root = either(limited, layer(Sqrt1, inside), layer(Power1, inside, number(0.5)))
+    reciprocal = either(layer(Divide1, number(1), root), layer(Power1, inside, number(-0.5)))
+    return either(layer(Divide1, x, root), times(x, reciprocal))
+
+
+_QUOTIENT = _pattern()
+
+
+@passes.replaces(
+    "l2_normalizations",
+    Divide1,
+    Multiply1,
+    after=["broadcast_operands", "clamps", "equal_layers", "kept_dimensions", "roots_of_squares"],
+    fuses=True,
+)
+def l2_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    """Put NormalizeL2 in the place of the norm and the quotient."""
+    found = _QUOTIENT.match(node.outputs[0])
+    if isinstance(found, NotMatched):
+        return found
+    x = found["x"]
+    if x.element_type not in (element_types.f32, element_types.f64):
+        return fail("the numbers are floats of 16 bits")
+    epsilon = _epsilon(found)
+    if epsilon is None or not _LEAST_EPSILON <= epsilon < math.inf:
+        return fail("what keeps the norm from 0 is not one number of ordinary size")
+    if not has_shape_of(node.outputs[0], x):
+        return fail("its rank is not that of the input")
+    why = found.check_private(uses)
+    if why is not None:
+        return why
+    is_least = any(name in found for name in ("limited norm", "clamped norm", "limited squares"))
+    op = NormalizeL21(eps=epsilon, eps_mode="max" if is_least else "add")
+    return builder.emit(op, x, builder.constant(found.array("axes").reshape(-1)))
+
+
+def _epsilon(found: Match) -> float | None:
+    """What is added to the sum of squares, or its least value; None where that is more than one number."""
+    if "clamped norm" in found:
+        limit = float(found.node("clamped norm").op.min)  # type: ignore[attr-defined]
+        return limit * limit if limit > 0 else None
+    given = found.array("epsilon")
+    if given.size != 1 or not float(given.reshape(-1)[0]) > 0:
+        return None
+    value = float(given.reshape(-1)[0])
+    return value * value if "limited norm" in found else value
