@@ -234,7 +234,7 @@ def _of_data(held: Tensor, there: Tensor) -> Iterator[str]:
         yield f"it holds {held.element_type}{list(held.shape)}, there {there.element_type}{list(there.shape)}"
         return
     unequal, largest = 0, 0.0
-    for ours, theirs in zip(held.parts(), there.parts()):
+    for ours, theirs in _parts_in_pairs(held, there):
         different = _unequal(ours, theirs)
         if different.any():
             unequal += int(different.sum())
@@ -244,6 +244,23 @@ def _of_data(held: Tensor, there: Tensor) -> Iterator[str]:
                 largest = max(largest, float(gaps[np.isfinite(gaps)].max(initial=0.0)))
     if unequal:
         yield f"{unequal} of {held.size} values differ, by {largest:g} at most"
+
+
+def _parts_in_pairs(held: Tensor, there: Tensor) -> Iterator[tuple[Array, Array]]:
+    """The values of two tensors of one size, as many of the one as of the other.
+
+    How many a tensor gives at a time depends on how it is stored.
+    """
+    first, second = ((part for part in tensor.parts() if part.size) for tensor in (held, there))
+    ours = theirs = np.empty(0, held.element_type.dtype)
+    while True:
+        ours = ours if ours.size else next(first, ours)
+        theirs = theirs if theirs.size else next(second, theirs)
+        count = min(ours.size, theirs.size)
+        if not count:
+            return
+        yield ours[:count], theirs[:count]
+        ours, theirs = ours[count:], theirs[count:]
 
 
 def _unequal(ours: Array, theirs: Array) -> Array:

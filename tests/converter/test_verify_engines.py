@@ -102,6 +102,24 @@ def test_diff_lists_what_changed(ours: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("shape", [(1000, 1500), (1500, 700), (7, 3)], ids=str)
+def test_diff_of_weights_that_are_stored_in_other_ways(shape: tuple[int, int], tmp_path: Path) -> None:
+    """Of the file, which has gaps as it is transposed, and of the IR; and of weights in memory."""
+    values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    proto = engines.node_model("MatMul", {"x": values.T[:2]}, constants={"w": values}, opset=13)
+    converted = converter.convert_model(proto)
+    converter.save_model(converted, tmp_path / "m.xml")
+    for first, second in ((converted, ir_runtime.read_model(tmp_path / "m.xml")), (converted, converted.clone())):
+        assert compare_models(first, second).same
+        node = next(node for node in second.nodes() if node.op.data is not None and node.op.data.size > 1)
+        assert node.op.data is not None
+        other = node.op.data.array().copy()
+        other[-1, -1] += 2.0
+        node.op = Const1(value=Tensor.from_array(other))
+        (change,) = compare_models(first, second).changed
+        assert change.what == (f"1 of {values.size} values differ, by 2 at most",)
+
+
 def test_diff_of_bodies(tmp_path: Path) -> None:
     from tests.converter.test_loop_states import handing_on
 
