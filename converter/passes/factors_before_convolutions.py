@@ -24,6 +24,7 @@ from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
+from .idioms import has_shape_of
 from .registry import passes
 
 
@@ -48,9 +49,9 @@ def factor_before_convolution(builder: Builder, node: Node, uses: Uses) -> Repla
     x, number = scale.inputs
     if isinstance(scale.op, Multiply1) and x.tensor is not None:
         x, number = number, x
-    if number.tensor is None or number.tensor.size != 1 or len(number.tensor.shape) > data.shape.rank:
+    if number.tensor is None or number.tensor.size != 1:
         return fail("what it is multiplied by is not one constant number")
-    if not x.shape.has_rank or x.shape.rank != data.shape.rank:
+    if not has_shape_of(data, x):
         return fail("the number adds dimensions")
     with np.errstate(all="ignore"):
         factor = number.tensor.array().astype(np.float64).reshape(-1)

@@ -76,8 +76,8 @@ def l2_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
     epsilon = _epsilon(found)
     if epsilon is None or not _LEAST_EPSILON <= epsilon < math.inf:
         return fail("what keeps the norm from 0 is not one number of ordinary size")
-    if not has_shape_of(node.outputs[0], x):
-        return fail("its rank is not that of the input")
+    if not has_shape_of(node.outputs[0], x) or not found.array("axes").size:
+        return fail("its rank is not that of the input, or nothing is summed")
     why = found.check_private(uses)
     if why is not None:
         return why

@@ -197,12 +197,12 @@ class _Walk:
         return wanted is not None and have == others * wanted
 
     def _slice(self, node: Node) -> bool:
-        """Let stops at the end of a dimension be the end."""
+        """Let stops at the end of a dimension be the end, and starts as far from it as it is long the beginning."""
         dims = self._shapes.dims(node.inputs[0])
         lists = [self._shapes.elements(source) for source in node.inputs[1:]]
         if dims is None or any(one is None for one in lists):
             return False
-        stops, steps, *named = [one.reshape(-1).tolist() for one in lists[1:] if one is not None]
+        starts, stops, steps, *named = [one.reshape(-1).tolist() for one in lists if one is not None]
         axes = [one.value for one in named[0]] if named else list(range(len(stops)))
         if any(axis is None for axis in axes):
             return False
@@ -213,8 +213,11 @@ class _Walk:
         if node.inputs[2].tensor is None and any(reach):
             ends = [Polynomial.constant(_END) if whole else stop for whole, stop in zip(reach, stops)]
             self._shorten(node, 2, _shaped(ends, lists[1]))
-        for index in (1, 2) if not any(reach) else (1,):
-            self._shorten(node, index, lists[index - 1])
+        elif not any(reach):
+            self._shorten(node, 2, lists[1])
+        zero = Polynomial.constant(0)
+        begins = [zero if (start + size).value == 0 else start for start, size in zip(starts, sizes)]
+        self._shorten(node, 1, _shaped(begins, lists[0]))
         return True
 
     # --- emitting lists ---

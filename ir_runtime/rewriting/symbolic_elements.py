@@ -29,6 +29,7 @@ from ir_runtime.operations.elementwise import (
     LessEqual1,
     Mod1,
     Multiply1,
+    Negative1,
     NotEqual1,
     Select1,
     Subtract1,
@@ -147,6 +148,13 @@ def _converted(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) ->
     return known[0] if all(kind.is_integral and kind.bits >= 32 for kind in kinds) else None
 
 
+def _negated(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+    if node.outputs[0].element_type.limits[0] == 0:
+        return None  # without a sign it wraps
+    zero = Polynomial.constant(0)
+    return array_of([zero - one for one in known[0].reshape(-1).tolist()], known[0].shape)
+
+
 def _product(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
     if node.inputs[0].shape.rank != 1 or known[1].size != 1:
         return None
@@ -164,6 +172,7 @@ RULES: Sequence[tuple[tuple[type[Operation], ...], _Rule]] = (
     ((Comparison,), _compared),
     ((Select1,), _chosen),
     ((Convert1,), _converted),
+    ((Negative1,), _negated),
     ((ReduceProd1,), _product),
     ((Concat1,), _concatenated),
 )

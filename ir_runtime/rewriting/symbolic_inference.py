@@ -123,6 +123,8 @@ def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
 
 def _position(shapes: SymbolicShapes, bound: Polynomial, size: Polynomial) -> Polynomial | None:
     """Where a slice with a positive step starts or stops, counted from the beginning; None where not known."""
+    if (size + bound).value == 0:
+        return Polynomial.constant(0)  # counted from the end, and 0 if there is nothing
     if bound.value is not None and bound.value < 0:
         bound = size + bound
     elif bound.value is not None and bound.value >= _END:

@@ -41,6 +41,15 @@ def to_the_end(graph: Graph, chance: random.Random) -> str:
     return graph("Abs", graph("Slice", "x", graph.integers([0]), stop, graph.integers([0])))
 
 
+def from_the_end(graph: Graph, chance: random.Random, less: int = 0) -> str:
+    """The last rows, as many as there are: transformers keeps them so for a cache of positions."""
+    count = dimension(graph, "x", 0, chance)
+    if less:
+        count = graph("Sub", count, graph.integers([less]))
+    start, stop = graph("Neg", count), graph.integers([chance.choice([2**31 - 1, 2**63 - 1])])
+    return graph("Abs", graph("Slice", "x", start, stop, graph.integers([0])))
+
+
 def guarded_expand(graph: Graph, chance: random.Random) -> str:
     """torch guards the target of Expand against -1."""
     target = graph("Concat", *[dimension(graph, "x", axis, chance) for axis in range(3)], axis=0)
@@ -52,6 +61,10 @@ def other_order(graph: Graph, chance: random.Random) -> str:
     """[b, 3, 8] -> [3, b, 8]: no dimension stays in its place."""
     lead = [dimension(graph, "x", axis, chance) for axis in (1, 0)]
     return graph("Reshape", "x", graph("Concat", *lead, graph.integers([8]), axis=0))
+
+
+def all_but_one(graph: Graph, chance: random.Random) -> str:
+    return from_the_end(graph, chance, less=1)
 
 
 def perhaps_to_the_end(graph: Graph, chance: random.Random) -> str:
@@ -176,6 +189,7 @@ IDIOMS = {
     "dimensions joined": Idiom(build=joined, becomes=["MatMul", "Reshape"]),
     "the shape of an elementwise layer": Idiom(build=of_an_elementwise_layer, becomes=["Abs"]),
     "a slice to the end": Idiom(build=to_the_end, becomes=["Abs"]),
+    "a slice of as many rows as there are": Idiom(build=from_the_end, becomes=["Abs"]),
     "an expand that changes nothing": Idiom(build=guarded_expand, becomes=["Abs"]),
 }
 
@@ -188,5 +202,6 @@ NEAR_MISSES = {
     "repeated in front": NearMiss(build=repeated_in_front, count=3),
     "dimensions in another order": NearMiss(build=other_order, count=4),
     "rolled by more than there may be": NearMiss(build=lambda g, c: rolled(g, c, 5), count=7),
+    "a slice of all rows but the first": NearMiss(build=all_but_one, count=6),
     "a slice to the last but one": NearMiss(build=perhaps_to_the_end, count=4),
 }
