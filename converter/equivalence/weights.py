@@ -72,6 +72,7 @@ class _WeightChecks:
         needed = graph.needed(outputs)
         self._read = set(outputs).union(*(graph.reads[index] for index in needed))
         self._after = self._first_named(needed)
+        self._beside_data = self._read_beside_data(needed)
         self._held: dict[Output, list[Node]] = {}
         self._by_sum: dict[Output, dict[ValueSum, list[Node]]] = {}
         self._matched: set[Node] = set()
@@ -227,12 +228,34 @@ class _WeightChecks:
                 found[name] = {**after, **found[name]} if name in found else after
         return found
 
+    def _read_beside_data(self, needed: Sequence[int]) -> set[str]:
+        """The constants that a node reads together with data, at most moved or cast before.
+
+        The others go through nodes that compute further constants, as weights do that a network standardises.
+        """
+        nodes, reads = self._graph.nodes, self._graph.reads
+        constants = {*self._graph.weights, *self._graph.sparse}
+        of_constants = set()
+        for index in needed:
+            if nodes[index].op_type == "Constant" or (reads[index] and reads[index] <= constants):
+                constants.update(nodes[index].output)
+                of_constants.add(index)
+        found: set[str] = set()
+        for index in reversed(needed):
+            if index not in of_constants:
+                found |= reads[index] & constants
+            elif nodes[index].op_type in {*_MOVING, "Cast"} and not found.isdisjoint(nodes[index].output):
+                found.update(nodes[index].input[:1])
+        return found
+
     def _into(self, name: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(output.node.name for output in self._after.get(name, ())))
 
     def _compressed(self, name: str, tensor: Tensor, node: Node) -> WeightCheck | None:
         """The check of a tensor that is stored as whole numbers with scales; None where it is not."""
         assert node.op.data is not None
+        if name not in self._beside_data:
+            return None
         widening = next((user for user in self._uses[node.outputs[0]] if self._rounded.holds(user)), None)
         if widening is None or not widening.inputs[0].element_type.is_integral or node.op.data.size != tensor.size:
             return None

@@ -558,6 +558,28 @@ def test_whole_numbers_stay_exact(bits: int, symmetric: bool, limits: tuple[int,
     np.testing.assert_array_equal((grid.codes.array() - zero) * grid.scale.array().astype(np.float32), weights)
 
 
+@pytest.mark.parametrize("options", [INT8, INT4], ids=way_of)
+@pytest.mark.parametrize("groups", [1, 4])
+def test_standardised_weights_are_not_compared_with_those_of_the_file(groups: int, options: WeightCompression) -> None:
+    """A convolution whose weights the model computes: the ones that are rounded are not an initializer."""
+    kernel = weights(3, 16, 16 // groups, 3, 3)
+    nodes = [
+        helper.make_node("ReduceMean", ["w"], ["m"], axes=[1, 2, 3], keepdims=1),
+        helper.make_node("Sub", ["w", "m"], ["c"]),
+        helper.make_node("Mul", ["c", "f"], ["s"]),
+        helper.make_node("Conv", ["x", "s"], ["y"], group=groups),
+    ]
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 8, 8])]
+    constants = [numpy_helper.from_array(kernel, "w"), numpy_helper.from_array(np.float32(3), "f")]
+    graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="y")], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    made = compressed(converter.convert_model(model), options, False).model
+    assert any(node.op.data is not None and node.op.data.element_type.is_integral for node in made.nodes())
+    report = converter.verify(model.SerializeToString(), made)
+    assert report.passed, report.to_text()
+    assert {check.state for check in report.weights} == {"folded"}
+
+
 def test_casts_removed_by_rules_keep_exact_products() -> None:
     """A cast to whole numbers and back behind a product of such, which the cpu target does not keep."""
     model = option_models.shared_outputs()
