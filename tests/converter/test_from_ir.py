@@ -59,7 +59,8 @@ def test_shapes_values_types_and_outputs(theirs: Path) -> None:
     assert "ShapeOf" not in made.types
     result = compile_model(made)({"image": FEEDS["image"].astype(np.float64)})
     expected = outputs(read_model(theirs), FEEDS)["logits"]
-    np.testing.assert_allclose(result["logits"], expected, rtol=1e-5)
+    # Sums of numbers of up to 9, of which some come close to 0: they are added in another order.
+    np.testing.assert_allclose(result["logits"], expected, rtol=1e-5, atol=1e-6)
     assert result["hidden"].shape == (2, 64, 4, 5)
 
 
