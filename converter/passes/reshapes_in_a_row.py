@@ -100,7 +100,13 @@ def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replace
     return builder.emit(op, x, builder.constant(target, old.element_type))
 
 
-@passes.replaces("ones_in_reshapes", Unsqueeze1, Squeeze1, after=["kept_dimensions", "reshapes_in_a_row"], fuses=True)
+@passes.replaces(
+    "ones_in_reshapes",
+    Unsqueeze1,
+    Squeeze1,
+    after=["kept_dimensions", "ones_in_transposes", "reshapes_in_a_row"],
+    fuses=True,
+)
 def ones_in_reshape(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put dimensions of 1 into the shape of the Reshape before them, or take them out of it."""
     before, axes = node.inputs[0].node, node.inputs[1].type.constant if len(node.inputs) > 1 else None

@@ -14,7 +14,7 @@ import pytest
 import converter
 import ir_runtime
 from tests.engines import ENGINES
-from tests.models.test_real_models import MODELS, images, pages, sounds
+from tests.models.test_real_models import INNER, MODELS, images, pages, sounds
 from tests.suite.reshape import Reshaping, in_numpy, in_openvino, opened
 
 Make = Callable[[str], np.ndarray]
@@ -36,10 +36,6 @@ ROWS: list[tuple[str, Mapping[str, Any] | None, Make]] = [
     ("kaldi", {"waveforms": [1, 16000], "waveforms_lens": [1]}, sounds(2, 12345)),
     ("swift-f0", None, sounds(1, 12000)),
 ]
-
-
-# Scores before a Softmax that picks one of a thousand equal classes by their rounding.
-INNER = {"squeezenet": "r65"}
 
 
 def _opened_file(path: Path, output: str | None) -> onnxruntime.InferenceSession:
