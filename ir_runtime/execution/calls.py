@@ -156,7 +156,7 @@ def owned_by_caller(values: Sequence[Array], shared: Sequence[Array]) -> list[Ar
 
 
 def _files_of(model: Model) -> dict[int, MappedFile]:
-    """The files that the model's constants are views of."""
+    """The files that the model's constants are views of, or are computed from."""
     constants = (node.op.data for part in model.parts() for node in part.nodes)
     files = (None if tensor is None else tensor.file for tensor in constants)
     return {id(file): file for file in files if file is not None}

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ModelError
 from . import element_types
 from .element_types import Array, ElementType
-from .mapped_file import FileSpan, MappedFile, file_of, forget_pages, write_pieces
+from .mapped_file import FileSpan, MappedFile, file_of, forget_pages, offset_in, write_pieces
 
 MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
 """The number of dimensions that a NumPy array may have."""
@@ -169,8 +169,7 @@ class Tensor:
         held = self._packed if self._packed is not None else self._array
         if held is None or self._file is None:
             return None
-        start = np.frombuffer(self._file, np.uint8).ctypes.data
-        return self._file, held.ctypes.data - start, held.strides
+        return self._file, offset_in(self._file, held), held.strides
 
     def sample(self) -> bytes:
         """A few of the bytes: tensors of one type whose samples differ hold different data, however they are stored."""
