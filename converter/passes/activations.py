@@ -22,7 +22,7 @@ from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, 
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import has_shape_of, is_real, plus, scaled_by, times
+from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes
 
 
@@ -42,7 +42,7 @@ def _swish(x: Pattern) -> Pattern:
 
 
 def _hsigmoid(x: Pattern) -> Pattern:
-    return scaled_by(_clamped(x), 1 / 6)
+    return divided_by(_clamped(x), 6)
 
 
 def _clamped(x: Pattern) -> Pattern:
@@ -52,7 +52,7 @@ def _clamped(x: Pattern) -> Pattern:
 def _hswish(x: Pattern) -> Pattern:
     hard = either(_hsigmoid(x), layer(ir.HSigmoid5, x), layer(ir.HardSigmoid1, x, number(1 / 6), number(0.5)))
     # The division may come before or after the product with x.
-    return either(times(x, hard), scaled_by(times(x, _clamped(x)), 1 / 6), times(scaled_by(x, 1 / 6), _clamped(x)))
+    return either(times(x, hard), divided_by(times(x, _clamped(x)), 6), times(divided_by(x, 6), _clamped(x)))
 
 
 def _softplus(x: Pattern) -> Pattern:

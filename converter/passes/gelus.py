@@ -22,7 +22,7 @@ from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either,
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import has_shape_of, is_real, plus, scaled_by, times
+from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes
 
 _CUBIC = 0.044715
@@ -31,12 +31,12 @@ _SLOPE = math.sqrt(2 / math.pi)
 
 def _half_product(x: Pattern, total: Pattern) -> Pattern:
     """x * total / 2, in the three orders."""
-    return either(times(scaled_by(x, 0.5), total), scaled_by(times(x, total), 0.5), times(x, scaled_by(total, 0.5)))
+    return either(times(divided_by(x, 2), total), divided_by(times(x, total), 2), times(x, divided_by(total, 2)))
 
 
 def _exact() -> Pattern:
     x = anything("x", is_real)
-    return _half_product(x, plus(layer(Erf1, scaled_by(x, math.sqrt(0.5)), name="erf"), number(1)))
+    return _half_product(x, plus(layer(Erf1, divided_by(x, math.sqrt(2)), name="erf"), number(1)))
 
 
 def _approximate() -> Pattern:

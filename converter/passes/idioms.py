@@ -51,6 +51,6 @@ def plus(a: Pattern, b: Pattern) -> Pattern:
     return layer(Add1, a, b, commutative=True)
 
 
-def scaled_by(a: Pattern, factor: float) -> Pattern:
-    """``a`` times a number, or divided by its reciprocal."""
-    return either(times(a, number(factor)), layer(Divide1, a, number(1 / factor)))
+def divided_by(a: Pattern, divisor: float) -> Pattern:
+    """``a`` divided by a number, or multiplied by its reciprocal."""
+    return either(times(a, number(1 / divisor)), layer(Divide1, a, number(divisor)))

@@ -29,7 +29,7 @@ from ir_runtime.rewriting.matching import NotMatched, anything, constant, either
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
-from .idioms import has_shape_of, is_real, scaled_by, times
+from .idioms import divided_by, has_shape_of, is_real, times
 from .registry import passes
 
 _X = anything("x", is_real)
@@ -53,7 +53,7 @@ def mean(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if not dims or not all(dim.is_static and dim.value for dim in dims):
         return fail("how many elements are summed is not known")
     count = math.prod(dim.value for dim in dims)
-    found = scaled_by(layer(ReduceSum1, anything("x", is_real), constant("axes")), 1 / count).match(node.outputs[0])
+    found = divided_by(layer(ReduceSum1, anything("x", is_real), constant("axes")), count).match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
     if not has_shape_of(node.outputs[0], total):

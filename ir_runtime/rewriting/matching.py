@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 import ml_dtypes
+import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.element_types import Array, from_dtype
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 
@@ -208,21 +209,31 @@ def constant(name: str = "", check: Check | None = None) -> Pattern:
     return _Value(name, wrong)
 
 
-def number(wanted: float) -> Pattern:
-    """A constant whose only element is ``wanted``, rounded to its element type or to float32."""
+def number(expected: float) -> Pattern:
+    """A constant whose only element is ``expected``.
 
-    def wrong(value: Output) -> str | None:
-        known = value.type.constant
-        if known is None or known.size != 1:
-            return f"is not the number {wanted:g}"
-        given = float(known.reshape(-1)[0])
-        rounding = _FLOAT32_STEP
-        if value.element_type.is_real:
-            info = ml_dtypes.finfo(known.dtype)  # type: ignore[no-untyped-call]
-            rounding = max(rounding, float(info.eps))
-        return None if abs(given - wanted) <= rounding * abs(wanted) else f"is {given:g}, not {wanted:g}"
+    A number that both float32 and the constant's element type represent must be equal: ``Power(x, 2.0000002)`` is NaN
+    for negative ``x``, where ``Power(x, 2)`` is a square. Any other number, such as the root of 2, may be rounded to
+    either type.
+    """
 
-    return _Value("", wrong)
+    def mismatch(value: Output) -> str | None:
+        array = value.type.constant
+        if array is None or array.size != 1:
+            return f"is not the number {expected:g}"
+        actual = float(array.reshape(-1)[0])
+        tolerance = abs(expected) * _relative_rounding(expected, array.dtype)
+        return None if abs(actual - expected) <= tolerance else f"is {actual:.9g}, not {expected:g}"
+
+    return _Value("", mismatch)
+
+
+def _relative_rounding(number: float, dtype: np.dtype[Any]) -> float:
+    """Return how far the constant ``number`` may be off in a model of the type ``dtype``, relative to its size."""
+    if not from_dtype(dtype).is_real or number == float(np.float32(number)) == float(dtype.type(number)):
+        return 0
+    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return max(_FLOAT32_STEP, float(info.eps))
 
 
 def layer(

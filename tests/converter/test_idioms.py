@@ -77,7 +77,7 @@ def test_an_idiom_becomes_its_layer(name: str, seed: int, dtype: Any) -> None:
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_a_near_miss_stays(name: str, seed: int) -> None:
     row = NEAR_MISSES[name]
-    graph = Graph()
+    graph = Graph(row.dtype)
     last = row.build(graph, random.Random(seed))
     model = graph.model(row, True, last)
     made = converter.convert_model(model)
@@ -85,7 +85,7 @@ def test_a_near_miss_stays(name: str, seed: int) -> None:
         assert row.absent not in layers(made)
     if row.count is not None:
         assert len(layers(made)) == row.count, layers(made)
-    check(model, made, row, engines=row.engines)
+    check(model, made, row, row.dtype, engines=row.engines)
 
 
 @pytest.mark.parametrize("name", IDIOMS)

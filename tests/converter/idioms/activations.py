@@ -181,6 +181,12 @@ NEAR_MISSES = {
     "swish with a beta for each row": NearMiss(build=lambda g, c: swish(g, c, beta=[[1], [2], [3]]), absent="Swish"),
     "hard sigmoid of another end": NearMiss(build=lambda g, c: hsigmoid(g, c, high=5), absent="HSigmoid"),
     "hard swish of another shift": NearMiss(build=lambda g, c: hswish(g, c, shift=2), absent="HSwish"),
+    "softplus of the next float16": NearMiss(
+        build=lambda g, c: softplus(g, c, one=1.001), dtype=np.float16, absent="SoftPlus"
+    ),
+    "softsign of the next float32": NearMiss(
+        build=lambda g, c: softsign(g, c, one=np.nextafter(np.float32(1), np.float32(2))), absent="SoftSign"
+    ),
     "another softplus": NearMiss(build=lambda g, c: softplus(g, c, one=2), absent="SoftPlus"),
     "another mish": NearMiss(build=lambda g, c: mish(g, c, one=2), absent="Mish"),
     "another softsign": NearMiss(build=lambda g, c: softsign(g, c, one=2), absent="SoftSign"),

@@ -135,6 +135,7 @@ class Idiom(Row):
 class NearMiss(Row):
     """What looks like an idiom and means something else: there is no layer ``absent``, or there are ``count`` layers."""
 
+    dtype: Any = np.float32
     absent: str | None = None
     count: int | None = None
     engines: Sequence[str] = ("numpy", "openvino")

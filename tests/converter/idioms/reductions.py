@@ -9,6 +9,10 @@ import numpy as np
 
 from .graphs import Graph, Idiom, NearMiss
 
+ABOVE_2 = float(np.nextafter(np.float32(2), np.float32(3)))
+"""A power that is NaN for negative numbers, where a square is not."""
+ABOVE_4 = float(np.nextafter(np.float32(4), np.float32(5)))
+
 
 def multiplied(graph: Graph, chance: random.Random) -> str:
     """x times a matrix, whose last dimension is static."""
@@ -67,6 +71,11 @@ NEAR_MISSES = {
     "sum over declared elements": NearMiss(build=lambda g, c: mean(g, c, count=8, source="x"), absent="ReduceMean"),
     "root of products": NearMiss(build=lambda g, c: norm(g, c, 2, other=g("Abs", "x")), absent="ReduceL2"),
     "exponential of squares": NearMiss(build=lambda g, c: norm(g, c, 2, root="Tanh"), absent="ReduceL2"),
+    "root of powers next to squares": NearMiss(
+        build=lambda g, c: g("Sqrt", g("ReduceSum", g("Pow", "x", g.constant(ABOVE_2)), g.integers([1]))),
+        absent="ReduceL2",
+    ),
+    "sum over nearly its number": NearMiss(build=lambda g, c: mean(g, c, count=ABOVE_4), absent="ReduceMean"),
     "reductions of two kinds": NearMiss(build=lambda g, c: in_a_row(g, c, "ReduceMax", "ReduceMean"), count=2),
     "a reduction in a row that drops": NearMiss(build=lambda g, c: in_a_row(g, c, "ReduceMax", drops=True), count=2),
     "a reduction in a row that is read": NearMiss(
