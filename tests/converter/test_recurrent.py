@@ -9,7 +9,8 @@ import onnx
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, opened, run_onnxruntime
+import ir_runtime
+from tests.engines import ENGINES, check_node, node_model, opened, run, run_onnxruntime
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 2
@@ -85,6 +86,29 @@ def check(op_type: str, expected: Any = None, **options: Any) -> None:
 @pytest.mark.parametrize("lengths", [None, [5, 2, 3], [5, 5, 5]])
 def test_directions(op_type: str, direction: str, dynamic: bool, lengths: list[int] | None) -> None:
     check(op_type, direction=direction, dynamic=dynamic, lengths=lengths)
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("lengths", [[0, 2, 5], [0, 0, 0]])
+def test_last_states_of_empty_sequences_are_zero(
+    op_type: str, direction: str, dynamic: bool, lengths: list[int]
+) -> None:
+    """The specification leaves them open; onnxruntime returns 0, whatever the initial state."""
+    check(op_type, direction=direction, dynamic=dynamic, lengths=lengths)
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_last_states_of_empty_sequences_in_a_static_model(op_type: str, direction: str) -> None:
+    model, feeds = network(op_type, direction=direction, lengths=[0, 2, 5])
+    converted = converter.convert_model(model, static=True)
+    assert any(node.op.type == f"{op_type}Sequence" for node in converted.nodes())
+    expected = run_onnxruntime(model, feeds)
+    for engine in ENGINES:
+        for actual, value in zip(run(engine, ir_runtime.model_to_bytes(converted), feeds), expected, strict=True):
+            np.testing.assert_allclose(actual, value, rtol=1e-3, atol=1e-4, err_msg=engine)
 
 
 @pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])

@@ -253,7 +253,8 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
         else:
             order = [None, count, hidden] if options.layout else [count, None, hidden]
             _check_shape(ctx, "an initial state", state, order)
-            states.append(state if options.layout else _transposed(ctx, state, [1, 0, 2]))
+            state = state if options.layout else _transposed(ctx, state, [1, 0, 2])
+            states.append(state if lengths is None else _zero_without_steps(ctx, state, lengths))
     names = list(options.activations or [*family.defaults] * count)
     wanted = len(family.defaults)
     if family is RNN and count == 1 and len(names) == 2:
@@ -263,6 +264,18 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
     functions = activations_of(ctx, names, options.alphas, options.betas)
     per_direction = tuple(tuple(functions[i * wanted : (i + 1) * wanted]) for i in range(count))
     return _Network(family, x, w, r, b, peepholes, tuple(states), lengths, count, hidden, per_direction, options)
+
+
+def _zero_without_steps(ctx: Context, state: Output, lengths: Output) -> Output:
+    """The initial state ``[b, d, h]``, which is 0 for each sequence of length 0.
+
+    The specification does not define the last state of such a sequence; onnxruntime and OpenVINO return 0.
+    """
+    array = lengths.type.constant
+    if array is not None and (array > 0).all():
+        return state
+    has_steps = layers.less(ctx, ctx.like(0, lengths), layers.unsqueeze(ctx, lengths, 1, 2))
+    return ctx.emit(elementwise.Select1(), has_steps, state, ctx.like(0, state))
 
 
 def _check_shape(ctx: Context, name: str, value: Output | None, wanted: Sequence[int | None]) -> None:
