@@ -17,7 +17,7 @@ from converter.from_onnx.operators.onnx.quantization import (
     dynamic_quantize,
     quantize,
 )
-from converter.from_onnx.operators.onnx.recurrent import lstm
+from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, Options, run
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
@@ -348,10 +348,10 @@ def dynamic_quantize_lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
 ) -> tuple[Output, ...]:
-    """An LSTM with quantised weights ``[d, i, 4 h]``, which are the transposed ones of ONNX's LSTM.
+    """An LSTM with quantized weights ``[d, i, 4 h]``, which are the transposed ones of ONNX's LSTM.
 
-    onnxruntime also rounds data and states to 8 bits before each product, which is faster; here
-    they stay floats, and so do their products.
+    The data of all steps are rounded to 8 bits once, by their range; the hidden states are rounded before each step, by
+    the range that they have there. onnxruntime with several threads takes the range of a part of a batch.
     """
 
     def weights(value: Output, scale: Output, zero: Output) -> Output:
@@ -363,24 +363,19 @@ def dynamic_quantize_lstm(
         real = layers.multiply(ctx, _less(ctx, value, parts[1]), parts[0])
         return layers.transpose(ctx, real, ctx.constant([0, 2, 1]))
 
-    return lstm(
-        ctx,
-        x,
-        weights(w, ctx.required(w_scale, "W_scale"), ctx.required(w_zero_point, "W_zero_point")),
-        weights(r, ctx.required(r_scale, "R_scale"), ctx.required(r_zero_point, "R_zero_point")),
-        b,
-        sequence_lens,
-        initial_h,
-        initial_c,
-        p,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        input_forget=input_forget,
+    w = weights(w, ctx.required(w_scale, "W_scale"), ctx.required(w_zero_point, "W_zero_point"))
+    r = weights(r, ctx.required(r_scale, "R_scale"), ctx.required(r_zero_point, "R_zero_point"))
+    options = Options(
+        direction,
+        hidden_size,
+        activations,
+        activation_alpha,
+        activation_beta,
+        clip,
+        input_forget=bool(input_forget),
+        quantizes_data=True,
     )
+    return run(ctx, LSTM, Inputs(x, w, r, b, sequence_lens, [initial_h, initial_c], p), options)
 
 
 # --- the two directions by themselves ---

@@ -2,7 +2,7 @@
 
 Most networks become the IR's sequences (RNNSequence, GRUSequence, LSTMSequence). Peepholes, ``input_forget``,
 activations other than Sigmoid, Tanh and Relu, and activations that differ between the directions become a
-TensorIterator over the steps. So do sequences with lengths whose batch or steps are dynamic: OpenVINO's CPU plug-in
+TensorIterator over the steps, as do networks that quantize their data. So do sequences with lengths whose batch or steps are dynamic: OpenVINO's CPU plug-in
 runs such sequences to their end, whatever their lengths.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.lowering.bodies import name_layers
+from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize
 from converter.from_onnx.operators.onnx.recurrent_activations import Activation, activations_of
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph import element_types
@@ -36,6 +37,7 @@ from ir_runtime.operations import (
     matmul,
     movement,
     recurrent,
+    reduction,
     reordering,
     slicing,
 )
@@ -62,6 +64,8 @@ class Options:
     layout: int = 0
     linear_before_reset: bool = False
     input_forget: bool = False
+    quantizes_data: bool = False
+    """Round data and hidden states to 8 bits by their range before each product, as DynamicQuantizeLSTM does."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,9 @@ class _Step:
     network: _Network
     functions: tuple[Activation, ...]
 
+    def recurrent_product(self, ctx: Context, hidden: Output, r: Output) -> Output:
+        return _product(ctx, hidden, r, self.network.options)
+
     def activated(self, ctx: Context, index: int, x: Output) -> Output:
         clip = self.network.clip
         if clip > 0:
@@ -149,8 +156,11 @@ def _split(ctx: Context, x: Output, parts: int, axis: int = -1) -> list[Output]:
     return ctx.emit_all(slicing.Split1(num_splits=parts), x, ctx.constant(axis))
 
 
-def _recurrent(ctx: Context, hidden: Output, r: Output) -> Output:
-    return ctx.emit(matmul.MatMul1(transpose_b=True), hidden, r)
+def _product(ctx: Context, data: Output, weights: Output, options: Options) -> Output:
+    """Multiply data or hidden states by transposed weights."""
+    if options.quantizes_data:
+        data = dequantize(ctx, *dynamic_quantize(ctx, data))
+    return ctx.emit(matmul.MatMul1(transpose_b=True), data, weights)
 
 
 def _complement(ctx: Context, x: Output) -> Output:
@@ -158,13 +168,13 @@ def _complement(ctx: Context, x: Output) -> Output:
 
 
 def _rnn_cell(ctx: Context, step: _Step) -> list[Output]:
-    total = _add(ctx, _recurrent(ctx, step.states[0], step.r), step.gates)
+    total = _add(ctx, step.recurrent_product(ctx, step.states[0], step.r), step.gates)
     return [step.activated(ctx, 0, total)]
 
 
 def _lstm_cell(ctx: Context, step: _Step) -> list[Output]:
     hidden, cell = step.states
-    total = _add(ctx, _recurrent(ctx, hidden, step.r), step.gates)
+    total = _add(ctx, step.recurrent_product(ctx, hidden, step.r), step.gates)
     into, out, forget, new = _split(ctx, total, 4)
     if step.peepholes:
         into = _add(ctx, into, _mul(ctx, step.peepholes[0], cell))
@@ -182,15 +192,15 @@ def _gru_cell(ctx: Context, step: _Step) -> list[Output]:
     (hidden,) = step.states
     xz, xr, xh = _split(ctx, step.gates, 3)
     rz, rr, rh = _split(ctx, step.r, 3, 0)
-    z = step.activated(ctx, 0, _add(ctx, _recurrent(ctx, hidden, rz), xz))
-    r = step.activated(ctx, 0, _add(ctx, _recurrent(ctx, hidden, rr), xr))
+    z = step.activated(ctx, 0, _add(ctx, step.recurrent_product(ctx, hidden, rz), xz))
+    r = step.activated(ctx, 0, _add(ctx, step.recurrent_product(ctx, hidden, rr), xr))
     if step.network.options.linear_before_reset:
-        inner = _recurrent(ctx, hidden, rh)
+        inner = step.recurrent_product(ctx, hidden, rh)
         if step.recurrent_bias is not None:
             inner = _add(ctx, inner, step.recurrent_bias)
         inner = _mul(ctx, r, inner)
     else:
-        inner = _recurrent(ctx, _mul(ctx, r, hidden), rh)
+        inner = step.recurrent_product(ctx, _mul(ctx, r, hidden), rh)
     new = step.activated(ctx, 1, _add(ctx, inner, xh))
     return [_add(ctx, _mul(ctx, _complement(ctx, z), new), _mul(ctx, z, hidden))]
 
@@ -306,7 +316,7 @@ def _dimensions(ctx: Context, x: Output) -> Output:
 
 def _is_native(network: _Network) -> bool:
     """Whether the IR's sequence computes the same, and engines compute it correctly."""
-    if network.peepholes is not None or network.options.input_forget:
+    if network.peepholes is not None or network.options.input_forget or network.options.quantizes_data:
         return False
     if any(function.name not in _NATIVE for functions in network.functions for function in functions):
         return False
@@ -408,7 +418,12 @@ def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Outpu
     And the bias that a GRU with ``linear_before_reset`` adds to the recurrent product; None for others.
     """
     w = _of_direction(ctx, network.w, direction, 0)
-    gates = ctx.emit(matmul.MatMul1(transpose_b=True), network.x, w)
+    x = network.x
+    if network.options.quantizes_data and network.lengths is not None:
+        # Steps behind the longest sequence do not count in the range of the data.
+        longest = ctx.emit(reduction.ReduceMax1(keep_dims=True), network.lengths, ctx.constant([0]))
+        x = ctx.emit(elementwise.Select1(), _running(ctx, x, longest), x, ctx.like(0, x))
+    gates = _product(ctx, x, w, network.options)
     if network.b is None:
         return gates, None
     of_inputs, of_states = _split(ctx, _of_direction(ctx, network.b, direction, 0), 2, 0)
@@ -421,7 +436,7 @@ def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Outpu
 
 
 def _running(ctx: Context, gates: Output, lengths: Output) -> Output:
-    """``[b, s, 1]``: whether a sequence is still running at a step."""
+    """``[b, s, 1]``: True where a sequence has a step; ``gates`` are data of each step."""
     dimensions = _dimensions(ctx, gates)
     count = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
     steps = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
