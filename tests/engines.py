@@ -21,6 +21,7 @@ from onnx import helper, numpy_helper
 import converter
 import ir_runtime
 from converter.equivalence import ort_values
+from converter.equivalence.oracle import session_options
 from converter.onnx_file.types import element_type_of
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph import element_types
@@ -192,11 +193,10 @@ def run(
 
 def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.ndarray]:
     """Execute an ONNX model with onnxruntime, without its optimisations."""
-    options = onnxruntime.SessionOptions()
+    options = session_options()
     # A pool of threads costs these small models more than it gives them.
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(ort_values.run(session, {name: np.asarray(array) for name, array in feeds.items()}))
 

@@ -76,13 +76,23 @@ class Oracle:
             return evaluate
 
 
-def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -> tuple[Evaluate, str]:
+def session_options() -> Any:
+    """Return options with which onnxruntime computes products with compressed weights in float32.
+
+    By default it rounds the other operand to 8 bits.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    # Products with compressed weights in float32: by default onnxruntime rounds their other operand to 8 bits.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    return options
+
+
+def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -> tuple[Evaluate, str]:
+    import onnxruntime
+
+    options = session_options()
     levels = onnxruntime.GraphOptimizationLevel
     # All of them have ended the process on models of float16, in 1.31 and 1.32.
     options.graph_optimization_level = getattr(levels, "ORT_ENABLE_LAYOUT", levels.ORT_ENABLE_EXTENDED)

@@ -301,11 +301,12 @@ def expected_of(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], more: S
     """onnxruntime's outputs by name, and ``more`` tensors."""
     import onnxruntime
 
+    from converter.equivalence.oracle import session_options
+
     asked = onnx.ModelProto()
     asked.CopyFrom(model)
     asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    options = session_options()
     session = onnxruntime.InferenceSession(asked.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(feeds))))

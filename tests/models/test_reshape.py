@@ -13,6 +13,7 @@ import pytest
 
 import converter
 import ir_runtime
+from converter.equivalence.oracle import session_options
 from tests.engines import ENGINES
 from tests.models.test_real_models import INNER, MODELS, images, pages, sounds
 from tests.suite.reshape import Reshaping, in_numpy, in_openvino, opened
@@ -43,8 +44,7 @@ def _opened_file(path: Path, output: str | None) -> onnxruntime.InferenceSession
     if output is not None:
         del model.graph.output[:]
         model.graph.output.append(onnx.ValueInfoProto(name=output))
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    options = session_options()
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 

@@ -22,6 +22,7 @@ import onnxruntime
 from onnx import TensorProto, checker, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from converter.equivalence.oracle import session_options
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType, from_dtype
@@ -117,9 +118,8 @@ def _onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.nd
     """Its answer, types that Python's interface cannot carry being cast around the model."""
     wanted = declared(model)
     wrapped, given = _with_casts(model, feeds)
-    options = onnxruntime.SessionOptions()
+    options = session_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
         session = onnxruntime.InferenceSession(wrapped.SerializeToString(), options, providers=["CPUExecutionProvider"])

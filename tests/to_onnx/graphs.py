@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 
 import converter
+from converter.equivalence.oracle import session_options
 from ir_runtime import Model, compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
@@ -54,8 +55,7 @@ def model(inputs: list[Output], outputs: dict[str, Output]) -> Model:
 
 def run(exported: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
     onnx.checker.check_model(exported, full_check=True)
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    options = session_options()
     session = onnxruntime.InferenceSession(exported.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return dict(zip([one.name for one in session.get_outputs()], session.run(None, feeds)))
 

@@ -1,8 +1,8 @@
 """The layers that ONNX's recurrent networks become; :mod:`.recurrent` has the operators.
 
 Most networks become the IR's sequences (RNNSequence, GRUSequence, LSTMSequence). Peepholes, ``input_forget``,
-activations other than Sigmoid, Tanh and Relu, and activations that differ between the directions become a
-TensorIterator over the steps, as do networks that quantize their data. So do sequences with lengths whose batch or steps are dynamic: OpenVINO's CPU plug-in
+activations other than Sigmoid, Tanh and Relu, activations that differ between the directions, and quantized data become
+a TensorIterator over the steps. So do sequences with lengths whose batch or steps are dynamic: OpenVINO's CPU plug-in
 runs such sequences to their end, whatever their lengths.
 """
 
