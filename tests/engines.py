@@ -22,6 +22,7 @@ import converter
 import ir_runtime
 from converter.equivalence import ort_values
 from converter.equivalence.oracle import session_options
+from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph import element_types
@@ -197,7 +198,8 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np
     # A pool of threads costs these small models more than it gives them.
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    serialized = with_unsigned_operands(model).SerializeToString()
+    session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
     return list(ort_values.run(session, {name: np.asarray(array) for name, array in feeds.items()}))
 
 

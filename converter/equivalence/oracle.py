@@ -12,6 +12,7 @@ import onnx
 
 from converter.equivalence import ort_values
 from converter.equivalence.onnx_graph import OnnxGraph, embedded
+from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.errors import VerificationError
 from ir_runtime.graph.element_types import Array
 
@@ -79,13 +80,15 @@ class Oracle:
 def session_options() -> Any:
     """Return options with which onnxruntime computes products with compressed weights in float32.
 
-    By default it rounds the other operand to 8 bits.
+    By default it rounds the other operand to 8 bits. Products of integers are exact on every processor with all
+    optimizations; without these it needs :func:`with_unsigned_operands`.
     """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    options.add_session_config_entry("session.x64quantprecision", "1")
     return options
 
 
@@ -101,6 +104,8 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
         options.graph_optimization_level = levels.ORT_DISABLE_ALL
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))
+    if plain:
+        model = with_unsigned_operands(model or graph.whole({}))
     source: Any
     if model is None and graph.path is not None:
         source = os.fspath(graph.path)

@@ -24,8 +24,7 @@ def u(*shape: int) -> np.ndarray:
 
 
 def s(*shape: int) -> np.ndarray:
-    """Weights of 7 bits: on x64 processors without VNNI, onnxruntime's sums of products of uint8 and int8 saturate."""
-    return R.integers(-64, 64, shape).astype(np.int8)
+    return R.integers(-128, 128, shape).astype(np.int8)
 
 
 def n(value: float) -> np.ndarray:

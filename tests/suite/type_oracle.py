@@ -23,6 +23,7 @@ from onnx import TensorProto, checker, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from converter.equivalence.oracle import session_options
+from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType, from_dtype
@@ -122,7 +123,8 @@ def _onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.nd
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(wrapped.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        serialized = with_unsigned_operands(wrapped).SerializeToString()
+        session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
         outputs = session.run(None, given)
     except _REFUSALS:
         return None
