@@ -172,21 +172,20 @@ def reduction(node: Node, b: Binding) -> list[Call] | None:
     count = math.prod(x.shape[axis] for axis in axes)
     if count > _MAX_ROW_LENGTH:
         return None
-    shape = [1 if axis in axes else x.shape[axis] for axis in range(x.ndim)]
     calls: list[Call] = []
     order = order_of(x)
     if sorted(order[len(kept) :]) == axes and (rows := _rows_of(x, order, len(axes))) is not None:
         lead = [axis for axis in order if axis in kept]
         if lead != kept:
             return None
-        sums = _result(node, shape, b)
+        sums, copies = _vector_of_result(node, b)
         if rows.size <= _MAX_ELEMENTS_ON_ONE_THREAD:
             calls.append(partial(np.matmul, rows, _ones(count, b), out=sums))
         else:
             calls.append(partial(np.add.reduce, rows, axis=1, out=sums))
     elif kept == [0, 1] and order[-1] == 1 and order[0] == 0:
         images = x.transpose(order)
-        sums = _result(node, shape, b)
+        sums, copies = _vector_of_result(node, b)
         for image, total in zip(images, sums.reshape(x.shape[0], -1)):
             flat = as_matrix(image)
             if flat is None or not is_matrix_for_blas(flat):
@@ -197,7 +196,7 @@ def reduction(node: Node, b: Binding) -> list[Call] | None:
         return None
     if isinstance(op, ReduceMean1):
         calls.append(partial(np.divide, sums, np.float32(count), sums))
-    return calls
+    return calls + copies
 
 
 def _sums_of_columns(flat: Array, total: Array, b: Binding) -> list[Call]:
@@ -213,10 +212,16 @@ def _sums_of_columns(flat: Array, total: Array, b: Binding) -> list[Call]:
     return [first, partial(np.add.reduce, held.reshape(count, columns), axis=0, out=total)]
 
 
-def _result(node: Node, shape: Sequence[int], b: Binding) -> Array:
-    """The output as one vector."""
+def _vector_of_result(node: Node, b: Binding) -> tuple[Array, list[Call]]:
+    """Return a vector to compute the output in, and the calls that copy it where the output is no vector in memory.
+
+    The latter is a part of a Concat's output.
+    """
     out = b.new(node.outputs[0])
-    return out.reshape(-1) if out.flags.c_contiguous else out
+    if out.flags.c_contiguous:
+        return out.reshape(-1), []
+    vector = b.scratch((out.size,))
+    return vector, [partial(np.copyto, out, vector.reshape(out.shape))]
 
 
 def _ones(count: int, b: Binding) -> Array:
