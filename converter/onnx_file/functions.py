@@ -5,7 +5,7 @@ https://onnx.ai/onnx/repo-docs/IR.html#functions
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError
@@ -101,7 +101,8 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
     """``function`` as called by ``node``.
 
     Attributes come from the node, else from the function's defaults; a reference to one that has
-    neither is dropped. ``opsets`` are used where the function imports none of its own.
+    neither is dropped. An input that the call leaves out is missing in every node that reads it. ``opsets`` are used
+    where the function imports none of its own.
     """
     if len(node.input) > len(function.input) or len(node.output) > len(function.output):
         raise InvalidModelError(
@@ -115,12 +116,14 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
     if unknown and declared:
         raise InvalidModelError(f"has no attribute '{min(unknown)}'")
     imports = {normalize_domain(entry.domain): entry.version for entry in function.opset_import}
-    nodes = tuple(_substituted(inner, given) for inner in function.node)
+    passed = dict(zip(function.input, node.input))
+    missing = {name for name in function.input if not passed.get(name)}
+    nodes = tuple(_substituted(inner, given, missing) for inner in function.node)
     return Expansion(tuple(function.input), tuple(function.output), nodes, {**opsets, **imports})
 
 
-def _substituted(node: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
-    """The node with the attributes that are ``given`` where it refers to them, in its graphs, too."""
+def _substituted(node: NodeProto, given: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
+    """Return the node, and those of its graphs, with what its attributes refer to and without ``missing`` inputs."""
     kept = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
@@ -130,12 +133,12 @@ def _substituted(node: NodeProto, given: Mapping[str, AttributeProto]) -> NodePr
             continue
         changed: dict[str, Any] = {}
         if attribute.has("g"):
-            changed["g"] = _substituted_graph(attribute.g, given)
+            changed["g"] = _substituted_graph(attribute.g, given, missing)
         if attribute.graphs:
-            changed["graphs"] = [_substituted_graph(graph, given) for graph in attribute.graphs]
+            changed["graphs"] = [_substituted_graph(graph, given, missing) for graph in attribute.graphs]
         kept.append(attribute.with_fields(**changed) if changed else attribute)
-    return node.with_fields(attribute=kept)
+    return node.with_fields(attribute=kept, input=["" if name in missing else name for name in node.input])
 
 
-def _substituted_graph(graph: GraphProto, given: Mapping[str, AttributeProto]) -> GraphProto:
-    return graph.with_fields(node=[_substituted(node, given) for node in graph.node])
+def _substituted_graph(graph: GraphProto, given: Mapping[str, AttributeProto], missing: Collection[str]) -> GraphProto:
+    return graph.with_fields(node=[_substituted(node, given, missing) for node in graph.node])

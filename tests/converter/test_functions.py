@@ -127,3 +127,32 @@ def test_problems_inside_a_function_name_the_inner_node() -> None:
 )
 def test_operators_made_of_others(op_type: str, opset: int, attributes: dict) -> None:
     check_node(node_model(op_type, {"x": X}, opset=opset, attributes=attributes), {"x": X})
+
+
+@pytest.mark.parametrize("inputs", [["x"], ["x", ""], ["x", "", ""], ["x", "low"], ["x", "", "high"]], ids=str)
+def test_a_call_may_leave_inputs_out(inputs: list[str]) -> None:
+    """They are missing within the function, in a nested call and in a body of If, too."""
+    limit = function("Limit", ["a", "low", "high"], ["b"], [helper.make_node("Clip", ["a", "low", "high"], ["b"])])
+    then = helper.make_graph(
+        [helper.make_node("Clip", ["a", "low", "high"], ["c"])],
+        "then",
+        [],
+        [helper.make_tensor_value_info("c", TensorProto.FLOAT, None)],
+    )
+    outer = function(
+        "Outer",
+        ["a", "low", "high"],
+        ["b"],
+        [
+            helper.make_node("Limit", ["a", "low", "high"], ["l"], domain="acme"),
+            helper.make_node("ReduceSum", ["a"], ["total"], keepdims=0),
+            helper.make_node("Greater", ["total", "total"], ["no"]),
+            helper.make_node("If", ["no"], ["i"], then_branch=then, else_branch=then),
+            helper.make_node("Add", ["l", "i"], ["b"]),
+        ],
+    )
+    made = model([helper.make_node("Outer", inputs, ["y"], domain="acme")], [limit, outer], ["y"])
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    for name, value in (("low", -0.75), ("high", 1.5)):
+        made.graph.initializer.append(helper.make_tensor(name, TensorProto.FLOAT, [], [value]))
+    check_node(made, {"x": X})
