@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from converter.errors import ConversionError, InternalError
+from converter.errors import ConversionError, InternalError, InvalidModelError
 from converter.from_ir import apply_options, is_ir, read_ir
 from converter.from_onnx.input_forms import InputShapes, OptionError, shown
 from converter.from_onnx.options import Options, extension_paths, make_options
@@ -21,8 +21,8 @@ from converter.passes.registry import passes
 from converter.stages import about, inform, informs, stage, talking
 from converter.targets.registry import DEFAULT, Target
 from ir_runtime.boundary import expected_errors
+from ir_runtime.errors import ContradictionError, ModelError
 from ir_runtime.errors import InternalError as FaultOfRuntime
-from ir_runtime.errors import ModelError
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.records import record
@@ -277,7 +277,10 @@ def _converted(file: OnnxFile, options: Options, static: bool, stages: _Stages) 
         with stage("translate"):
             return translate_model(file, options, is_dynamic, warnings)
 
-    made, (counts, rules, trace) = translate_dynamic(translate, stages.run, static=static)
+    try:
+        made, (counts, rules, trace) = translate_dynamic(translate, stages.run, static=static)
+    except ContradictionError as error:
+        raise InvalidModelError(str(error)) from error
     return Conversion(made, counts, rules, trace)
 
 

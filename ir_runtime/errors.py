@@ -43,6 +43,10 @@ class InferenceError(ModelError):
     """The types or shapes of an operation's inputs contradict its definition."""
 
 
+class ContradictionError(ModelError):
+    """What is computed about a model's values contradicts a layer that reads them: the model, not a pass, is wrong."""
+
+
 class ExecutionError(ModelError):
     """A compiled model was called with inputs it does not accept, or a kernel failed."""
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import BOUNDS_LIMIT
@@ -92,7 +93,7 @@ class _Walk:
                 self.count += 1
                 self._trace.matched(node)
             if self._must_infer(node, before):
-                self._new_types.update(infer_node(node))
+                self._new_types.update(_infer_again(node))
             self._note(node)
 
     # --- walking ---
@@ -319,6 +320,18 @@ class _Walk:
             layer.origin = node.origin
             self._shapes.add(layer)
         self._named = len(self._builder.emitted)
+
+
+def _infer_again(node: Node) -> list[Output]:
+    """Infer the types of a layer whose inputs are known more exactly; return the outputs whose types have changed.
+
+    Its new inputs have the values of the old ones, so that only the model itself can contradict them.
+    """
+    try:
+        return infer_node(node)
+    except InferenceError as error:
+        place = f"layer '{node.name}' ({node.op.type})" if node.origin is None else str(node.origin)
+        raise ContradictionError(f"{place}: {error}") from error
 
 
 def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:

@@ -151,3 +151,20 @@ def test_bounds_of_many_dimensions_are_not_looked_for() -> None:
     model = node_model("Div", {"x": ones}, constants={"y": ones}, opset=14)
     converted = converter.convert_model(model, target="any")
     np.testing.assert_array_equal(ir_runtime.compile_model(converted)([ones])[0], ones)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_constants_that_contradict_a_shape_are_the_models_fault(static: bool) -> None:
+    """Only the pass that folds the computed target meets the contradiction, which holds for every batch."""
+    nodes = [
+        node("Shape", ["x"], ["dims"]),
+        node("Gather", ["dims", "first"], ["batch"]),
+        node("Concat", ["batch", "rest"], ["target"], "join", axis=0),
+        node("Reshape", ["x", "target"], ["y"], "windows"),
+    ]
+    model = graph_model(nodes)
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 70, 64, 774]))
+    for name, values in {"first": [0], "rest": [5, 14, 5, 14, 768]}.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.array(values), name))
+    with pytest.raises(converter.InvalidModelError, match=r"'windows' of Reshape: the elements of \[\?,70,64,774\]"):
+        converter.convert_model(model, static=static)
