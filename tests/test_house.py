@@ -18,6 +18,7 @@ RUNTIME = {
     "ir_runtime.records": set[str](),
     "ir_runtime.errors": {"ir_runtime.records"},
     "ir_runtime.boundary": {"ir_runtime.errors"},
+    "ir_runtime.threads": set(),
 }
 """What everything in `ir_runtime` may import."""
 

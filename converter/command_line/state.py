@@ -77,7 +77,10 @@ class State:
     @contextlib.contextmanager
     def working(self, task: str) -> Iterator[None]:
         """Show ``task`` and the time it takes on a terminal, where it takes more than :data:`PATIENCE`."""
-        if self.quiet or not sys.stderr.isatty():
+
+        from ir_runtime import threads  # the commands' help needs no runtime
+
+        if self.quiet or not sys.stderr.isatty() or not threads.are_available():
             yield
             return
         shown: list[Progress] = []

@@ -11,6 +11,7 @@ import numpy as np
 
 from converter.preprocessing.description import PLANES, Postprocess, Preprocess
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.indices import take
 
 _A = -0.75
 """The coefficient of the cubic kernel."""
@@ -88,7 +89,7 @@ def _resized(array: Array, axis: int, count: int, mode: str) -> Array:
     scale = np.float32(count) / np.float32(length)
     places = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / scale - np.float32(0.5)
     if mode == "nearest":
-        return np.take(array, np.clip(np.ceil(places - np.float32(0.5)), 0, length - 1).astype(int), axis)
+        return take(array, np.clip(np.ceil(places - np.float32(0.5)), 0, length - 1), axis)
     low = np.floor(places)
     part = (places - low).astype(np.float64)
     if mode == "linear":
@@ -99,7 +100,7 @@ def _resized(array: Array, axis: int, count: int, mode: str) -> Array:
     shape[axis] = count
     total = np.zeros(1)
     for position, weight in taps:
-        taken = np.take(array.astype(np.float64), np.clip(position, 0, length - 1).astype(int), axis)
+        taken = take(array.astype(np.float64), np.clip(position, 0, length - 1), axis)
         total = total + taken * weight.reshape(shape)
     return total.astype(array.dtype)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from .. import threads
 from ..errors import FileError
 
 Write = Callable[[IO[bytes]], object]
@@ -92,12 +93,15 @@ def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, w
 
 
 class _Aside:
-    """A context that runs ``work`` in a thread of its own; at the end it waits, and raises what ``work`` raised."""
+    """A context that runs ``work`` in a thread of its own; at the end it waits, and raises what ``work`` raised.
+
+    Without threads the context begins after the work.
+    """
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._raised: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run) if threads.are_available() else None
 
     def _run(self) -> None:
         try:
@@ -106,16 +110,22 @@ class _Aside:
             self._raised = error
 
     def __enter__(self) -> _Aside:
-        self._thread.start()
+        if self._thread is None:
+            self._work()
+        else:
+            self._thread.start()
         return self
 
     def is_done_within(self, seconds: float) -> bool:
         """Wait at most so long; whether the work is done."""
+        if self._thread is None:
+            return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         if kind is None and self._raised is not None:
             raise self._raised
 

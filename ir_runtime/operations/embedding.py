@@ -13,6 +13,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.indices import bincount, repeat
 from ir_runtime.graph.operation import (
     Operation,
     TensorType,
@@ -36,7 +37,7 @@ def _bags(rows: Array, segment: Array, count: int, mean: bool) -> Array:
     out = np.zeros((count, *rows.shape[1:]), wide.dtype)
     np.add.at(out, segment, wide)
     if mean:
-        sizes = np.maximum(np.bincount(segment, minlength=count), 1)
+        sizes = np.maximum(bincount(segment, count), 1)
         out = out / sizes.reshape(-1, *[1] * (rows.ndim - 1))
     return out.astype(rows.dtype)
 
@@ -76,7 +77,7 @@ class _Offsets(Operation):
         default = int(inputs[3].reshape(-1)[0]) if len(inputs) > 3 else -1
         rows = _weighted(table[indices], inputs[4] if len(inputs) > 4 else None)
         sizes = np.diff(np.append(offsets, len(indices)))
-        segment = np.repeat(np.arange(len(offsets)), sizes)
+        segment = repeat(np.arange(len(offsets)), sizes)
         out = _bags(rows, segment, len(offsets), getattr(self, "reduction", "sum") == "mean")
         if default >= 0:
             out[sizes == 0] = table[default]
@@ -146,7 +147,7 @@ class EmbeddingSegmentsSum3(Operation):
         rows = _weighted(table[indices], inputs[5] if len(inputs) > 5 else None)
         out = _bags(rows, segment.astype(np.int64), count, mean=False)
         if default >= 0:
-            out[np.bincount(segment, minlength=count) == 0] = table[default]
+            out[bincount(segment, count) == 0] = table[default]
         return out
 
 
@@ -179,7 +180,7 @@ class SegmentMax16(Operation):
         out = np.full((count, *data.shape[1:]), lowest, data.dtype)
         inside = segment < count
         np.maximum.at(out, segment[inside], data[inside])
-        empty = np.bincount(segment[inside], minlength=count) == 0
+        empty = bincount(segment[inside], count) == 0
         if self.fill_mode == "zero":
             out[empty] = 0
         elif data.dtype.kind not in "iu":

@@ -12,6 +12,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.indices import as_indices, take
 from ir_runtime.graph.operation import (
     Bounds,
     Operation,
@@ -84,11 +85,10 @@ class _Gather(Operation):
         data, indices, axis = inputs
         at = normalize_axis(int(axis.reshape(-1)[0]), data.ndim)
         batch = self.batch(indices.ndim)
-        if indices.dtype.kind == "u":
-            indices = indices.astype(np.int64)
+        indices = as_indices(indices)
         if batch == 0:
             # NumPy returns a single object, such as a string, without an array.
-            return np.asarray(np.take(data, indices, at), data.dtype)
+            return np.asarray(take(data, indices, at), data.dtype)
         # Each batch dimension gets an index of its own that runs along with the others.
         shared = data.shape[:batch]
         moved = np.moveaxis(data, at, batch)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import (
     Operation,
     TensorType,
@@ -51,7 +52,7 @@ class Taps:
     def apply(self, data: Array, axis: int) -> Array:
         """The weighted sums along ``axis``."""
         if self.weights is None:
-            return np.take(data, self.positions[:, 0], axis)
+            return take(data, self.positions[:, 0], axis)
         shape = [1] * data.ndim
         shape[axis] = -1
         total: Array | None = None
@@ -59,7 +60,7 @@ class Taps:
             weight = self.weights[:, tap].astype(data.dtype).reshape(shape)
             if total is not None and not weight.any():
                 continue
-            part = np.take(data, self.positions[:, tap], axis) * weight
+            part = take(data, self.positions[:, tap], axis) * weight
             total = part if total is None else total + part
         assert total is not None
         return total

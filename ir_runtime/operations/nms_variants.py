@@ -13,6 +13,7 @@ import numpy as np
 from ir_runtime.errors import ExecutionError, InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.indices import bincount
 from ir_runtime.graph.operation import (
     Operation,
     TensorType,
@@ -152,7 +153,7 @@ class _Selection(Operation):
 
     def written(self, found: _Found, indices: Array, images: int, dtype: np.dtype[np.float32]) -> tuple[Array, ...]:
         rows = np.concatenate([found.classes[:, None], found.scores[:, None], found.boxes], 1)
-        counts = np.bincount(found.batches.astype(np.intp), minlength=images)
+        counts = bincount(found.batches, images)
         kind = self.output_type.dtype
         return rows.astype(dtype), indices[:, None].astype(kind), counts.astype(kind)
 

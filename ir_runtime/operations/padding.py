@@ -11,6 +11,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import (
     Bounds,
     Operation,
@@ -130,7 +131,7 @@ class _Pad(Operation):
         for axis, (begin, end) in enumerate(zip(before, after)):
             if begin or end:
                 positions = source_positions(data.shape[axis], begin, end, self.pad_mode)
-                data = np.take(data, positions, axis)
+                data = take(data, positions, axis)
         return data
 
 

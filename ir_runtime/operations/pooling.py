@@ -14,6 +14,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import (
     Operation,
     TensorType,
@@ -254,7 +255,7 @@ class AdaptiveAvgPool8(AdaptivePooling):
         work = data.astype(np.float32) if data.dtype.itemsize < 4 else data
         for axis, count in enumerate(target.reshape(-1).tolist(), 2):
             parts = [
-                np.take(work, range(start, stop), axis).mean(axis=axis, keepdims=True)
+                take(work, range(start, stop), axis).mean(axis=axis, keepdims=True)
                 for start, stop in self.regions(work.shape[axis], count)
             ]
             work = np.concatenate(parts, axis)

@@ -14,6 +14,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import (
     Operation,
     TensorType,
@@ -80,7 +81,7 @@ class _TopK(Operation):
             # A single pass instead of a sort; of equal elements it takes the first, too.
             return np.expand_dims((np.argmax if self.mode == "max" else np.argmin)(data, axis), axis)
         order = np.argsort(_descending(data) if self.mode == "max" else data, axis=axis, kind="stable")
-        return np.take(order, np.arange(count), axis)
+        return take(order, np.arange(count), axis)
 
 
 def _has_nan(data: Array) -> bool:

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ir_runtime import threads
+
 T = TypeVar("T")
 
 ENOUGH = 1 << 18
@@ -35,7 +37,7 @@ class Workers:
     """
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.count = count if count < 2 or threads.are_available() else 1
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 

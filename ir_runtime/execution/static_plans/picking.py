@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.indices import take
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
@@ -45,7 +46,7 @@ def gather(node: Node, b: Binding) -> list[Call] | None:
     if not out.flags.c_contiguous:
         return [partial(_taken, table, chosen, at, out)]
     # Nothing is out of bounds: with another mode than this the result would go through a buffer.
-    return [partial(np.take, table, chosen, at, _like(table, out, x.dtype), "clip")]
+    return [partial(take, table, chosen, at, _like(table, out, x.dtype), "clip")]
 
 
 def _looked_up(node: Node, x: Array, at: int, indices: Array, b: Binding) -> list[Call] | None:
@@ -60,7 +61,7 @@ def _look_up(table: Array, indices: Array, at: int, out: Array) -> None:
     if indices.min() < -count or indices.max() >= count:
         raise IndexError(f"an index is out of bounds for axis {at} with {count} elements")
     # Negative ones count from the end.
-    np.take(table, indices, at, out, "wrap")
+    take(table, indices, at, out, "wrap")
 
 
 def _table(node: Node, x: Array, at: int, b: Binding) -> Array:
@@ -80,4 +81,4 @@ def _like(table: Array, out: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _taken(x: Array, positions: Array, axis: int, out: Array) -> None:
-    np.copyto(out, np.take(x, positions, axis))
+    np.copyto(out, take(x, positions, axis))

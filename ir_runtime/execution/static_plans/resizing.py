@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.indices import take
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.interpolate import (
@@ -150,7 +151,7 @@ def _columns(array: Array, axis: int, order: tuple[int, ...]) -> Array | None:
 
 
 def _taken(x: Array, positions: Array, axis: int, out: Array) -> None:
-    np.copyto(out, np.take(x, positions, axis))
+    np.copyto(out, take(x, positions, axis))
 
 
 @binder(Pad1, Pad12)
