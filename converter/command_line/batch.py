@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.convert import convert, weight_compression
 from converter.command_line.drawing import out, plain, size_text
 from converter.command_line.json_output import versions
@@ -135,6 +136,12 @@ def batch(
     from converter.from_onnx.options import extension_paths
     from ir_runtime.files.whole_files import check_writable, write_whole
 
+    if keeps_nothing:
+        refuse_unused("check")
+    elif not check:
+        refuse_unused("unverified")
+    if options["compress"] is None:
+        refuse_unused("uncompressed")
     if annotated and lines == "-":
         raise click.UsageError("--annotate prints to stdout, and so does --json -: give --json a FILE")
     if keeps_nothing and output_dir is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.convert_language_model import (
     STEPS,
     convert_folder,
@@ -140,9 +141,9 @@ def convert(state: State, models: tuple[Path, ...], output_model: str | None, as
       onnx2ir convert model.xml -o older.xml --target cpu@2024.6 --compress int8
       onnx2ir convert decoder.xml --stateless -o stateless.xml
     """
+    refuse_unused(*_branches(models, **options))
     if len(models) > 1:
-        one_each = {"--report": options["page"], "--inputs": options["inputs"], "--stateless": options["stateless"]}
-        targets = targets_of_several(models, output_model, one_each)
+        targets = targets_of_several(models, output_model)
         results = for_each(
             state,
             models,
@@ -163,6 +164,24 @@ def convert(state: State, models: tuple[Path, ...], output_model: str | None, as
     if as_json:
         print_json(state, result)
     exit_of(report)
+
+
+def _branches(
+    models: Sequence[Path], *, check: bool, compress: str | None, stateful: bool, stateless: bool, **others: Any
+) -> Iterator[str]:
+    """Yield the names of the command's branches that ``models`` and options lead through."""
+    if len(models) > 1:
+        yield "several"
+    elif stateless:
+        yield "stateless"
+    elif stateful and models[0].is_dir():
+        yield "folder"
+    elif stateful and check:
+        yield "stateful_verified"
+    if not check:
+        yield "unverified"
+    if compress is None:
+        yield "uncompressed"
 
 
 def _convert_one(
@@ -198,32 +217,16 @@ def _convert_one(
     from ir_runtime.files.whole_files import check_folder, check_target, check_writable
     from ir_runtime.files.xml_writer import check_destination
 
-    if not check and inputs is not None:
-        raise click.UsageError("--inputs needs --verify")
     packing = weight_compression(compress, group_size, symmetric)
     if stateless:
-        given = {
-            "--stateful": stateful,
-            "--input": input_texts,
-            "--output": outputs,
-            "--batch": batch,
-            "--static": static,
-            "--extension": extensions,
-            "--report": page,
-            "--verify": check,
-            **processing.given,
-        }
         target = None if output_model is None else _target(output_model, model)
-        convert_to_stateless(state, model, target, given, as_json, compress=packing, compress_to_fp16=compress_to_fp16)
+        convert_to_stateless(state, model, target, as_json, compress=packing, compress_to_fp16=compress_to_fp16)
         return None
     if model.is_dir() and stateful:
-        given = {"--output": outputs, "--batch": batch, "--static": static, "--extension": extensions, "--report": page}
-        given.update(processing.given)
         convert_folder(
             state,
             model,
             output_model,
-            given,
             as_json,
             input=parse_inputs(",".join(text for text in input_texts if text.strip())) or None,
             compress=packing,
@@ -309,7 +312,7 @@ def _convert_one(
             if counts:
                 state.inform(f"{what}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))
         print_either(report)
-    if page is not None and not check:
+    if page is not None and not (check and not stateful):
         from converter.report.conversions import write_conversion
 
         write_conversion(
@@ -336,8 +339,6 @@ def weight_compression(
     compress: str | None, group_size: int | None, symmetric: bool | None
 ) -> WeightCompression | None:
     if compress is None:
-        if group_size is not None or symmetric is not None:
-            raise click.UsageError("--group-size, --symmetric and --asymmetric need --compress")
         return None
     from converter.compression.weight_compression import WeightCompression
     from converter.errors import ConversionError

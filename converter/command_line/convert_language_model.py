@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,26 +36,23 @@ def convert_to_stateless(
     state: State,
     model: Path,
     target: Path | None,
-    unusable: Mapping[str, object],
     as_json: bool,
     **options: Any,
 ) -> None:
     """Write the stateful IR ``model`` with inputs and outputs in place of its variables.
 
-    ``unusable`` has options of ONNX models, as they were given, ``options`` are those of ``save_model``.
+    ``options`` are those of ``save_model``.
     """
     from converter.conversion import save_model
     from converter.states.stateless import make_stateless
     from ir_runtime import read_model
 
-    wrong = [name for name, value in unusable.items() if value]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)} cannot be used with --stateless")
     if target is None:
         raise click.UsageError("the .xml to write is required: -o PATH")
     state.inform(f"Reading {model}")
     read = read_model(model)
     count = make_stateless(read)
+    target.parent.mkdir(parents=True, exist_ok=True)
     save_model(read, target, **options)
     if as_json:
         print_json(state, {"xml": str(target), "bin": str(target.with_suffix(".bin")), "variables": count})
@@ -68,19 +64,15 @@ def convert_folder(
     state: State,
     folder: Path,
     output: str | None,
-    unusable: Mapping[str, object],
     as_json: bool,
     check_seed: int | None,
     **options: Any,
 ) -> None:
-    """Convert the language model in ``folder``; ``unusable`` has options of single models, as they were given."""
+    """Convert the language model in ``folder``; ``options`` are those of ``convert_language_model``."""
     from converter.language_models.convert import convert_language_model
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
-    wrong = [name for name, value in unusable.items() if value]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)} cannot be used with a folder")
     reference = None if check_seed is None else decoder_in(folder, "--verify")
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):

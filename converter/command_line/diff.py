@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
@@ -40,6 +41,8 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
     from ir_runtime.files.whole_files import check_writable
     from ir_runtime.graph.model_difference import compare_models, types_of
 
+    if as_json:
+        refuse_unused("json")
     if report is not None:
         check_writable(report)
     model = read_model(first)

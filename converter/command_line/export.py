@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.drawing import size_text
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
@@ -88,12 +89,12 @@ def export(
     from ir_runtime.files.whole_files import check_writable
 
     options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
-    for name, given in (("--inputs", inputs), ("--report", page)):
-        if given is not None and not check:
-            raise click.UsageError(f"{name} needs --verify")
     if model.is_dir():
-        _export_folder(state, model, output_model, check, as_json, options, external_data)
+        refuse_unused("folder")
+        _export_folder(state, model, output_model, as_json, options, external_data)
         return
+    if not check:
+        refuse_unused("unverified")
     target = output_model if output_model is not None else model.with_suffix(".onnx")
     check_onnx_path(target)
     if not target.parent.is_dir():
@@ -135,7 +136,6 @@ def _export_folder(
     state: State,
     folder: Path,
     output: Path | None,
-    check: bool,
     as_json: bool,
     options: ExportOptions,
     external_data: bool | None,
@@ -145,10 +145,6 @@ def _export_folder(
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
-    if check:
-        raise click.UsageError(
-            "a folder is verified by steps: onnx2ir verify FOLDER/model.onnx FOLDER/openvino_model.xml --steps N"
-        )
     with state.working(f"Exporting {folder.name}"):
         found = export_folder(folder, output, options, external_data)
     if as_json:

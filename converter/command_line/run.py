@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
@@ -80,8 +81,10 @@ def run(
         steps = len(inputs)
     if len(inputs) > (steps or 1):
         raise click.UsageError(f"there are {len(inputs)} files of inputs, but only {steps} steps")
-    if steps is not None and repeat is not None:
-        raise click.UsageError("--repeat executes calls that start anew, and cannot be combined with --steps")
+    if steps is not None:
+        refuse_unused("steps")
+    if inputs:
+        refuse_unused("given")
     if output is not None:
         check_target(output)
     with state.working(f"Reading {ir.name}"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -19,16 +19,8 @@ Outcome = tuple[dict[str, Any], Union["Report", "StepsReport", None]]
 """The JSON of one model, and its report where there is one."""
 
 
-def refuse_with_several(given: Mapping[str, object]) -> None:
-    """Raises :class:`click.UsageError` for options that are for one model alone."""
-    wrong = [name for name, value in given.items() if value]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)} cannot be used with several models")
-
-
-def targets_of_several(models: Sequence[Path], output: str | None, one_each: Mapping[str, object]) -> dict[Path, Path]:
+def targets_of_several(models: Sequence[Path], output: str | None) -> dict[Path, Path]:
     """The ``.xml`` of each model: beside it, or in the folder ``output``. Raises :class:`click.UsageError`."""
-    refuse_with_several(one_each)
     folders = [str(model) for model in models if model.is_dir()]
     if folders:
         raise click.UsageError(f"{folders[0]} is a folder: onnx2ir batch converts every model in it")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
-from converter.command_line.several import Outcome, finish_several, for_each, refuse_with_several
+from converter.command_line.several import Outcome, finish_several, for_each
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 
 if TYPE_CHECKING:
@@ -90,6 +91,12 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
       onnx2ir verify llama-onnx/ llama-ir/ --steps 16
     """
     pairs = _pairs(files, by_steps=options["steps"] is not None)
+    branches = {
+        "several": len(pairs) > 1,
+        "steps": options["steps"] is not None,
+        "given": options["inputs"] is not None,
+    }
+    refuse_unused(*[name for name, is_taken in branches.items() if is_taken])
     if len(pairs) == 1:
         ((model, ir),) = pairs
         result, found = _verify_one(state, model, ir, as_json=as_json, **options)
@@ -97,7 +104,6 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
             print_json(state, result)
         exit_of(found)
         return
-    refuse_with_several({f"--{name}": options[name] for name in ("against", "minimise", "report")})
     irs = dict(pairs)
     outcomes = for_each(
         state, list(irs), lambda model: _verify_one(state, model, irs[model], as_json=as_json, **options)
@@ -150,19 +156,8 @@ def _verify_one(
 ) -> Outcome:
     """Compare a pair; its JSON, which is not printed here, and the report."""
     if steps is not None:
-        unusable = {
-            "--input": input_texts,
-            "--output": outputs,
-            "--batch": batch,
-            "--inputs": inputs,
-            "--values": ranges,
-            "--stress": stress,
-            "--against": against,
-            "--minimise": minimise,
-            "--report": report,
-        }
         limits = {"rtol": rtol, "atol": atol}
-        return _verify_steps(state, model, ir, unusable, as_json, steps=steps, seed=seed, engine=engine, **limits)
+        return _verify_steps(state, model, ir, as_json, steps=steps, seed=seed, engine=engine, **limits)
     from converter.verification import verify
 
     for path in (model, ir):
@@ -197,15 +192,10 @@ def _verify_one(
     return found.to_dict(), found
 
 
-def _verify_steps(
-    state: State, model: Path, ir: Path, unusable: Mapping[str, object], as_json: bool, **options: Any
-) -> Outcome:
+def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
     from converter.equivalence.steps import verify_steps
     from converter.language_models.convert import MODEL
 
-    wrong = [name for name, value in unusable.items() if value]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)} cannot be used with --steps")
     model = decoder_in(model, "--steps") if model.is_dir() else model
     ir = ir / MODEL if ir.is_dir() else ir
     state.inform(f"Verifying {ir} against {model}")

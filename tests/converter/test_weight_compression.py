@@ -517,8 +517,8 @@ def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
     [
         (["--compress", "int3"], "int3"),
         (["--compress", "int4", "--group-size", "0"], "but the group size is 0"),
-        (["--group-size", "64"], "need --compress"),
-        (["--asymmetric"], "need --compress"),
+        (["--group-size", "64"], "--compress"),
+        (["--asymmetric"], "--compress"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, tmp_path: Path) -> None:

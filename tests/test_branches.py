@@ -1,0 +1,318 @@
+"""Every option of every command, in every branch of it, changes something or is refused; with and without ``--json``.
+
+An option is used if the command ends otherwise with it: by another exit code, message, result or file. Values that
+nothing can use, such as a tensor that does not exist, count as well: a command that reports them has read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+from converter.command_line import main
+from converter.command_line.branches import BRANCHES
+from tests.language_models.decoders import Decoder
+from tests.language_models.folders import write_folder
+
+
+def image_model(bias: float = 0.0) -> onnx.ModelProto:
+    """A convolution whose scale can be folded, GELU in its parts, and a shape that is computed."""
+    rng = np.random.default_rng(3)
+    constants = {
+        "w": rng.normal(size=(64, 3, 3, 3)).astype(np.float32),
+        "s": rng.uniform(0.5, 2, (64, 1, 1)).astype(np.float32),
+        "one": np.float32(1),
+        "root": np.float32(np.sqrt(2)),
+        "half": np.float32(0.5),
+        "bias": np.float32(bias),
+        "m": rng.normal(size=(64 * 36, 16)).astype(np.float32) / 48,
+        "zero": np.array([0]),
+        "rest": np.array([-1]),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["image", "w"], ["c"]),
+        node("Mul", ["c", "s"], ["scaled"]),
+        node("Div", ["scaled", "root"], ["e0"]),
+        node("Erf", ["e0"], ["e"]),
+        node("Add", ["e", "one"], ["e1"]),
+        node("Mul", ["scaled", "e1"], ["e2"]),
+        node("Mul", ["e2", "half"], ["l"]),
+        node("Shape", ["image"], ["dims"]),
+        node("Gather", ["dims", "zero"], ["n"]),
+        node("Concat", ["n", "rest"], ["target"], axis=0),
+        node("Reshape", ["l", "target"], ["flat"]),
+        node("MatMul", ["flat", "m"], ["product"]),
+        node("Add", ["product", "bias"], ["y"]),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", [image], [y], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the command lines name."""
+    folder = tmp_path_factory.mktemp("material")
+    onnx.save(image_model(), folder / "m.onnx")
+    onnx.save(image_model(1.0), folder / "n.onnx")
+    for name in "mn":
+        converter.save_model(converter.convert_model(folder / f"{name}.onnx"), folder / f"{name}.xml")
+    onnx.save(Decoder().build(), folder / "decoder.onnx")
+    converter.save_model(converter.convert_model(folder / "decoder.onnx", stateful=True), folder / "decoder.xml")
+    write_folder(folder / "source", Decoder())
+    converter.convert_language_model(folder / "source", folder / "ir")
+    np.savez(folder / "inputs.npz", image=np.ones((1, 3, 8, 8), np.float32))
+    np.savez(folder / "wrong.npz", nothing=np.ones(1, np.float32))
+    ones = {name: np.ones((1, 1), np.int64) for name in ("input_ids", "attention_mask")}
+    np.savez(folder / "step.npz", **ones, position_ids=np.zeros((1, 1), np.int64), beam_idx=np.zeros(1, np.int32))
+    (folder / "zoo").mkdir()
+    shutil.copy(folder / "m.onnx", folder / "zoo" / "m.onnx")
+    return folder
+
+
+class Line(NamedTuple):
+    """A command line that leads through ``branches``."""
+
+    words: str
+    branches: Sequence[str] = ()
+
+    @property
+    def command(self) -> str:
+        return self.words.split()[0]
+
+
+LINES = [
+    Line("convert m.onnx -o out/", ["unverified", "uncompressed"]),
+    Line("convert m.onnx -o out/ --compress int4", ["unverified"]),
+    Line("convert m.onnx -o out/ --verify", ["uncompressed"]),
+    Line("convert m.onnx n.onnx -o out/", ["several", "unverified", "uncompressed"]),
+    Line("convert decoder.xml -o out/x.xml --stateless", ["stateless", "unverified", "uncompressed"]),
+    Line("convert source -o out --stateful", ["folder", "unverified", "uncompressed"]),
+    Line("convert source -o out --stateful --verify", ["folder", "uncompressed"]),
+    Line("convert decoder.onnx -o out/ --stateful", ["unverified", "uncompressed"]),
+    Line("convert decoder.onnx -o out/ --stateful --verify", ["stateful_verified", "uncompressed"]),
+    Line("verify m.onnx m.xml"),
+    Line("verify m.onnx m.xml --inputs inputs.npz", ["given"]),
+    Line("verify m.onnx m.xml n.onnx n.xml", ["several"]),
+    Line("verify decoder.onnx decoder.xml --steps 2", ["steps"]),
+    Line("export m.xml -o out.onnx", ["unverified"]),
+    Line("export m.xml -o out.onnx --verify"),
+    Line("export ir -o out", ["folder"]),
+    Line("roundtrip m.onnx"),
+    Line("run m.xml"),
+    Line("run m.xml --inputs inputs.npz", ["given"]),
+    Line("run decoder.xml --inputs step.npz --steps 2", ["given", "steps"]),
+    Line("inspect m.xml"),
+    Line("diff m.xml n.xml", ["json"]),
+    Line("ops m.onnx"),
+    Line("batch zoo -o out", ["unverified", "uncompressed"]),
+    Line("batch zoo --check", ["check", "uncompressed"]),
+]
+
+WORDS = {
+    "activations": "",
+    "again": "--again",
+    "against": "--against n.xml",
+    "annotated": "--annotate github",
+    "atol": "--atol 0",
+    "batch": "--batch 7",
+    "check": "--verify",
+    "color": "--color nothing(bgr->rgb)",
+    "compress": "--compress int8",
+    "compress_to_fp16": "--compress-to-fp16",
+    "contrib": "--contrib",
+    "engine": "--engine openvino",
+    "everything": "--all",
+    "exact": "--exact",
+    "extensions": "--extension missing.py",
+    "external_data": "--external-data",
+    "fold_preprocessing": "--fold-preprocessing",
+    "fp16": "--fp16 model",
+    "fuse": "--no-fuse",
+    "group_size": "--group-size 32",
+    "inline_functions": "--inline-functions",
+    "input_texts": "--input nothing[1]",
+    "inputs": "--inputs wrong.npz",
+    "jobs": "--jobs 1",
+    "keeps_nothing": "--check",
+    "layers": "--layers",
+    "layout": "--layout nothing(nchw)",
+    "lines": "--json lines.jsonl",
+    "mean_values": "--mean-values nothing[1]",
+    "memory_limit": "--memory-limit 1MiB",
+    "minimise": "--minimise part",
+    "opset": "--opset 12",
+    "outputs": "--output nothing",
+    "page": "--report page.html",
+    "preprocess": "--preprocess wrong.npz",
+    "profile": "--profile",
+    "ranges": "--values nothing=ones",
+    "repeat": "--repeat 2",
+    "report": "--report page.html",
+    "resize": "--resize nothing(linear)",
+    "reverse_input_channels": "--reverse-input-channels",
+    "rtol": "--rtol 0",
+    "runtime": "--target nonsense",
+    "samples": "--samples 1",
+    "scale": "--scale 2",
+    "scale_values": "--scale-values nothing[1]",
+    "seed": "--seed 5",
+    "source_layout": "--source-layout nothing(nchw)",
+    "stateful": "--stateful",
+    "stateless": "--stateless",
+    "static": "--static",
+    "steps": "--steps 3",
+    "stress": "--stress",
+    "symmetric": "--asymmetric",
+    "target_layout": "--target-layout nothing(nhwc)",
+    "time_limit": "--time-limit 0.01s",
+    "weights": "--no-weights",
+}
+"""Parameter -> how a command line sets it to another value than the default."""
+
+PLACES = {"output_model", "output", "output_dir", "as_json"}
+"""Where results go, which each line has set already, and how they are printed."""
+
+NO_EFFECT = {
+    ("inline_functions", "export m.xml -o out.onnx"): "the model has no layers that become functions",
+    ("inline_functions", "export m.xml -o out.onnx --verify"): "the model has no layers that become functions",
+    ("inline_functions", "export ir -o out"): "the model has no layers that become functions",
+    ("jobs", "batch zoo -o out"): "there is one model",
+    ("jobs", "batch zoo --check"): "there is one model",
+    ("again", "batch zoo -o out"): "nothing was converted before",
+    **{
+        (
+            "contrib",
+            f"export m.xml -o out.onnx{verify}",
+        ): "the model has nothing that only contributed operators express"
+        for verify in ("", " --verify")
+    },
+    **{
+        ("static", f"convert decoder.onnx -o out/ --stateful{verify}"): "all dimensions of the decoder are dynamic"
+        for verify in ("", " --verify")
+    },
+    **{
+        ("exact", f"convert {source} --stateful{verify}"): "the decoder has no factors that become part of weights"
+        for source in ("source -o out", "decoder.onnx -o out/")
+        for verify in ("", " --verify")
+    },
+    ("everything", "diff m.xml n.xml"): "there are fewer differences than are shown without it",
+    ("annotated", "batch zoo --check"): "no model fails",
+    ("annotated", "batch zoo -o out"): "no model fails",
+    ("contrib", "roundtrip m.onnx"): "the model has nothing that only onnxruntime's own operators express",
+    ("static", "batch zoo --check"): "no IR is kept, and as many layers are left",
+    ("seed", "roundtrip m.onnx"): "all random numbers go there and back; --json has the differences",
+}
+"""Options that change nothing for these very files, with the reason."""
+
+
+def options_of(command: str) -> list[click.Option]:
+    parameters = main.commands[command].params
+    found = [one for one in parameters if isinstance(one, click.Option) and one.name not in PLACES]
+    return [one for one in found if one.expose_value]
+
+
+def outcome(material: Path, folder: Path, words: str) -> tuple[int, str, str, dict[str, str]]:
+    """Run a command in a copy of the material: exit code, stdout, stderr, and digests of the files it wrote."""
+    shutil.copytree(material, folder)
+    before = set(folder.rglob("*"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = CliRunner().invoke(main, words.split(), prog_name="onnx2ir")
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    written = {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and path not in before and path.suffix != ".json"  # in which batch keeps times
+    }
+    shutil.rmtree(folder)
+    return done.exit_code, _without_times(done.stdout), _without_times(done.stderr), written
+
+
+def _without_times(text: str) -> str:
+    text = re.sub(r'"(seconds|milliseconds)": (\{[^}]*\}|[0-9.e-]+)', "", text)
+    return re.sub(r"\d+\.\d+ (s|ms)\b", "", text)
+
+
+ROWS = [
+    pytest.param(line, option, as_json, id=f"{line.words}-{option.name}{'-json' if as_json else ''}")
+    for line in LINES
+    for as_json in (False, True)
+    if not (as_json and line.command == "batch")
+    for option in options_of(line.command)
+    if WORDS.get(str(option.name), "?").split()[0] not in line.words.split()
+]
+
+
+def test_every_option_has_words() -> None:
+    names = {str(option.name) for line in LINES for option in options_of(line.command)}
+    assert names <= WORDS.keys()
+    assert {line.command for line in LINES} == set(main.commands)
+
+
+def test_every_branch_has_a_line() -> None:
+    taken = {(line.command, branch) for line in LINES for branch in line.branches}
+    assert taken == {(command, branch) for command, branches in BRANCHES.items() for branch in branches}
+
+
+def test_a_branch_names_parameters() -> None:
+    """A misspelt name would refuse nothing."""
+    for command, branches in BRANCHES.items():
+        names = {parameter.name for parameter in main.commands[command].params}
+        for branch in branches.values():
+            assert branch.unused <= names
+
+
+BASELINES: dict[tuple[str, bool], tuple[int, str, str, dict[str, str]]] = {}
+
+
+@pytest.mark.sample(every=12)
+@pytest.mark.parametrize(("line", "option", "as_json"), ROWS)
+def test_an_option_is_used_or_refused(
+    line: Line, option: click.Option, as_json: bool, material: Path, tmp_path: Path
+) -> None:
+    base = f"{line.words} --json" if as_json else line.words
+    words = f"{base} {WORDS[str(option.name)]}"
+    refused = [BRANCHES[line.command][branch] for branch in _branches(line, option, as_json)]
+    reasons = [branch.reason for branch in refused if option.name in branch.unused]
+    result = outcome(material, tmp_path / "here", words)
+    if reasons:
+        assert result[0] == 2, result
+        assert any(_words(reason) in _words(result[1] + result[2]) for reason in reasons), result
+        assert not result[3], "a refused command writes nothing"
+        return
+    if (line.words, as_json) not in BASELINES:
+        BASELINES[line.words, as_json] = outcome(material, tmp_path / "here", base)
+    plain = BASELINES[line.words, as_json]
+    if (str(option.name), line.words) in NO_EFFECT and (option.name, as_json) != ("seed", True):
+        assert result == plain
+    else:
+        assert result != plain, f"{WORDS[str(option.name)]} is ignored"
+
+
+def _branches(line: Line, option: click.Option, as_json: bool) -> Sequence[str]:
+    """The branches of the line with the option: those that ask for it are left, that of JSON only with it."""
+    left = {"check": "unverified", "keeps_nothing": "unverified", "compress": "uncompressed"}.get(str(option.name))
+    branches = [branch for branch in line.branches if branch != left and (branch != "json" or as_json)]
+    if option.name == "stateless":
+        branches += ["stateless"]
+    return branches
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
