@@ -52,6 +52,11 @@ class Schema:
     has_function: bool
     """Whether the operator is made of others."""
 
+    @property
+    def has_variadic_output(self) -> bool:
+        """Whether the last output may stand for any number of outputs."""
+        return self.most_outputs > len(self.output_types)
+
 
 def find(name: str, domain: str, opset: int) -> Schema | None:
     """The newest version of the operator up to that opset; None where there is none.

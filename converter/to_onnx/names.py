@@ -43,13 +43,20 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
         read.update(value for value in call.inputs if value is not None)
         for body in bodies_of(call):
             _mark(body, opset, read)
-        schema = schema_table.find(call.op_type, call.domain, opset)
-        # Functions of the model, and nodes with bodies, have all their outputs.
-        least = len(call.outputs) if schema is None or bodies_of(call) else schema.least_outputs
-        while len(call.outputs) > least and call.outputs[-1] not in read:
-            call.outputs.pop()
+        _drop_unread_outputs(call, opset, read)
     graph.calls = _ordered(kept[::-1])
     graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
+
+
+def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
+    """Remove trailing optional outputs that nothing reads."""
+    schema = schema_table.find(call.op_type, call.domain, opset)
+    # The number of variadic outputs carries meaning: Split divides by it, and bodies have one result for each output.
+    # A function of the model, which has no schema, computes all of its outputs.
+    if schema is None or schema.has_variadic_output:
+        return
+    while len(call.outputs) > schema.least_outputs and call.outputs[-1] not in read:
+        call.outputs.pop()
 
 
 def _ordered(calls: list[Call]) -> list[Call]:

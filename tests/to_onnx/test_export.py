@@ -17,6 +17,7 @@ from ir_runtime import Model, read_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
 from tests.converter.test_command_options import onnx2ir
 from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 
@@ -54,6 +55,31 @@ def test_an_input_that_nothing_reads_stays() -> None:
     x, unread = parameter("x", 3, 4), parameter("unread", 2)
     exported = check(model([x, unread], {"y": layer(op("ReLU"), x, name="relu")}), {"x": X, "unread": X[0, :2]})
     assert [one.name for one in exported.graph.input] == ["x", "unread"]
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, None])
+@pytest.mark.parametrize("sizes", [None, [2, 2, 2], [1, 4, 1], [3, -1, 2]], ids=str)
+@pytest.mark.parametrize("read", [(0, 1), (0,), (1,), (2,)], ids=str)
+def test_parts_of_a_split_that_nothing_reads_stay(
+    sizes: list[int] | None, read: tuple[int, ...], opset: int | None
+) -> None:
+    """Without sizes Split divides by the number of its outputs; sizes must be as many."""
+    x = parameter("x", None, 6)
+    if sizes is None:
+        parts = make_node(op("Split", num_splits=3), [x, constant(1, "i64")], "split").outputs
+    else:
+        parts = make_node(op("VariadicSplit"), [x, constant(1, "i64"), constant(sizes, "i64")], "split").outputs
+    ir = model([x], {f"y{place}": layer(op("ReLU"), parts[place], name=f"relu{place}") for place in read})
+    (node, *_) = check(ir, {"x": np.arange(-6, 6, dtype=np.float32).reshape(2, 6)}, opset=opset).graph.node
+    assert (node.op_type, len(node.output)) == ("Split", 3)
+
+
+def test_an_optional_output_that_nothing_reads_is_left_out() -> None:
+    x = parameter("x", 1, 2, 4, 4)
+    pooled = op("MaxPool", 14, strides=(2, 2), pads_begin=(0, 0), pads_end=(0, 0), kernel=(2, 2))
+    feeds = {"x": np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)}
+    (node,) = check(model([x], {"y": layer(pooled, x, name="pool")}), feeds).graph.node
+    assert (node.op_type, len(node.output)) == ("MaxPool", 1)
 
 
 @pytest.mark.parametrize(
