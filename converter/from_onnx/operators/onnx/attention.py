@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads
-from converter.from_onnx.lowering.attention_masks import is_above_minus_infinity, lowest, mask_of
+from converter.from_onnx.lowering.attention_masks import lowest, mask_of
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
@@ -40,6 +40,7 @@ from ir_runtime.rewriting.layers import (
     subtract,
     unsqueeze,
 )
+from ir_runtime.rewriting.lower_bounds import lower_bound
 from ir_runtime.rewriting.shape_layers import (
     arange,
     as_i64,
@@ -179,7 +180,7 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
         mask = _widened(ctx, mask, keys)
     if is_boolean:
         return _Visibility(mask, None, True)
-    return _Visibility(None, mask, not is_above_minus_infinity(mask))
+    return _Visibility(None, mask, lower_bound(mask) == -math.inf)
 
 
 def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
