@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from converter.to_onnx.attention_masks import exact_mask, guarded_mask, is_broadcast_to_scores, is_zero
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.heads import without_repetition
@@ -16,8 +15,10 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
-from ir_runtime.operations.elementwise import LogicalNot1, LogicalOr1, NotEqual1, Select1
-from ir_runtime.operations.reduction import ReduceLogicalOr1
+from ir_runtime.operations.elementwise import Select1
+
+_KINDS = (element_types.f32, element_types.f16, element_types.bf16)
+"""The types that onnxruntime's Attention computes without a loss."""
 
 
 @ir_op(ScaledDotProductAttention13)
@@ -34,15 +35,9 @@ def attention(
     """Attention (opset 23) of four dimensions without a sink; else products and Softmax"""
     if mask is not None and (op.causal or _is_none(mask)):
         mask = None
-    grouped = _grouped(ctx, key, value)
-    if sink is None and _is_plain(query, *grouped, mask) and ctx.at_least(23):
-        key, value = grouped
-        factor = None if scale is None else known_number(ctx, scale)
-        if scale is not None and factor is None:
-            query, factor = ctx.emit("Mul", query, scalar(ctx, scale)), 1.0
-        if mask is not None:
-            mask = _for_each_row(ctx, mask, query, key)
-        return ctx.emit("Attention", query, key, value, mask, is_causal=int(op.causal) or None, scale=factor)
+    seen = None if mask is None else ctx.node.inputs[3]
+    if sink is None and _is_plain(ctx, ctx.node, seen) and ctx.at_least(23):
+        return _fused(ctx, ctx.node, None if seen is None else exact_mask(ctx, seen))
     return _spelled_out(ctx, op, query, key, value, mask, scale, sink)
 
 
@@ -53,14 +48,24 @@ def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
     node = made.node
     if not isinstance(node.op, ScaledDotProductAttention13) or len(node.inputs) not in (4, 5) or node.op.causal:
         return None
-    mask = _guarded_mask(node.inputs[3].node, is_seen)
-    if mask is None or not _is_zero(zero):
+    mask = guarded_mask(node.inputs[3].node, is_seen)
+    if mask is None or not is_zero(zero) or not _is_plain(ctx, node, mask) or not ctx.at_least(23):
         return None
-    query, key, value = (ctx.value(source) for source in node.inputs[:3])
-    if not _is_plain(query, *_grouped(ctx, key, value), ctx.value(mask)) or not ctx.at_least(23):
-        return None
+    return _fused(ctx, node, exact_mask(ctx, mask, hidden_rows_are_zero=True))
+
+
+def _fused(ctx: Context, node: Node, mask: Value | None) -> Value:
+    """ONNX's Attention for a layer of the IR without a sink."""
+    assert isinstance(node.op, ScaledDotProductAttention13)
+    query = ctx.value(node.inputs[0])
+    key, value = _grouped(ctx, node)
     scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
-    return attention(ctx, node.op, query, key, value, ctx.value(mask), scale)
+    factor = None if scale is None else known_number(ctx, scale)
+    if scale is not None and (factor is None or not 0 < factor < math.inf):  # others are refused
+        query, factor = ctx.emit("Mul", query, scalar(ctx, scale)), 1.0
+    if mask is not None:
+        mask = _for_each_row(ctx, mask, query, key)
+    return ctx.emit("Attention", query, key, value, mask, is_causal=int(node.op.causal) or None, scale=factor)
 
 
 def _for_each_row(ctx: Context, mask: Value, query: Value, key: Value) -> Value:
@@ -73,67 +78,17 @@ def _for_each_row(ctx: Context, mask: Value, query: Value, key: Value) -> Value:
     return mask if set(wanted) == {1} else ctx.emit("Expand", mask, shape_list(ctx, wanted))
 
 
-def _guarded_mask(node: Node, is_seen: Output) -> Output | None:
-    """The mask that a layer shows all keys of to rows without any; ``is_seen`` tells which rows have one."""
-    if isinstance(node.op, LogicalOr1):
-        for mask, others in (node.inputs, node.inputs[::-1]):
-            if isinstance(others.node.op, LogicalNot1) and others.node.inputs[0] is is_seen and _is_any(is_seen, mask):
-                return mask
-        return None
-    if not isinstance(node.op, Select1) or node.inputs[0] is not is_seen:
-        return None
-    mask, otherwise = node.inputs[1:]
-    if mask.element_type is element_types.boolean:
-        fits = _is_any(is_seen, mask) and _is_all(otherwise)
-    else:
-        fits = _is_any_finite(is_seen, mask) and _is_zero(otherwise)
-    return mask if fits else None
-
-
-def _grouped(ctx: Context, key: Value, value: Value) -> tuple[Value, Value]:
+def _grouped(ctx: Context, node: Node) -> tuple[Value, Value]:
     """Keys and values without what repeats their heads for those of the query."""
-    sources = [without_repetition(source) for source in _attention_of(ctx).inputs[1:3]]
-    if None in sources:
-        return key, value
-    heads, of_values = (ctx.value(source) for source in sources if source is not None)
-    return (heads, of_values) if heads.shape[1] == of_values.shape[1] else (key, value)
+    key, value = _grouped_sources(node)
+    return ctx.value(key), ctx.value(value)
 
 
-def _attention_of(ctx: Context) -> Node:
-    """The layer itself, or the one that it chooses rows of."""
-    node = ctx.node
-    return node if isinstance(node.op, ScaledDotProductAttention13) else node.inputs[1].node
-
-
-def _is_zero(output: Output) -> bool:
-    known = output.type.constant
-    return known is not None and not known.any()
-
-
-def _is_all(output: Output) -> bool:
-    known = output.type.constant
-    return known is not None and bool(known.all())
-
-
-def _is_any(seen: Output, mask: Output) -> bool:
-    """Whether ``seen`` tells for each row whether any key is visible."""
-    node = seen.node
-    if not isinstance(node.op, ReduceLogicalOr1) or not node.op.keep_dims or node.inputs[0] is not mask:
-        return False
-    axes = node.inputs[1].type.constant
-    rank = mask.shape.rank if mask.shape.has_rank else 0
-    return axes is not None and axes.reshape(-1).tolist() in ([-1], [rank - 1])
-
-
-def _is_any_finite(seen: Output, mask: Output) -> bool:
-    """As :func:`_is_any`, for keys that minus infinity hides."""
-    if not isinstance(seen.node.op, ReduceLogicalOr1):
-        return False
-    compared = seen.node.inputs[0].node
-    if not isinstance(compared.op, NotEqual1) or compared.inputs[0] is not mask:
-        return False
-    hidden = compared.inputs[1].type.constant
-    return hidden is not None and bool(np.isneginf(hidden).all()) and _is_any(seen, compared.outputs[0])
+def _grouped_sources(node: Node) -> tuple[Output, Output]:
+    key, value = (without_repetition(source) for source in node.inputs[1:3])
+    if key is None or value is None or key.shape[1] != value.shape[1]:
+        return node.inputs[1], node.inputs[2]
+    return key, value
 
 
 def _is_none(mask: Value) -> bool:
@@ -141,12 +96,18 @@ def _is_none(mask: Value) -> bool:
     return mask.element_type is not element_types.boolean and mask.shape.has_rank and mask.shape.rank == 0
 
 
-def _is_plain(query: Value, key: Value, value: Value, mask: Value | None) -> bool:
-    """Whether ONNX's Attention takes these shapes: one batch, heads of the query in groups of those of the key."""
-    shapes = [one.shape for one in (query, key, value)]
-    if not all(shape.has_rank and shape.rank == 4 for shape in shapes):
+def _is_plain(ctx: Context, node: Node, mask: Output | None) -> bool:
+    """True if onnxruntime's Attention takes these types and shapes.
+
+    There is one batch, the heads of the query share those of the key in groups, and nothing is empty.
+    """
+    query, sources = node.inputs[0], _grouped_sources(node)
+    shapes = [source.shape for source in (query, *sources)]
+    if query.element_type not in _KINDS or not all(shape.has_rank and shape.rank == 4 for shape in shapes):
         return False
-    if not all(shape[1].is_static and shape[1].value for shape in shapes):
+    if any(size.is_static and size.value == 0 for shape in shapes for size in shape.dims):
+        return False
+    if not all(shape[1].is_static for shape in shapes):
         return False
     heads, groups, of_values = (shape[1].value for shape in shapes)
     if groups != of_values or heads % groups:
@@ -154,7 +115,7 @@ def _is_plain(query: Value, key: Value, value: Value, mask: Value | None) -> boo
     batches = {shape[0].value if shape[0].is_static else -1 for shape in shapes}
     if len(batches) > 1:
         return False
-    return mask is None or (mask.shape.has_rank and mask.shape.rank in (2, 4))
+    return mask is None or is_broadcast_to_scores(ctx, mask, query, sources[0])
 
 
 def _spelled_out(

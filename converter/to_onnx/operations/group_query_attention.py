@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from converter.onnx_file.domains import MICROSOFT
+from converter.to_onnx.attention_masks import is_broadcast_to_scores
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Call, Value
 from converter.to_onnx.heads import without_repetition
@@ -65,9 +66,9 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
     mask, scale = ctx.value(node.inputs[3]), None
     if len(node.inputs) == 5:
         scale = known_number(ctx, ctx.value(node.inputs[4]))
-        if scale is None:
+        if scale is None or scale == 0:  # a factor of 0 means the default one
             return None
-    is_fitting = mask.shape.has_rank and mask.shape.rank in (2, 4) and query.element_type in _KINDS
+    is_fitting = is_broadcast_to_scores(ctx, node.inputs[3], query, keys.present) and query.element_type in _KINDS
     presents = [ctx.value(cache.present) for cache in (keys, values)]
     given = [ctx.value(source) for source in (query, keys.new, values.new)]
     if not is_fitting or any(_depends_on(value, presents) for value in (*given, mask)):

@@ -1,0 +1,225 @@
+"""Masks with which onnxruntime's Attention computes what the IR's layer does.
+
+A row that sees no key is NaN in the IR, and zeros in ONNX's operator. Besides, onnxruntime (opsets 23 and 24) takes the
+lowest finite number for minus infinity: a row of nothing else is zeros there, and the mean of all values in the IR. Its
+sums of scores and masks of float16 are float16, in which a row of large numbers loses its scores.
+
+Such rows are changed in the mask, which all layers of a model share, rather than in the output of each layer.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.shapes import Dimension
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Equal1,
+    LogicalNot1,
+    LogicalOr1,
+    Maximum1,
+    NotEqual1,
+    Select1,
+    Subtract1,
+)
+from ir_runtime.operations.reduction import ReduceLogicalOr1, ReduceMax1
+from ir_runtime.rewriting.lower_bounds import lower_bound
+
+from .context import Context
+from .graph import Value
+from .layers import reduce, with_shape
+
+_LOWEST = np.finfo(np.float32).min
+"""The number that hides a key in onnxruntime as minus infinity does."""
+_LARGE = 64.0
+"""From here on float16 keeps less than four binary digits behind the point of what is added."""
+
+
+def is_broadcast_to_scores(ctx: Context, mask: Output, query: Output, key: Output) -> bool:
+    """True if the scores of ``query`` and ``key`` keep their shape when the mask is added to them.
+
+    The mask has two or four dimensions, the others have four. A dimension that is unknown on both sides counts as
+    equal: onnxruntime refuses another one.
+    """
+    if not mask.shape.has_rank or mask.shape.rank not in (2, 4):
+        return False
+    places = range(4 - mask.shape.rank, 4)
+    scores = [query.shape[0], query.shape[1], query.shape[2], key.shape[2]]
+    symbols = [ctx.dims(source) for source in (mask, query, key)]
+    if None in symbols:
+        return all(_fits(mask.shape[place - 4], scores[place]) for place in places)
+    sizes, (batch, heads, rows, _), (_, _, columns, _) = (dims for dims in symbols if dims is not None)
+    equal = (batch, heads, rows, columns)
+    return all(sizes[place - 4] == equal[place] or _fits(mask.shape[place - 4], scores[place]) for place in places)
+
+
+def _fits(size: Dimension, scores: Dimension) -> bool:
+    """True if a dimension of the mask is 1 or equal to that of the scores, as far as both are known."""
+    if size.is_static and size.value == 1:
+        return True
+    if size.is_static and scores.is_static:
+        return size.value == scores.value
+    # A single row of scores would be repeated for each row of the mask.
+    return not scores.contains(1) or (not size.is_static and not scores.is_static)
+
+
+def exact_mask(ctx: Context, mask: Output, *, hidden_rows_are_zero: bool = False) -> Value:
+    """Return the mask, with other numbers in the rows that Attention computes differently.
+
+    ``hidden_rows_are_zero`` is for layers of the IR that make rows without keys zero, as ONNX's operator does.
+    """
+    value, kind = ctx.value(mask), ctx.node.outputs[0].element_type
+    may_hide_rows = not hidden_rows_are_zero and not _sees_some_key(mask)
+    if mask.element_type is element_types.boolean:
+        if not may_hide_rows:
+            return value
+        return ctx.once(("numbers of a mask", value, kind), lambda: _of_booleans(ctx, value, kind))
+    least = lower_bound(mask)
+    if kind is element_types.f16:
+        if least >= -_LARGE or _is_constant_above(mask, -_LARGE) or _is_exact(mask):
+            return value
+        return ctx.once(("relative mask", value, may_hide_rows), lambda: _relative(ctx, value, may_hide_rows))
+    # Numbers of bfloat16 are computed as float32; none of them is the lowest one there.
+    has_lowest = kind is element_types.f32 and least <= _LOWEST and _may_be_lowest(mask)
+    if not has_lowest and (least > -math.inf or not may_hide_rows):
+        return value
+    if _is_constant_above(mask, _LOWEST) or _is_exact(mask):
+        return value
+    if least > -math.inf:
+        return ctx.once(("mask above the lowest number", value), lambda: _above_lowest(ctx, value))
+    return ctx.once(
+        ("exact mask", value, may_hide_rows), lambda: _with_other_rows(ctx, value, has_lowest, may_hide_rows)
+    )
+
+
+def _of_booleans(ctx: Context, mask: Value, kind: ElementType) -> Value:
+    """Zeros and minus infinities; NaN in rows that see no key."""
+    numbers = ctx.emit("Where", mask, ctx.constant(0, kind), ctx.constant(-math.inf, kind))
+    return _with_other_rows(ctx, with_shape(numbers, mask.shape), False, True)
+
+
+def _relative(ctx: Context, mask: Value, may_hide_rows: bool) -> Value:
+    """The mask less the greatest number of each row, which Softmax does not see; NaN in rows of minus infinity."""
+    greatest = reduce(ctx, "ReduceMax", mask, [-1])
+    if not may_hide_rows:
+        greatest = ctx.emit("Max", greatest, ctx.like(np.finfo(np.float16).min, mask))
+    return ctx.emit("Sub", mask, greatest, shape=mask.shape)
+
+
+def _above_lowest(ctx: Context, mask: Value) -> Value:
+    """The last number but one in place of the lowest number."""
+    return ctx.emit("Max", mask, ctx.like(np.nextafter(_LOWEST, np.float32(0)), mask), shape=mask.shape)
+
+
+def _with_other_rows(ctx: Context, mask: Value, has_lowest: bool, may_hide_rows: bool) -> Value:
+    """The mask; NaN in rows of minus infinity, and the last number but one in rows of the lowest number."""
+    greatest = reduce(ctx, "ReduceMax", mask, [-1])
+    # The difference of infinities is NaN.
+    change = ctx.emit("Sub", greatest, greatest) if may_hide_rows else ctx.like(0, mask)
+    if has_lowest:
+        step = ctx.like(np.nextafter(_LOWEST, np.float32(0)) - _LOWEST, mask)
+        change = ctx.emit("Where", ctx.emit("Equal", greatest, ctx.like(_LOWEST, mask)), step, change)
+    return ctx.emit("Add", mask, change, shape=mask.shape)
+
+
+def _is_exact(mask: Output) -> bool:
+    """True for what :func:`_relative` and :func:`_with_other_rows` write, in an IR that was made from such a model."""
+    if not isinstance(mask.node.op, (Add1, Subtract1)):
+        return False
+    numbers, change = mask.node.inputs
+    if isinstance(mask.node.op, Subtract1):
+        greatest = change.node.inputs[0] if isinstance(change.node.op, Maximum1) else change
+    elif isinstance(change.node.op, Select1) and isinstance(change.node.inputs[0].node.op, Equal1):
+        greatest = change.node.inputs[0].node.inputs[0]
+    else:
+        return False
+    return isinstance(greatest.node.op, ReduceMax1) and greatest.node.inputs[0] is numbers
+
+
+def _may_be_lowest(mask: Output) -> bool:
+    """False if no number of the mask is the lowest one, as far as its last layers tell."""
+    constant = mask.type.constant
+    if constant is not None:
+        return bool((constant == _LOWEST).any())
+    node = mask.node
+    if isinstance(node.op, Select1):
+        return any(_may_be_lowest(choice) for choice in node.inputs[1:])
+    if isinstance(node.op, Add1) and isinstance(node.inputs[1].node.op, Subtract1):
+        greatest = node.inputs[1].node.inputs[0].node
+        if isinstance(greatest.op, ReduceMax1) and greatest.inputs[0] is node.inputs[0]:
+            return _may_be_lowest(node.inputs[0])  # 0 or NaN is added
+    return True
+
+
+def _is_constant_above(mask: Output, limit: float) -> bool:
+    """True for a constant whose rows all have a number above the limit, or NaN."""
+    constant = mask.type.constant
+    return constant is not None and not (constant.max(axis=-1, initial=-math.inf) <= limit).any()
+
+
+def _sees_some_key(mask: Output) -> bool:
+    """True if each row of a mask is known to see a key."""
+    constant = mask.type.constant
+    if constant is not None:
+        is_seen = constant if constant.dtype == np.bool_ else constant > -math.inf
+        return bool(is_seen.any(axis=-1).all())
+    node = mask.node
+    if isinstance(node.op, Select1):
+        return guarded_mask(node, node.inputs[0]) is not None
+    if isinstance(node.op, LogicalOr1):
+        negated = [source.node for source in node.inputs if isinstance(source.node.op, LogicalNot1)]
+        return any(guarded_mask(node, one.inputs[0]) is not None for one in negated)
+    return False
+
+
+def guarded_mask(node: Node, is_seen: Output) -> Output | None:
+    """The mask that a layer shows all keys of to rows without any; ``is_seen`` tells which rows have one."""
+    if isinstance(node.op, LogicalOr1):
+        for mask, others in (node.inputs, node.inputs[::-1]):
+            if isinstance(others.node.op, LogicalNot1) and others.node.inputs[0] is is_seen and _is_any(is_seen, mask):
+                return mask
+        return None
+    if not isinstance(node.op, Select1) or node.inputs[0] is not is_seen:
+        return None
+    mask, otherwise = node.inputs[1:]
+    if mask.element_type is element_types.boolean:
+        fits = _is_any(is_seen, mask) and _is_all(otherwise)
+    else:
+        fits = _is_any_finite(is_seen, mask) and is_zero(otherwise)
+    return mask if fits else None
+
+
+def is_zero(output: Output) -> bool:
+    known = output.type.constant
+    return known is not None and not known.any()
+
+
+def _is_all(output: Output) -> bool:
+    known = output.type.constant
+    return known is not None and bool(known.all())
+
+
+def _is_any(seen: Output, mask: Output) -> bool:
+    """Whether ``seen`` tells for each row whether any key is visible."""
+    node = seen.node
+    if not isinstance(node.op, ReduceLogicalOr1) or not node.op.keep_dims or node.inputs[0] is not mask:
+        return False
+    axes = node.inputs[1].type.constant
+    rank = mask.shape.rank if mask.shape.has_rank else 0
+    return axes is not None and axes.reshape(-1).tolist() in ([-1], [rank - 1])
+
+
+def _is_any_finite(seen: Output, mask: Output) -> bool:
+    """As :func:`_is_any`, for keys that minus infinity hides."""
+    if not isinstance(seen.node.op, ReduceLogicalOr1):
+        return False
+    compared = seen.node.inputs[0].node
+    if not isinstance(compared.op, NotEqual1) or compared.inputs[0] is not mask:
+        return False
+    hidden = compared.inputs[1].type.constant
+    return hidden is not None and bool(np.isneginf(hidden).all()) and _is_any(seen, compared.outputs[0])
