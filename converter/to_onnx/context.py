@@ -249,6 +249,15 @@ class Context:
         """The dimensions of a tensor of the IR, with one symbol for those that are equal; None without a rank."""
         return self._translation.shapes.dims(output)
 
+    def elements(self, output: Output) -> list[Polynomial] | None:
+        """The elements of a small integer tensor of the IR, as :meth:`dims`; None where they are not known."""
+        elements = self._translation.shapes.elements(output)
+        return None if elements is None else elements.reshape(-1).tolist()
+
+    def is_never_zero(self, size: Polynomial) -> bool:
+        """True if a dimension or an element cannot be 0."""
+        return self._translation.shapes.is_never(size, 0)
+
     def is_never(self, output: Output, number: int) -> bool:
         """Whether no element of a small integer tensor of the IR can be ``number``."""
         shapes = self._translation.shapes

@@ -158,9 +158,24 @@ def reshape_to(ctx: Context, x: Value, parts: Sequence[int | Value | Dimension])
         if isinstance(part, Dimension):
             ctx.fail("more than one dimension of the data is not known")
         values.append(ctx.constant([part], element_types.i64) if isinstance(part, int) else part)
-    if 0 in known:
-        ctx.opsets.require(14, "a Reshape to a dimension of 0")
-    return ctx.emit("Reshape", x, concat(ctx, values, 0), allowzero=1 if 0 in known else None)
+    target = concat(ctx, values, 0)
+    return reshape_exactly(ctx, x, target, len(values)) if 0 in known else ctx.emit("Reshape", x, target)
+
+
+def reshape_exactly(ctx: Context, x: Value, target: Value, rank: int) -> Value:
+    """Reshape to a computed list of ``rank`` dimensions, in which 0 is a dimension of 0.
+
+    Before opset 14 a 0 keeps the dimension of the data. So data without elements get as many dimensions of 0 first.
+    """
+    if rank == 0:
+        return ctx.emit("Reshape", x, target)
+    if ctx.at_least(14):
+        return ctx.emit("Reshape", x, target, allowzero=1)
+    column = reshape(ctx, x, [-1] + [1] * (rank - 1))
+    if rank > 1:
+        most_one = ctx.emit("Min", reshape(ctx, ctx.emit("Size", x), [1]), ctx.constant([1]))
+        column = ctx.emit("Expand", column, concat(ctx, [ctx.constant([1]), *[most_one] * (rank - 1)], 0))
+    return ctx.emit("Reshape", column, target)
 
 
 def split_equally(ctx: Context, x: Value, count: int, axis: int) -> list[Value]:

@@ -110,13 +110,13 @@ def test_opsets_that_cannot_be_written(opset: Any) -> None:
 
 
 def test_everything_that_an_opset_does_not_express_is_listed_at_once() -> None:
-    x = parameter("x", 3, kind="i32")
-    bits = layer(op("BitwiseAnd"), x, x, name="first")
-    ir = model([x], {"y": layer(op("BitwiseNot"), bits, name="second")})
+    x, operation = parameter("x", 3), op("FakeConvert", destination_type="f8e4m3")
+    rounded = layer(operation, x, constant(1.0), name="first")
+    ir = model([x], {"y": layer(operation, rounded, constant(2.0), name="second")})
     with pytest.raises(UnsupportedModelError) as caught:
         converter.export_model(ir, opset=17)
     assert [problem.node for problem in caught.value.problems] == ["first", "second"]
-    assert "needs opset 18, but opset 17 is asked for" in str(caught.value)
+    assert "needs opset 19, but opset 17 is asked for" in str(caught.value)
 
 
 def test_an_input_of_a_type_that_onnx_does_not_have() -> None:

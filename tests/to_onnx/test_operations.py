@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -11,6 +13,7 @@ import pytest
 
 from converter import UnsupportedModelError, export_model
 from converter.equivalence import ort_values
+from converter.to_onnx.opsets import OLDEST
 from converter.to_onnx.registry import all_exporters, find_exporter, refused_operations
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model
@@ -21,6 +24,8 @@ from ir_runtime.operations.inputs_outputs import Const1, Result1
 from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
 from tests.ir_runtime.calls import CALLS, Call
 from tests.to_onnx.single_layers import model_of
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.sample(every=8)
 
@@ -54,7 +59,7 @@ def _written() -> list[Call]:
     return [call for call in CALLS if not isinstance(find_exporter(type(call.op)), str)]
 
 
-def _reason(call: Call, table: dict[str, str]) -> str | None:
+def _reason(call: Call, table: Mapping[str, T]) -> T | None:
     return next((reason for start, reason in table.items() if re.match(start, call.label)), None)
 
 
@@ -75,6 +80,35 @@ def test_onnxruntime_computes_what_the_layer_computes(call: Call) -> None:
         pytest.xfail(known)
     model, feeds = model_of(call)
     exported = export_model(model)
+    onnx.checker.check_model(exported, full_check=True)
+    _compare(call, _run(exported, feeds))
+
+
+NEEDED = {
+    r"(I?R?DFT|STFT|ISTFT)-": 17,
+    r"GridSample-": 16,
+    r"ROIAlign-|ExperimentalDetectronROIFeatureExtractor-": 16,
+    r"DeformableConvolution-8": 19,
+    r"AvgPool-16\(.*dilations=(?!\(1, 1\))": 19,
+    r"FakeConvert-": 19,
+    r"Convert-1\(.*destination_type=[iu]4": 21,
+}
+"""The start of a call's label -> the first opset that expresses it, where that is not the oldest one."""
+
+
+@pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
+def test_the_lowest_opset(call: Call) -> None:
+    """The oldest opset gives the same, or is refused up to the one from which the call has a counterpart."""
+    known = _reason(call, {**KNOWN, **REFUSED})
+    if known:
+        pytest.skip(known)
+    model, feeds = model_of(call)
+    needed = _reason(call, NEEDED) or OLDEST
+    for opset in {OLDEST, needed - 1} - {needed, OLDEST - 1}:
+        with pytest.raises(UnsupportedModelError, match=f"opset {opset}"):
+            export_model(model, opset=opset)
+    exported = export_model(model, opset=needed)
+    assert exported.opset_import[0].version == needed
     onnx.checker.check_model(exported, full_check=True)
     _compare(call, _run(exported, feeds))
 

@@ -9,7 +9,16 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Graph, Value
-from converter.to_onnx.layers import concat, dimension, known_number, reshape, scalar, squeeze, transpose
+from converter.to_onnx.layers import (
+    concat,
+    dimension,
+    known_number,
+    reshape,
+    reshape_exactly,
+    scalar,
+    squeeze,
+    transpose,
+)
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import InputMap, Node, Output, OutputMap
@@ -285,8 +294,7 @@ def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape)
         for place, one in enumerate(shape.dims)
     ]
     parts[axis] = ctx.emit("Mul", _entry(ctx, before, axis), _entry(ctx, before, axis + 1))
-    ctx.opsets.require(14, "a loop whose iterations are joined")
-    return ctx.emit("Reshape", moved, concat(ctx, parts, 0), allowzero=1)
+    return reshape_exactly(ctx, moved, concat(ctx, parts, 0), rank)
 
 
 def _entry(ctx: Context, numbers: Value, place: int) -> Value:

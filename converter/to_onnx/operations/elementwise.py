@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from converter.to_onnx.broadcasting import aligned
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import unsqueeze
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import (
     Abs1,
@@ -161,10 +165,11 @@ def _bitwise(op_type: str, logical: str, operation: type[Operation]) -> None:
         a, b = aligned(ctx, op.auto_broadcast, a, b)
         if a.element_type is element_types.boolean:
             return ctx.emit(logical, a, b)
-        ctx.opsets.require(18, op_type)
-        return ctx.emit(op_type, a, b)
+        if ctx.at_least(18):
+            return ctx.emit(op_type, a, b)
+        return _of_bits(ctx, a.element_type, ctx.emit(logical, _bits(ctx, a), _bits(ctx, b)))
 
-    export.__doc__ = f"{op_type}; of booleans {logical}"
+    export.__doc__ = f"{op_type}; of booleans, and before opset 18 of single bits, {logical}"
     ir_op(operation)(export)
 
 
@@ -175,11 +180,39 @@ _bitwise("BitwiseXor", "Xor", BitwiseXor13)
 
 @ir_op(BitwiseNot13)
 def bitwise_not(ctx: Context, op: Unary, x: Value) -> Value:
-    """BitwiseNot; of booleans Not"""
+    """BitwiseNot; of booleans Not, before opset 18 the difference from the number of which all bits are set"""
     if x.element_type is element_types.boolean:
         return ctx.emit("Not", x)
-    ctx.opsets.require(18, "BitwiseNot")
-    return ctx.emit("BitwiseNot", x)
+    if ctx.at_least(18):
+        return ctx.emit("BitwiseNot", x)
+    return ctx.emit("Sub", ctx.like(-1 if x.element_type.kind == "signed" else x.element_type.limits[1], x), x)
+
+
+_WORD = 32
+
+
+def _bits(ctx: Context, x: Value) -> Value:
+    """The bits of whole numbers as booleans, in a new last dimension, the lowest first."""
+    wide = ctx.cast(ctx.cast(x, element_types.i64), element_types.u64)
+    places = ctx.constant(np.arange(x.element_type.bits, dtype=np.uint64))
+    shifted = ctx.emit("BitShift", unsqueeze(ctx, wide, [-1]), places, direction="RIGHT")
+    return ctx.cast(ctx.emit("Mod", shifted, ctx.constant(2, element_types.u64)), element_types.boolean)
+
+
+def _of_bits(ctx: Context, kind: ElementType, bits: Value) -> Value:
+    """The whole numbers whose bits are in the last dimension, as :func:`_bits` gives them."""
+    # onnxruntime's sums of int64 are rounded to 53 bits: each word of 32 bits has its own.
+    total: Value | None = None
+    for first in reversed(range(0, kind.bits, _WORD)):
+        weights = np.zeros(kind.bits, np.int64)
+        weights[first : first + _WORD] = 1 << np.arange(min(_WORD, kind.bits - first))
+        if kind.kind == "signed" and first + _WORD >= kind.bits:
+            weights[-1] = -weights[-1]  # two's complement
+        parts = ctx.emit("Where", bits, ctx.constant(weights), ctx.constant(0))
+        word = ctx.emit("ReduceSum", parts, ctx.constant([-1]), keepdims=0)
+        total = word if total is None else ctx.emit("Add", ctx.emit("Mul", total, ctx.constant(1 << _WORD)), word)
+    assert total is not None
+    return ctx.cast(total, kind)
 
 
 @ir_op(BitwiseLeftShift15)

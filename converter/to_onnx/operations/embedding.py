@@ -13,6 +13,7 @@ from converter.to_onnx.layers import concat, known_list, rank_of, reduce, reshap
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.segments import segment_sizes
 from converter.to_onnx.sizes import Size, add, as_list, largest, positions, shape_list, size_from, size_of
+from converter.to_onnx.updates import scatter_elements
 from ir_runtime.graph import element_types
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
@@ -65,10 +66,9 @@ def _summed(
     """Sums or means of the rows of each segment; ``default`` is the row of the table for empty ones."""
     behind = rank_of(ctx, table, "the table") - 1
     wide = _wide(ctx, rows)
-    ctx.opsets.require(16, "a ScatterElements with the reduction add")
     zeros = _start(ctx, table, count, ctx.like(0, wide), behind)
     index = _spread(ctx, segment, wide, behind)
-    made = ctx.emit("ScatterElements", zeros, index, wide, axis=0, reduction="add")
+    made = scatter_elements(ctx, zeros, index, wide, 0, "add")
     known = None if default is None else known_list(ctx, default)
     has_default = default is not None and (known is None or known[0] >= 0)
     if not (mean or has_default):
@@ -156,9 +156,8 @@ def segment_max(ctx: Context, op: SegmentMax16, x: Value, segment: Value, count:
     wide = _wide(ctx, x) if kind.is_real else x
     lowest = -np.inf if kind.is_real else kind.limits[0]
     start = _start(ctx, x, total, ctx.like(lowest, wide), behind)
-    ctx.opsets.require(18, "a ScatterElements with the reduction max")
     index = _spread(ctx, segment, wide, behind)
-    made = ctx.cast(ctx.emit("ScatterElements", start, index, wide, axis=0, reduction="max"), kind)
+    made = ctx.cast(scatter_elements(ctx, start, index, wide, 0, "max"), kind)
     if op.fill_mode == "zero" or kind.is_real:
         sizes = unsqueeze(ctx, segment_sizes(ctx, segment, total), list(range(1, behind + 1)))
         least = 0.0 if op.fill_mode == "zero" else float(ml_dtypes.finfo(kind.dtype).min)  # type: ignore[no-untyped-call]

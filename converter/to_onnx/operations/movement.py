@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, int64_list, known_axes, known_list, rank_of, reshape, squeeze, unsqueeze
+from converter.to_onnx.layers import (
+    concat,
+    int64_list,
+    known_axes,
+    known_list,
+    rank_of,
+    reshape,
+    reshape_exactly,
+    squeeze,
+    unsqueeze,
+)
 from converter.to_onnx.layers import transpose as turned
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
@@ -23,7 +33,7 @@ from ir_runtime.operations.movement import (
 
 @ir_op(Reshape1)
 def reshape_(ctx: Context, op: Reshape1, x: Value, shape: Value) -> Value:
-    """Reshape; allowzero=1 (opset 14) where a 0 is a dimension of 0"""
+    """Reshape; where a 0 is a dimension of 0 with allowzero=1 (opset 14), or of data that have such dimensions, too"""
     known = known_list(ctx, shape)
     if known is not None:
         static = ctx.node.outputs[0].shape
@@ -31,15 +41,29 @@ def reshape_(ctx: Context, op: Reshape1, x: Value, shape: Value) -> Value:
         if not is_empty and (op.special_zero or 0 not in known):
             return reshape(ctx, x, known)
         if is_empty:  # of nothing, -1 and 0 tell nothing
-            ctx.opsets.require(14, "a Reshape to a dimension of 0")
-            return ctx.emit("Reshape", x, ctx.constant(list(static.static())), allowzero=1)
+            return reshape_exactly(ctx, x, ctx.constant(list(static.static())), len(static.static()))
     bounds = shape.type.known_bounds
     is_positive = bounds is not None and bool((bounds.lower > 0).all())
-    plain = op.special_zero or is_positive
-    if not plain:
-        ctx.opsets.require(14, "a Reshape whose 0 is a dimension of 0")
     target = ctx.constant(known) if known is not None else int64_list(ctx, shape)
-    return ctx.emit("Reshape", x, target, allowzero=None if plain else 1)
+    if op.special_zero or is_positive:
+        return ctx.emit("Reshape", x, target)
+    count = shape.shape.element_count()
+    if count.is_static and not ctx.at_least(14) and not _keeps_zeros(ctx):
+        return reshape_exactly(ctx, x, target, count.value)
+    if not count.is_static:
+        ctx.opsets.require(14, "a Reshape whose 0 is a dimension of 0 and whose rank is unknown")
+    return ctx.emit("Reshape", x, target, allowzero=1 if ctx.at_least(14) else None)
+
+
+def _keeps_zeros(ctx: Context) -> bool:
+    """True if a dimension that the layer makes 0 is 0 in the data, too."""
+    data, target = ctx.node.inputs
+    dims, elements = ctx.dims(data), ctx.elements(target)
+    if dims is None or elements is None:
+        return False
+    return all(
+        ctx.is_never_zero(size) or (place < len(dims) and size == dims[place]) for place, size in enumerate(elements)
+    )
 
 
 @ir_op(Transpose1)

@@ -21,6 +21,7 @@ from converter.to_onnx.sizes import (
     size_of,
     subtract,
 )
+from converter.to_onnx.updates import scatter_elements
 from ir_runtime.graph import element_types
 from ir_runtime.operations.patches import Col2Im15, ExtractImagePatches3
 from ir_runtime.operations.windows import Window
@@ -34,7 +35,8 @@ def col2im(ctx: Context, op: Col2Im15, x: Value, image: Value, block: Value) -> 
     """Col2Im; ScatterElements of types that onnxruntime's Col2Im would round"""
     is_single = rank_of(ctx, x, "the data") == 2
     data = unsqueeze(ctx, x, [0]) if is_single else x
-    if x.element_type in _SMALL:
+    is_known = known_list(ctx, image) is not None and known_list(ctx, block) is not None
+    if x.element_type in _SMALL and (not is_known or ctx.at_least(18)):
         made = ctx.emit(
             "Col2Im",
             data,
@@ -69,8 +71,7 @@ def _added(ctx: Context, op: Col2Im15, data: Value, image: Value, block: Value) 
     start = ctx.emit("Slice", columns, ctx.constant([0]), ctx.constant([1]), ctx.constant([2]))
     empty = ctx.emit("Expand", ctx.like(0, data), _with_last(ctx, start, height * width))
     index = ctx.emit("Expand", ctx.constant(places), ctx.emit("Shape", columns))
-    ctx.opsets.require(16, "a ScatterElements with the reduction add")
-    total = ctx.emit("ScatterElements", empty, index, columns, axis=2, reduction="add")
+    total = scatter_elements(ctx, empty, index, columns, 2, "add")
     whole = reshape(ctx, total, [0, 0, height, width])
     begins, ends = list(op.pads_begin), [begin + size for begin, size in zip(op.pads_begin, sizes)]
     return ctx.emit("Slice", whole, ctx.constant(begins), ctx.constant(ends), ctx.constant([2, 3]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.to_onnx import updates as updates_
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_list, rank_of, transpose, unsqueeze
@@ -20,8 +21,8 @@ from ir_runtime.operations.scatter import (
     ScatterUpdate3,
 )
 
-_REDUCTIONS = {"sum": ("add", 16), "prod": ("mul", 16), "min": ("min", 18), "max": ("max", 18)}
-"""ONNX's names of the reductions, and the opset from which ScatterElements and ScatterND have them."""
+_REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "min": "min", "max": "max"}
+"""ONNX's names of the reductions."""
 
 
 def _axis(ctx: Context, axis: Value, x: Value) -> int:
@@ -60,13 +61,11 @@ def scatter_elements(
     if not op.use_init_val:
         start = ctx.emit("Expand", ctx.like(_neutral(reduction, kind), x), ctx.emit("Shape", updates))
         x = ctx.emit("ScatterElements", x, indices, start, axis=at)
-    name, since = _REDUCTIONS["sum" if reduction == "mean" else reduction]
-    ctx.opsets.require(since, f"a ScatterElements with the reduction {name}")
-    made = ctx.emit("ScatterElements", x, indices, updates, axis=at, reduction=name)
+    made = updates_.scatter_elements(ctx, x, indices, updates, at, _REDUCTIONS[reduction])
     if reduction == "mean":
         zeros = ctx.emit("Expand", ctx.constant(0), ctx.emit("Shape", x))
         ones = ctx.emit("Expand", ctx.constant(1), ctx.emit("Shape", updates))
-        counts = ctx.emit("ScatterElements", zeros, indices, ones, axis=at, reduction="add")
+        counts = updates_.scatter_elements(ctx, zeros, indices, ones, at, "add")
         if op.use_init_val:
             counts = ctx.emit("Add", counts, ctx.constant(1))
         else:
@@ -108,6 +107,4 @@ def scatter_nd(ctx: Context, op: ScatterNDUpdate15, x: Value, indices: Value, up
         x, updates = (ctx.cast(one, element_types.i32) for one in (x, updates))
     if reduction == "sub":
         updates, reduction = ctx.emit("Sub", ctx.like(0, updates), updates), "sum"
-    name, since = _REDUCTIONS[reduction]
-    ctx.opsets.require(since, f"a ScatterND with the reduction {name}")
-    return ctx.cast(ctx.emit("ScatterND", x, places, updates, reduction=name), kind)
+    return ctx.cast(updates_.scatter_nd(ctx, x, places, updates, _REDUCTIONS[reduction]), kind)
