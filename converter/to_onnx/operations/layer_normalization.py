@@ -41,6 +41,8 @@ def _written(ctx: Context, found: Match | NotMatched) -> Value | None:
     if known is None or not source.shape.has_rank or not op.normalize_variance or op.eps_mode != "INSIDE_SQRT":
         return None
     rank = source.shape.rank
+    if ctx.node.outputs[0].shape.rank != rank:  # a scale or bias of more dimensions
+        return None
     over = sorted(int(axis) % rank for axis in known.reshape(-1))
     sizes = [source.shape[axis] for axis in over]
     if over != list(range(rank - len(over), rank)) or not over or not all(one.is_static for one in sizes):

@@ -29,7 +29,7 @@ _SCALED = layer(Multiply1, _NORMALIZED, anything("scale"), commutative=True)
 def scaled(ctx: Context, op: Operation) -> Value | None:
     """RMSNormalization over the last dimension, with its scale (opset 23)"""
     found = _SCALED.match(ctx.node.outputs[0])
-    if isinstance(found, NotMatched) or not _is_over_the_last(found):
+    if isinstance(found, NotMatched) or not _is_over_the_last(ctx, found):
         return None
     source, scale = found["x"], found["scale"]
     if not scale.shape.is_static:
@@ -45,7 +45,7 @@ def scaled(ctx: Context, op: Operation) -> Value | None:
 def unscaled(ctx: Context, op: Operation) -> Value | None:
     """RMSNormalization over the last dimension, with a scale of ones (opset 23)"""
     found = _NORMALIZED.match(ctx.node.outputs[0])
-    if isinstance(found, NotMatched) or not _is_over_the_last(found):
+    if isinstance(found, NotMatched) or not _is_over_the_last(ctx, found):
         return None
     return _written(ctx, found, ctx.constant(np.ones(found["x"].shape[-1].value), found["x"].element_type))
 
@@ -57,13 +57,18 @@ def _written(ctx: Context, found: Match, scale: Value) -> Value | None:
     return ctx.emit("RMSNormalization", ctx.value(found["x"]), scale, axis=-1, epsilon=epsilon)
 
 
-def _is_over_the_last(found: Match) -> bool:
-    """Whether the mean is over the last dimension alone, whose size is known, and keeps it."""
+def _is_over_the_last(ctx: Context, found: Match) -> bool:
+    """Whether the mean is over the last dimension alone, whose size is known, and keeps it.
+
+    The result has the dimensions of the data: constants of more dimensions, such as an epsilon, would add some.
+    """
     source, mean = found["x"], found.node("mean").op
     assert isinstance(mean, ReduceMean1)
     if not source.shape.has_rank or not source.shape.rank or not mean.keep_dims or not source.element_type.is_real:
         return False
     if not source.shape[-1].is_static or found.array("epsilon").size != 1:
+        return False
+    if ctx.node.outputs[0].shape.rank != source.shape.rank:
         return False
     axes = [int(axis) % source.shape.rank for axis in found.array("axes").reshape(-1)]
     return axes == [source.shape.rank - 1]
