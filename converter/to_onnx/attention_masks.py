@@ -34,7 +34,7 @@ from .context import Context
 from .graph import Value
 from .layers import reduce, with_shape
 
-_LOWEST = np.finfo(np.float32).min
+_LOWEST = float(np.finfo(np.float32).min)
 """The number that hides a key in onnxruntime as minus infinity does."""
 _LARGE = 64.0
 """From here on float16 keeps less than four binary digits behind the point of what is added."""
@@ -113,7 +113,7 @@ def _relative(ctx: Context, mask: Value, may_hide_rows: bool) -> Value:
 
 def _above_lowest(ctx: Context, mask: Value) -> Value:
     """The last number but one in place of the lowest number."""
-    return ctx.emit("Max", mask, ctx.like(np.nextafter(_LOWEST, np.float32(0)), mask), shape=mask.shape)
+    return ctx.emit("Max", mask, ctx.like(np.nextafter(np.float32(_LOWEST), np.float32(0)), mask), shape=mask.shape)
 
 
 def _with_other_rows(ctx: Context, mask: Value, has_lowest: bool, may_hide_rows: bool) -> Value:
@@ -122,7 +122,8 @@ def _with_other_rows(ctx: Context, mask: Value, has_lowest: bool, may_hide_rows:
     # The difference of infinities is NaN.
     change = ctx.emit("Sub", greatest, greatest) if may_hide_rows else ctx.like(0, mask)
     if has_lowest:
-        step = ctx.like(np.nextafter(_LOWEST, np.float32(0)) - _LOWEST, mask)
+        lowest = np.float32(_LOWEST)
+        step = ctx.like(np.nextafter(lowest, np.float32(0)) - lowest, mask)
         change = ctx.emit("Where", ctx.emit("Equal", greatest, ctx.like(_LOWEST, mask)), step, change)
     return ctx.emit("Add", mask, change, shape=mask.shape)
 
