@@ -14,6 +14,6 @@ WRONG: list[Row] = [*movement.WRONG, *computation.WRONG, *loops.WRONG]
 """The plug-in returns other numbers."""
 REFUSED: list[Row] = [*movement.REFUSED, *computation.REFUSED, *loops.REFUSED]
 """The plug-in does not compile or run them."""
-CRASHING: list[Row] = movement.CRASHING
+CRASHING: list[Row] = [*movement.CRASHING, *computation.CRASHING]
 """The process ends."""
 ALL = [*WRONG, *REFUSED, *CRASHING]

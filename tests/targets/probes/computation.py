@@ -306,13 +306,53 @@ def product_of_integers() -> Probe:
     return node_model("MatMul", feeds, opset=13), feeds
 
 
+def compressed(
+    shape: Sequence[int], scale: Sequence[int], *, reader: str = "MatMul", block: int = 0, stored: Any = ml_dtypes.uint4
+) -> Callable[[], Probe]:
+    """Weights of 4 or 8 bits, with a scale for each index along their first dimension, or for each of its blocks."""
+
+    def build() -> Probe:
+        r = generator(5)
+        low, high = (0, 16) if stored is ml_dtypes.uint4 else (-128, 128)
+        constants = {"w": r.integers(low, high, shape).astype(stored), "s": r.uniform(0.1, 1, scale).astype(np.float32)}
+        axis = 1 if reader == "Gather" else 0
+        blocks = {"block_size": block} if block else {}
+        feeds = {"x": r.normal(size=(3, shape[0])).astype(np.float32)} if reader == "MatMul" else {"x": ints(0, 7, 5)}
+        nodes = [
+            helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=axis, **blocks),
+            helper.make_node(reader, ["x", "d"] if reader == "MatMul" else ["d", "x"], ["y"]),
+        ]
+        return several(nodes, feeds, constants, {name: value.shape for name, value in feeds.items()}, opset=21)
+
+    return build
+
+
+COMPRESSED = [
+    Row(
+        f"scales_of_compressed_weights: {name}",
+        compressed(shape, scale, block=block, stored=stored),
+        layers,
+    )
+    for name, shape, scale, block, stored, layers in (
+        ("blocks that do not divide the rows", (40, 24), (2, 24), 32, ml_dtypes.uint4, "Convert Multiply MatMul"),
+        ("blocks of 5", (40, 24), (8, 24), 5, ml_dtypes.uint4, "Convert Multiply Reshape MatMul"),
+        ("columns", (40, 24), (40,), 0, np.int8, "Convert Multiply MatMul"),
+        ("columns of 4 bits", (40, 24), (40,), 0, ml_dtypes.uint4, "Convert Multiply MatMul"),
+    )
+]
+TABLE = Row(
+    "scales_of_compressed_weights: columns of a table",
+    compressed((24, 40), (40,), reader="Gather", stored=np.int8),
+    "Convert Multiply Gather",
+)
+
 FUSED = [
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]
 PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
 
-WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS]
+WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS, *COMPRESSED]
 REFUSED = [
     *RESIZED_IN_FRONT,
     *RESIZED_FROM_SHAPES,
@@ -341,3 +381,4 @@ REFUSED = [
         grouped(ml_dtypes.bfloat16),
     ),
 ]
+CRASHING = [TABLE]
