@@ -216,6 +216,8 @@ def attended(
     (rank, *others) = {value.shape.rank if value.shape.has_rank else 0 for value in parts}
     if others or rank < 3:
         return fail("queries, keys and values have not one rank of 3 or more")
+    if keys.shape[-2].merge(values.shape[-2]) is None:
+        return fail("a mask widens the scores: there are more values than keys")
     mask = joined_masks(builder, [found[name] for name in ("mask", "second mask") if name in found], rank)
     if isinstance(mask, NotMatched):
         return mask
@@ -227,6 +229,8 @@ def attended(
             if isinstance(scaled, NotMatched):
                 return scaled
             queries = scaled
+        elif not _is_of_higher_rank(queries, found[name]):
+            return fail("the scale has more dimensions than the scores, and so would the result")
         elif not may_be_scale(found[name]):
             return fail("what scales the scores is no constant of ordinary size, and not computed from shapes")
         elif name == "factor":

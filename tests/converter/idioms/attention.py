@@ -110,6 +110,26 @@ def with_factor(graph: Graph, chance: random.Random, shape: Sequence[int]) -> st
     return graph("MatMul", weights, "v")
 
 
+def of_one_key(graph: Graph, chance: random.Random) -> str:
+    """The mask repeats the scores of a single key for each of the values."""
+    scores = graph("MatMul", "x", swapped(graph, "k", 4))
+    return graph("MatMul", graph("Softmax", graph.either_way("Add", scores, "m", chance), axis=-1), "v")
+
+
+def of_one_key_in_equations(graph: Graph, chance: random.Random) -> str:
+    scores = graph("Einsum", "x", "k", equation="bnth,bnsh->bnts")
+    weights = graph("Softmax", graph.either_way("Add", scores, "m", chance), axis=-1)
+    return graph("Einsum", weights, "v", equation="bnts,bnsd->bntd")
+
+
+def with_wide_scale(graph: Graph, chance: random.Random, shape: Sequence[int]) -> str:
+    """The scores times one number of more dimensions than they have, which the result has, too."""
+    scores = graph("MatMul", "x", swapped(graph, "k", 4))
+    scale = graph.constant(np.full(shape, SCALE))
+    scores = graph("Div", scores, scale) if chance.random() < 0.5 else graph.either_way("Mul", scores, scale, chance)
+    return graph("MatMul", graph("Softmax", scores, axis=-1), "v")
+
+
 def of_equations(graph: Graph, chance: random.Random, scores: str, output: str) -> str:
     """With Einsum, as Keras and torchvision write it; keys or values may come first."""
     queries, keys = (graph.scaled(name, SCALE**0.5, chance) for name in "xk")
@@ -221,6 +241,24 @@ def miss(what: str, rank: int = 4, **inputs: Any) -> NearMiss:
 
 
 NEAR_MISSES = {
+    **{
+        f"a scale of {rank} dimensions": NearMiss(
+            build=lambda g, c, rank=rank: with_wide_scale(g, c, [1] * rank),  # type: ignore[misc]
+            inputs=SHAPES,
+            absent="ScaledDotProductAttention",
+        )
+        for rank in (5, 6)
+    },
+    "a mask of more keys than there are": NearMiss(
+        build=of_one_key,
+        inputs={"x": (2, 3, 5, 8), "k": (2, 3, 1, 8), "v": (2, 3, 6, 7), "m": (5, 6)},
+        absent="ScaledDotProductAttention",
+    ),
+    "a mask of more keys than there are in equations": NearMiss(
+        build=of_one_key_in_equations,
+        inputs={"x": (2, 3, 5, 8), "k": (2, 3, 1, 8), "v": (2, 3, 6, 7), "m": (5, 6)},
+        absent="ScaledDotProductAttention",
+    ),
     "equations that sum the weights up": NearMiss(
         build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bnsd"),
         inputs=SHAPES,
