@@ -346,13 +346,63 @@ TABLE = Row(
     "Convert Multiply Gather",
 )
 
+# --- comparisons of float64 ---
+
+
+def tree_of_doubles() -> Probe:
+    """One node, whose threshold lies between the two inputs."""
+    below, above = np.nextafter(np.float32(1), np.float32(0)), np.float32(1)
+    feeds = {"x": np.array([[below], [above]], np.float64)}
+    lists = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0]}
+    attributes = {
+        **lists,
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "nodes_values_as_tensor": numpy_helper.from_array(np.array([(feeds["x"].sum()) / 2, 0, 0]), "v"),
+        "target_treeids": [0, 0],
+        "target_nodeids": [1, 2],
+        "target_ids": [0, 0],
+        "target_weights_as_tensor": numpy_helper.from_array(np.array([1.0, 2.0]), "w"),
+        "n_targets": 1,
+    }
+    return node_model("TreeEnsembleRegressor", feeds, domain="ai.onnx.ml", opset=3, attributes=attributes), feeds
+
+
+def compared(op_type: str, is_swapped: bool) -> Callable[[], Probe]:
+    """Numbers of float32 on both sides of thresholds that float32 does not have."""
+    low, high = np.float32([1, 3, 5]), np.nextafter(np.float32([1, 3, 5]), np.float32(9))
+    high = np.where([True, False, True], high, np.nextafter(low, np.float32(0)))
+    halfway = (low.astype(np.float64) + high) / 2
+    feeds = {"x": np.stack([low, high]).astype(np.float64)}
+    return single(op_type, 16, feeds, {"t": halfway}, order=["t", "x"] if is_swapped else ["x", "t"])
+
+
+THRESHOLDS = [
+    Row(
+        "float64_thresholds: tree",
+        tree_of_doubles,
+        "Gather LessEqual Select Gather ReduceSum Convert",
+    ),
+    *(
+        Row(f"float64_thresholds: {op_type}{', swapped' * is_swapped}", compared(op_type, is_swapped), layer)
+        for op_type, layer in (
+            ("Less", "Less"),
+            ("LessOrEqual", "LessEqual"),
+            ("Greater", "Greater"),
+            ("GreaterOrEqual", "GreaterEqual"),
+        )
+        for is_swapped in (False, True)
+    ),
+]
+
 FUSED = [
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]
 PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
 
-WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS, *COMPRESSED]
+WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS, *COMPRESSED, *THRESHOLDS]
 REFUSED = [
     *RESIZED_IN_FRONT,
     *RESIZED_FROM_SHAPES,
