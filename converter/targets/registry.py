@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
+from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model
 from ir_runtime.records import record
 from ir_runtime.rewriting.pipeline import Pipeline, Release
@@ -63,6 +64,7 @@ class Target:
         counts: dict[str, int] = {}
         if self.runtime == "cpu":
             counts.update(openvino_cpu.run(model, release=self.release, exact=exact, trace=trace))
+            _refuse_comparisons_of_strings(model)
         counts.update(below_opset15.run(model, release=self.release, exact=exact, trace=trace))
         if self.last_opset is None:
             return counts
@@ -77,3 +79,18 @@ class Target:
                 f"{self.name} has operations up to opset {self.last_opset}, but the model needs {', '.join(later)}"
             )
         return counts
+
+
+def _refuse_comparisons_of_strings(model: Model) -> None:
+    """Raise :class:`UnsupportedModelError` for layers that no rule can express, as the plug-in compares no strings."""
+    compared = [
+        f"{node.op.type} ({node.where})"
+        for part in model.all_models()
+        for node in part.nodes()
+        if node.op.type in ("Equal", "NotEqual") and node.inputs[0].element_type is element_types.string
+    ]
+    if compared:
+        raise UnsupportedModelError(
+            f"OpenVINO's CPU plug-in does not compare strings, which the model needs: {', '.join(compared)}; "
+            "the target 'any' writes these layers for other runtimes"
+        )

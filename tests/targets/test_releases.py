@@ -206,3 +206,15 @@ def test_what_a_release_does_not_have_is_named() -> None:
 def test_targets_that_are_none(target: str, message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(padded()[0], target=target)
+
+
+def test_comparisons_of_strings_are_refused() -> None:
+    """The plug-in compiles them and fails in each run; the plain layers stay for other runtimes."""
+    x, z = (np.array(values, object) for values in (["a", "b"], ["a", "c"]))
+    model = node_model("Equal", {"x": x, "z": z}, opset=19)
+    with pytest.raises(converter.UnsupportedModelError, match=r"Equal \(.*node.*\)"):
+        converter.convert_model(model)
+    plain = ir_runtime.model_to_bytes(converter.convert_model(model, target="any"))
+    np.testing.assert_array_equal(run("numpy", plain, {"x": x, "z": z})[0], run_onnxruntime(model, {"x": x, "z": z})[0])
+    with pytest.raises(RuntimeError, match="string"):
+        run("openvino", plain, {"x": x, "z": z})

@@ -130,11 +130,61 @@ SELECTED = [
     ),
 ]
 
+# --- strings ---
+
+STRINGS = np.array([["a", "a string that is too long for a pointer"], ["", "b"]], object)
+OTHERS = np.array(["c", "another string that is too long for a pointer"], object)
+STRINGS_MOVED = [
+    Row(f"strings_by_position: {op_type}", single(op_type, 13, {"x": STRINGS}, constants, {"x": ["n", 2]}), layer)
+    for op_type, constants, layer in (
+        ("Identity", {}, "Identity"),
+        ("Slice", {"start": ints(0), "end": ints(1), "axis": ints(1)}, "Slice"),
+    )
+] + [
+    Row(
+        "strings_by_position: Split",
+        single("Split", 13, {"x": STRINGS}, {"sizes": ints(1, 1)}, {"x": ["n", 2]}, outputs=2, axis=1),
+        "VariadicSplit",
+    )
+]
+STRINGS_SELECTED = [
+    Row("strings_by_position: Tile", single("Tile", 13, {"x": STRINGS}, {"n": ints(1, 2)}, {"x": ["n", 2]}), "Tile"),
+    Row(
+        "strings_by_position: Expand",
+        single("Expand", 13, {"x": OTHERS}, {"s": ints(3, 1)}, {"x": ["n"]}),
+        "Broadcast",
+    ),
+    Row(
+        "strings_by_position: Where",
+        single("Where", 16, {"c": np.array([[True, False], [False, True]]), "x": STRINGS, "z": OTHERS}),
+        "Select",
+    ),
+]
+
+
+def extreme_with_nan(*op_types: str) -> Callable[[], Probe]:
+    """One extreme with NaN, the other with a number."""
+
+    def build() -> Probe:
+        nodes = [helper.make_node(op_types[0], ["x", "nan"], ["m"]), helper.make_node(op_types[1], ["m", "c"], ["y"])]
+        x = np.array([-1, 5, np.inf, np.nan], np.float32)
+        return several(nodes, {"x": x}, {"nan": np.float32(np.nan), "c": np.float32(3)}, {"x": ["n"]})
+
+    return build
+
+
+EXTREMES = [
+    Row("extremes_with_nan: lower", extreme_with_nan("Max", "Min"), "Maximum Minimum"),
+    Row("extremes_with_nan: upper", extreme_with_nan("Min", "Max"), "Minimum Maximum"),
+]
+
 BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)
 SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
 
 WRONG = [*MOVED, *TYPED, *SELECTED]
 REFUSED = [
+    *STRINGS_SELECTED,
+    *EXTREMES,
     Row(
         "nms_dynamic_boxes",
         single(
@@ -160,6 +210,7 @@ REFUSED = [
 ]
 
 CRASHING = [
+    *STRINGS_MOVED,
     Row(
         "slice_axes_at_run_time",
         single(
