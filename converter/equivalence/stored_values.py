@@ -116,11 +116,19 @@ def layout_of(expected: Array, actual: Array, *, only_equal: bool = False) -> Ar
                 return transposed.reshape(actual.shape)
             continue
         candidate = transposed.reshape(actual.shape)
-        with np.errstate(all="ignore"):
-            gap = float(np.nanmax(np.abs(candidate.astype(np.float64) - actual.astype(np.float64)), initial=0.0))
-        if gap < least:
+        gap = largest_gap(candidate, actual)
+        if found is None or gap < least:
             found, least = candidate, gap
     return found
+
+
+def largest_gap(expected: Array, actual: Array) -> float:
+    """The largest difference of two arrays of one shape; NaN where none is a number, of strings 0 or 1."""
+    if expected.dtype.kind in "OUST":
+        return float(np.any(expected != actual))
+    with np.errstate(all="ignore"):
+        gaps = np.abs(expected.astype(np.float64) - actual.astype(np.float64))
+    return float(np.nanmax(gaps, initial=0.0)) if gaps.size == 0 or not np.isnan(gaps).all() else float("nan")
 
 
 def matrix_layouts(expected: Array, shape: tuple[int, ...]) -> Iterator[Array]:

@@ -24,6 +24,7 @@ from converter.equivalence.stored_values import (
     bits_of,
     count_missing,
     form_of,
+    largest_gap,
     layout_of,
     matrix_layouts,
     mostly_equal,
@@ -316,9 +317,7 @@ def _changed(name: str, node: Node, expected: Array, actual: Array) -> WeightChe
     expected, actual = expected.reshape(-1), actual.reshape(-1)
     unequal = bits_of(expected) != bits_of(actual)
     first = int(np.argmax(unequal))
-    with np.errstate(all="ignore"):
-        gaps = np.abs(expected[unequal].astype(np.float64) - actual[unequal].astype(np.float64))
-    error = float(np.nanmax(gaps)) if np.isfinite(gaps).any() else float("nan")
+    error = largest_gap(expected[unequal], actual[unequal])
     reason = (
         f"{int(unequal.sum())} of {expected.size} values differ, the first at {first}: "
         f"{actual[first]} instead of {expected[first]}"

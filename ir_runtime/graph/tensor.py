@@ -201,7 +201,8 @@ class Tensor:
     def parts(self) -> Iterator[Array]:
         """The values in order, flat, a few MiB at a time; no more of a file than that is in memory."""
         span = self.span()
-        if span is not None and not self.element_type.is_packed:
+        # Strings have offsets before their characters, and can only be read as a whole.
+        if span is not None and not self.element_type.is_packed and self.element_type is not element_types.string:
             for chunk in span.chunks():
                 yield np.frombuffer(chunk, self.element_type.dtype)
             return

@@ -115,3 +115,33 @@ def test_a_fault_in_a_model_that_computes_in_16_bits_is_found(tmp_path: Path) ->
     fault = report.first_fault
     assert fault is not None
     assert fault.layer == "v12/MVN"
+
+
+@pytest.mark.parametrize("is_initializer", [True, False])
+def test_string_constants(tmp_path: Path, is_initializer: bool) -> None:
+    """The IR in a file holds strings behind their offsets; they are compared with the ONNX file's, and with others."""
+
+    def words(last: str) -> onnx.ModelProto:
+        constant = helper.make_tensor("words", TensorProto.STRING, [3], ["alpha", "", last])
+        node = helper.make_node("Constant", [], ["words"], value=constant)
+        nodes = [
+            helper.make_node("ArgMax", ["x"], ["index"], axis=0),
+            helper.make_node("Gather", ["words", "index"], ["y"]),
+        ]
+        graph = helper.make_graph(
+            nodes if is_initializer else [node, *nodes],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])],
+            [helper.make_tensor_value_info("y", TensorProto.STRING, [1])],
+            [constant] if is_initializer else [],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10)
+
+    path, xml = saved(tmp_path, words("gamma"))
+    report = converter.verify(path, xml, layers=True)
+    assert report.passed
+    assert report.weight_states == {"identical": 1}
+    onnx.save(words("delta"), path)
+    report = converter.verify(path, xml)
+    assert not report.passed
+    assert [check.reason for check in report.weights] == ["1 of 3 values differ, the first at 2: gamma instead of delta"]
