@@ -14,7 +14,7 @@ from ir_runtime.operations.movement import Broadcast1, Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.polynomials import Polynomial
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.replace_layers import Replacement, Substitute
 from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
@@ -32,7 +32,7 @@ def broadcast_operand(builder: Builder, node: Node, uses: Uses) -> Replacement:
     for reader in uses[value]:
         if not _broadcasts_itself(reader, value, target.reshape(-1).tolist(), uses):
             return fail(f"'{reader.name}' reads it, and may not broadcast to the same shape")
-    return x
+    return Substitute(x)
 
 
 def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial], uses: Uses) -> bool:

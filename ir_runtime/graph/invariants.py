@@ -8,7 +8,8 @@ change, holds what the change must keep.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 
 from ..errors import InternalError, ModelError
 from ..records import record
@@ -27,6 +28,8 @@ class Promise:
     outputs: tuple[tuple[str, ...], ...]
     sinks: tuple[str, ...]
     constant_bytes: int
+    tensors: Mapping[str, TensorType] = field(default_factory=dict)
+    """The types of the main graph's values by tensor name; empty where layers are not checked."""
 
     @classmethod
     def of(cls, model: Model, *, thorough: bool = True) -> Promise:
@@ -36,11 +39,16 @@ class Promise:
             tuple(_names(node) for node in model.results),
             tuple(_sink(node) for node in model.sinks),
             constant_bytes(model) if thorough else 0,
+            _types_by_name(model) if thorough else {},
         )
 
 
 def _names(node: Node) -> tuple[str, ...]:
     return tuple(node.end_names)
+
+
+def _types_by_name(model: Model) -> dict[str, TensorType]:
+    return {name: output.type for node in model.nodes() for output in node.outputs for name in output.names}
 
 
 def _sink(node: Node) -> str:
@@ -172,6 +180,16 @@ def _layer_names(model: Model, promise: Promise) -> Iterator[str]:
 def _tensor_names(model: Model, promise: Promise) -> Iterator[str]:
     for part in model.all_models():
         yield from _twice(name for node in part.nodes() for output in node.outputs for name in set(output.names))
+
+
+@invariant("a tensor's name stays on a value of its shape")
+def _named_values(model: Model, promise: Promise) -> Iterator[str]:
+    for node in model.nodes():
+        for output in node.outputs:
+            for name in output.names:
+                before = promise.tensors.get(name)
+                if before is not None and before.shape.merge(output.shape) is None:
+                    yield f"'{name}' was called a value of shape {before.shape}, but {_label(output)} is {output.shape}"
 
 
 def _twice(names: Iterable[str]) -> Iterator[str]:

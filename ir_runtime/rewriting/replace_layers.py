@@ -9,6 +9,8 @@ from ir_runtime.errors import InternalError
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import Operation
 
+from ir_runtime.records import record
+
 from .builder import Builder
 from .fused_names import note_fused
 from .matching import NotMatched
@@ -17,7 +19,20 @@ from .type_updates import differs, update_types
 from .unique_names import UniqueNames
 from .uses import Uses
 
-Replacement = Union[Output, Sequence[Output], NotMatched]
+
+
+@record
+class Substitute:
+    """A value that is not that of the layer, but with which every reader of it computes the same.
+
+    Example: an operand that elementwise layers broadcast by themselves. It does not take over tensor names, under
+    which a comparison would expect the layer's own value.
+    """
+
+    value: Output
+
+
+Replacement = Union[Output, Sequence[Output], Substitute, NotMatched]
 """What replaces a layer's only output, or each of several; or :func:`fail` with the reason why the layer stays."""
 Replace = Callable[[Builder, Node, Uses], Replacement]
 """Emits the replacement of a layer."""
@@ -36,7 +51,8 @@ def replace_layers(
     Bodies take part. Layers come in the graph's order, and each sees the replacements of those before it: three
     Transposes in a row become one by a rule that joins two. A layer that nothing reads any more, because a layer
     behind it was replaced, is left out. A replacement may read the output of the layer that it replaces. Names,
-    tensor names, ``runtime_info`` and origin go over to the replacement. With ``fuses`` a layer in the place of
+    tensor names, ``runtime_info`` and origin go over to the replacement, tensor names only to an equal value
+    (:class:`Substitute`). With ``fuses`` a layer in the place of
     several has their names in its ``runtime_info``.
     """
     count, changed = 0, set[Output]()
@@ -69,7 +85,9 @@ def _replace_in(
             if trace is not None:
                 trace.not_matched(node, replacement)
             continue
-        values = [replacement] if isinstance(replacement, Output) else replacement
+        is_same_value = not isinstance(replacement, Substitute)
+        value = replacement.value if isinstance(replacement, Substitute) else replacement
+        values = [value] if isinstance(value, Output) else value
         emitted = builder.emitted[known:]
         for layer in emitted:
             layer.name = node.name if layer is values[0].node else unique(f"{node.name}/{layer.op.type}")
@@ -81,7 +99,11 @@ def _replace_in(
         uses.add(emitted)
         changed.update(new for old, new in zip(node.outputs, values) if differs(old.type, new.type))
         # A new layer that reads the output of the old one goes on reading it.
-        replaced = [gone for old, new in zip(node.outputs, values) for gone in uses.replace(old, new, emitted)]
+        replaced = [
+            gone
+            for old, new in zip(node.outputs, values)
+            for gone in uses.replace(old, new, emitted, is_same_value=is_same_value)
+        ]
         if fuses and len(replaced) > 1 and values[0].node in emitted:
             note_fused(values[0].node, replaced)
         count += 1

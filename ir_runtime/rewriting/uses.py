@@ -63,18 +63,22 @@ class Uses:
                 if source.node in self._unused:
                     self.add([source.node])
 
-    def replace(self, old: Output, new: Output, kept: Collection[Node] = ()) -> list[Node]:
+    def replace(
+        self, old: Output, new: Output, kept: Collection[Node] = (), *, is_same_value: bool = True
+    ) -> list[Node]:
         """Let everything that reads ``old``, but the layers ``kept``, read ``new``, which takes over its tensor names.
 
-        A layer that makes ``new`` from ``old`` is one to keep. Returns the layers that nothing reads any more,
-        constants left out, in the order of the graph.
+        A layer that makes ``new`` from ``old`` is one to keep. Without ``is_same_value`` nothing has the names of
+        ``old`` afterwards. Returns the layers that nothing reads any more, constants left out, in the order of the
+        graph.
         """
         readers = [reader for reader in self[old] if reader not in kept]
         self._readers[old] = [reader for reader in self[old] if reader in kept]
         replace_uses(old, new, readers)
         known = self._readers.setdefault(new, [])
         known.extend(reader for reader in readers if reader not in known)
-        new.names += [name for name in old.names if name not in new.names]
+        if is_same_value:
+            new.names += [name for name in old.names if name not in new.names]
         old.names = []
         if new.node in self._unused:
             self.add([new.node])

@@ -224,3 +224,25 @@ def test_activations_of_gigabytes_are_compared_in_little_memory(tmp_path: Path) 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 500
+
+
+def test_a_name_stays_only_where_the_value_is_the_same() -> None:
+    """The Expand of a number goes, because Mul broadcasts by itself: no value of the IR has its name any more."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Expand", ["two", "shape"], ["wide"]),
+        helper.make_node("Mul", ["x", "wide"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b"])],
+        [numpy_helper.from_array(np.float32(2), "two")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10)
+    ir = converter.convert_model(model)
+    assert [node.op.type for node in ir.nodes()] == ["Parameter", "Const", "Multiply", "Result"]
+    assert {name for node in ir.nodes() for output in node.outputs for name in output.names} == {"x", "two", "y"}
+    report = converter.verify(model, ir, layers=True)
+    assert report.passed, str(report)

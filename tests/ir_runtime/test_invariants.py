@@ -29,9 +29,11 @@ def a_model() -> Model:
     inputs = [make_node(Parameter1(shape=PartialShape([2, 3]), element_type="f32"), (), name) for name in "xy"]
     for node in inputs:
         node.outputs[0].add_name(node.name)
+    inner = builder.emit(op("Add"), *[node.outputs[0] for node in inputs])
+    inner.add_name("inner")
     added = builder.emit(
         op("Add"),
-        builder.emit(op("Add"), *[node.outputs[0] for node in inputs]),
+        inner,
         builder.constant(np.ones((2, 3), np.float32), "f32"),
     )
     relu = builder.emit(op("ReLU"), added)
@@ -76,6 +78,16 @@ def two_names_on_one_tensor(model: Model) -> None:
     model.results[1].inputs = list(model.results[0].inputs)
 
 
+def name_of_another_shape(model: Model) -> None:
+    first, second = named(model, "Add")
+    builder = Builder()
+    reduced = builder.emit(op("ReduceMax"), first.outputs[0], builder.constant([0]))
+    for index, made in enumerate(builder.emitted):
+        made.name = f"new{index}"
+    second.inputs = [reduced, second.inputs[1]]
+    reduced.names, first.outputs[0].names = first.outputs[0].names, []
+
+
 def cycle(model: Model) -> None:
     named(model, "Add")[0].inputs[0] = named(model, "ReLU")[0].outputs[0]
 
@@ -95,6 +107,7 @@ BREAKERS: dict[str, tuple[Callable[[Model], object], str]] = {
     "a parameter that is not listed": (lambda m: m.parameters.__delitem__(0), "layer 'x' .* is listed 0 times"),
     "a layer's name twice": (lambda m: setattr(named(m, "ReLU")[0], "name", "x"), "no layer's name is given twice: 'x' 2 times"),
     "a tensor's name twice": (lambda m: named(m, "ReLU")[0].outputs[0].add_name("x"), "no tensor's name is given twice: 'x' 2 times"),
+    "a name on a value of another shape": (name_of_another_shape, r"'inner' was called a value of shape \[2,3\], but .* is \[3\]"),
     "a wrong shape": (wrong_type, "ReLU.* is declared .*but inference finds"),
     "a wrong element type": (wrong_element_type, "ReLU.* is declared .*i64.*but inference finds"),
     "an unfolded constant": (large_constant, "there were 24 bytes of constants, but are"),
