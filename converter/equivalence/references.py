@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.equivalence.engines import engine_for
+from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.onnx_file.reader import ModelSource
@@ -76,13 +76,16 @@ class IrReference:
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
     ) -> dict[str, Array]:
         """The outputs by name."""
-        ports = {alias: port.name for port in self._engine.inputs for alias in (port.name, *port.names)}
-        kinds = {port.name: port.dtype for port in self._engine.inputs}
-        given = {ports.get(name, name): np.asarray(value) for name, value in feeds.items()}
-        values = self._engine.run(
-            {name: value.astype(kinds.get(name, value.dtype), copy=False) for name, value in given.items()}
-        )
-        return {port.name: value for port, value in zip(self._engine.outputs, values)}
+        values = run_by_names(self._engine, feeds)
+        return {port.name: values[port.name] for port in self._engine.outputs}
+
+
+def run_by_names(engine: Engine, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of ``engine`` by each of their names, for inputs by any of theirs, in whatever types."""
+    ports = {alias: port for port in engine.inputs for alias in (port.name, *port.names)}
+    given = {ports[name].name: np.asarray(value, ports[name].dtype) for name, value in feeds.items() if name in ports}
+    values = zip(engine.outputs, engine.run(given))
+    return {alias: value for port, value in values for alias in (port.name, *port.names)}
 
 
 def reference_for(source: ModelSource | Model) -> OnnxReference | IrReference:

@@ -16,6 +16,7 @@ from converter.equivalence.rounded_weights import RoundedWeights
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Round5
 from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1
@@ -26,7 +27,7 @@ _FACTOR_OF_SUMS = 32.0
 _FACTOR_OF_16_BITS = 4.0
 """Both sides add 16-bit floats in 32 bits: only intermediate results are rounded."""
 _NEAR_THE_MIDDLE = 0.02
-_TIE_SHARE_OF_STEP = 1e-4
+TIE_SHARE_OF_STEP = 1e-4
 """Sums of codes times scales have this error in float32, because fused products and sums round differently."""
 _FACTOR_OF_STEPS = 2.0
 _FACTOR_OF_COMPRESSED_WEIGHTS = 3.0
@@ -34,6 +35,8 @@ _MIN_TERMS_OF_REDUCTION = 1 << 16
 _MIN_TERMS_OF_POOLING = 1 << 8
 """onnxruntime adds the elements under a window one by one: of 1,024 the mean is 10 representable values away, of 16,384
 it is 36. Its reductions add in parts."""
+
+ROUNDING_TO_STEPS = (FakeQuantize1, Round5)
 
 Run = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 
@@ -82,7 +85,7 @@ class Spread:
             return None
         produced = {source for node in self._part for source in node.outputs}
         outside = {source for node in self._part for source in node.inputs if source not in produced}
-        both = [self._shifted(outside, shift)[output] for shift in (-_TIE_SHARE_OF_STEP, _TIE_SHARE_OF_STEP)]
+        both = [self._shifted(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
         if any(one.shape != plain.shape for one in both):
             return None
         found = [plain, *both]
@@ -93,7 +96,7 @@ class Spread:
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
             if self._is_stepped(node):
-                inputs[0] = _by_steps(node, inputs, shift)
+                inputs[0] = moved_by_steps(node.op, inputs, shift)
             values.update(zip(node.outputs, self._run(node, inputs)))
         return values
 
@@ -135,7 +138,7 @@ class Spread:
         return found
 
     def _is_stepped(self, node: Node) -> bool:
-        return isinstance(node.op, (FakeQuantize1, Round5)) and node in self._varying
+        return isinstance(node.op, ROUNDING_TO_STEPS) and node in self._varying
 
     def _once(self, outside: set[Output], generator: np.random.Generator) -> dict[Output, Array]:
         values = {source: _nudged(self._values[source], generator) for source in outside}
@@ -160,15 +163,15 @@ def _nudged(value: Array, generator: np.random.Generator) -> Array:
 
 
 def _near_the_middle(node: Node, inputs: Sequence[Array], generator: np.random.Generator) -> Array:
-    return _by_steps(node, inputs, generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape))
+    return moved_by_steps(node.op, inputs, generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape))
 
 
-def _by_steps(node: Node, inputs: Sequence[Array], share: Array | float) -> Array:
-    """The values that ``node`` rounds to steps, changed by a share of a step."""
+def moved_by_steps(op: Operation, inputs: Sequence[Array], share: Array | float) -> Array:
+    """The values that ``op`` rounds to steps, changed by a share of a step."""
     value = inputs[0]
     step: Array | float = 1.0
-    if isinstance(node.op, FakeQuantize1):
-        step = (inputs[2] - inputs[1]) / max(1, node.op.levels - 1)
+    if isinstance(op, FakeQuantize1):
+        step = (inputs[2] - inputs[1]) / max(1, op.levels - 1)
     if value.dtype.kind != "f":
         return value
     return np.asarray(value + step * share, value.dtype)

@@ -75,7 +75,8 @@ def verify(
     Where the IR's weights were compressed, each output may also differ by the effect of their rounding, up to half of
     its largest value: see :mod:`converter.equivalence.rounded_weights`. The outputs of
     quantised models may differ by as much as onnxruntime's own optimised and plain runs do, and by a step where no
-    single layer, given right inputs, is wrong.
+    single layer, given right inputs, is wrong. Where outputs differ by more and no layer is wrong, they count as equal
+    if the IR is about as close to the result in float64 as onnxruntime is: see :mod:`converter.equivalence.exact`.
 
     ``verbose`` logs the stages with their times, at INFO, as ``converter``; to stderr where no logging is set up.
 

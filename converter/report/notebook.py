@@ -24,6 +24,11 @@ def html_of(report: Report) -> str:
     rows = [_row(one, one.name in report.unproven) for one in report.outputs]
     weights = ", ".join(f"{times} {state}" for state, times in report.weight_states.items())
     more = f"<p>weights: {escape(weights)}</p>" if weights else ""
+    more += "".join(
+        f"<p>errors of '{escape(one.name)}' against the result in float64: {escape(one.errors.to_text())}</p>"
+        for one in report.outputs
+        if one.errors is not None
+    )
     more += "".join(f"<p>note: {escape(note)}</p>" for note in report.notes)
     if report.page:
         more += f'<p><a href="{escape(quote(report.page))}" target="_blank">{escape(report.page)}</a></p>'
@@ -54,7 +59,7 @@ def _verdict(report: Report | StepsReport) -> str:
 
 
 def _row(one: Comparison, proves_nothing: bool) -> tuple[object, ...]:
-    agreed = "proves nothing" if proves_nothing else "equal"
+    agreed = "proves nothing" if proves_nothing else "equal" if one.errors is None else "equal (errors alike)"
     verdict = cell(agreed if one.passed else one.reason, f"color:{_colour(one.passed)}")
     return one.name, one.element_type, list(one.shape), *_error(one), verdict
 

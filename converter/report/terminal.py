@@ -52,6 +52,9 @@ def draw_report(console: Console, report: Report) -> None:
         console.print(
             f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
         )
+    for row in (*report.outputs, *report.against):
+        if row.errors is not None:
+            console.print(f"errors of '{escape(row.name)}' against the result in float64: {row.errors.to_text()}")
     if report.weights:
         counts = ", ".join(f"{times} {name}" for name, times in report.weight_states.items())
         console.print(f"weights: {counts}")
@@ -124,6 +127,8 @@ def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[st
     table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in rows:
         agreed = "within rounding" if row.tolerance.rounding else "equal"
+        if row.errors is not None:
+            agreed = "equal (errors alike)"
         if row.name in unproven:
             agreed = "proves nothing"
         verdict = f"[green]{agreed}[/]" if row.passed else f"[red]{escape(row.reason)}[/]"

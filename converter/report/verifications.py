@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from converter.equivalence.compare import Comparison
+from converter.equivalence.compare import Comparison, Errors
 from converter.equivalence.report import LayerDifference, Report, WeightCheck
 from converter.report.graph_data import CHANGED, DRIFTED, EQUAL, WRONG, GraphData
 from converter.report.markup import Table
@@ -168,6 +168,16 @@ def _facts(report: Report, xml: Path | None) -> list[tuple[str, str]]:
 def _tables(report: Report) -> list[Table]:
     return [
         Table("Outputs", _COLUMNS, [_row(one, report.unproven) for one in report.outputs], is_open=True),
+        Table(
+            "Errors against the result in float64",
+            ("output", "IR", "IR, greatest", "reference", "reference, greatest", "ties", "ties, greatest"),
+            [
+                (one.name, *(f"{error:.3g}" for error in _errors(one.errors)))
+                for one in report.outputs
+                if one.errors is not None
+            ],
+            is_open=True,
+        ),
         Table("Against the other IR", _COLUMNS, [_row(one) for one in report.against], is_open=True),
         Table(
             "Runs",
@@ -201,6 +211,14 @@ def _tables(report: Report) -> list[Table]:
     ]
 
 
+def _errors(errors: Errors) -> tuple[float, ...]:
+    return (
+        *(errors.ir, errors.ir_greatest),
+        *(errors.reference, errors.reference_greatest),
+        *(errors.ties, errors.ties_greatest),
+    )
+
+
 def _shapes(inputs: dict[str, list[int]]) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in inputs.items()) or "none"
 
@@ -211,6 +229,7 @@ def _state(check: WeightCheck) -> str:
 
 def _row(one: Comparison, unproven: Sequence[str] = ()) -> tuple[str, ...]:
     cosine = "-" if one.cosine is None else f"{one.cosine:.7f}"
-    verdict = one.reason or ("proves nothing" if one.name in unproven else "equal")
+    agreed = "equal" if one.errors is None else "equal (errors alike)"
+    verdict = one.reason or ("proves nothing" if one.name in unproven else agreed)
     figures = (f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}", cosine)
     return (one.name, one.element_type, str(list(one.shape)), *figures, verdict)

@@ -1,8 +1,11 @@
-"""float16 and bfloat16 computed in float32, as on processors without arithmetic of these types.
+"""Models computed in wider floats: 16 bits in float32, or everything in float64.
 
-Inputs, outputs, constants and states keep their types, and a Convert to 16 bits in the model still rounds. Values
-between layers are not rounded: results agree with those of the layers one by one to within the rounding of 16 bits,
-and are nearer to those of float32.
+In float32, as on processors without arithmetic of 16 bits: inputs, outputs, constants and states keep their types, and
+a Convert to 16 bits in the model still rounds. Values between layers are not rounded: results agree with those of the
+layers one by one to within the rounding of 16 bits, and are nearer to those of float32.
+
+In float64 nothing rounds to a narrower float any more: the results are those that a model of float32 or 16 bits
+approximates.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from ..errors import ModelError
 from ..graph import element_types
 from ..graph.element_types import ElementType
 from ..graph.model import Model, Node, Output
-from ..graph.operation import TensorType
+from ..graph.operation import Operation, TensorType
 from ..graph.shape_inference import infer_types, make_node
 from ..graph.tensor import Tensor
 from ..operations.elementwise import Convert1, convert
@@ -23,6 +26,7 @@ from .kernels import is_arithmetic
 
 _MAX_CONVERTED_CONSTANT = 64
 _NARROW_TYPES = (element_types.f16, element_types.bf16)
+_ALL_NARROW_TYPES = (*_NARROW_TYPES, element_types.f32)
 
 
 def in_float32(model: Model, kept: Collection[Node] = (), *, ends: bool = False) -> Model:
@@ -34,58 +38,82 @@ def in_float32(model: Model, kept: Collection[Node] = (), *, ends: bool = False)
     return model
 
 
+def in_float64(model: Model) -> Model:
+    """``model`` with all its real layers, inputs and outputs changed to float64, those of bodies, too.
+
+    Rounding to 8 bits or fewer stays. A layer that takes no float64 keeps its type, between Converts.
+    """
+    _ToFloat64(model, (), True).run()
+    return model
+
+
 class _Widening:
+    narrow: tuple[ElementType, ...] = _NARROW_TYPES
+    wide: ElementType = element_types.f32
+
     def __init__(self, model: Model, kept: Collection[Node], ends: bool) -> None:
         self._model = model
         self._kept = kept
         self._ends = ends
         self._names: UniqueNames | None = None
         self._were: dict[Output, ElementType] = {}
-        """The outputs that are float32 now, with their types before."""
+        """The outputs that are wide now, with their types before."""
         self._converted: dict[tuple[Output, ElementType], Output] = {}
 
     def run(self) -> None:
         for node in list(self._model.nodes()):
-            node.op = node.op.with_changed_bodies(in_float32)
+            node.op = node.op.with_changed_bodies(self._with_wide_body)
             if self._ends and node.op.role == "parameter":
                 self._widen_input(node)
             elif not self._widened(node) and not (self._ends and node.op.role == "result"):
                 node.inputs = [self._as(source, self._were.get(source, source.element_type)) for source in node.inputs]
 
+    def _with_wide_body(self, body: Model) -> Model:
+        return in_float32(body)
+
     def _widen_input(self, node: Node) -> None:
         (output,) = node.outputs
-        if output.element_type in _NARROW_TYPES:
+        if output.element_type in self.narrow:
             self._were[output] = output.element_type
-            output.type = TensorType(element_types.f32, output.shape)
+            output.type = TensorType(self.wide, output.shape)
             node.op = node.op.of_type(output.type)
 
     def _widened(self, node: Node) -> bool:
-        op = node.op
-        if not node.inputs or op.role or op.subgraphs or not op.deterministic or node in self._kept:
+        op = self._operation(node)
+        if op is None:
             return False
-        known = [source in self._were for source in node.inputs]
-        narrow = [source.element_type in _NARROW_TYPES for source in node.inputs]
-        # Layers that only move elements take either type.
-        if not (any(known) or (any(narrow) and is_arithmetic(op))):
-            return False
-        inputs = [
-            self._as(source, element_types.f32) if is_narrow else source
-            for source, is_narrow in zip(node.inputs, narrow)
-        ]
+        inputs = [self._as(source, self.wide) if self._is_narrow(source) else source for source in node.inputs]
+        types = [source.type for source in inputs]
         try:
-            found = infer_types(op, [source.type for source in inputs])
+            op = op.specialized(types) if op.subgraphs else op
+            found = infer_types(op, types)
         except ModelError:
             return False
         was = [output.element_type for output in node.outputs]
-        wanted = [element_types.f32 if kind in _NARROW_TYPES else kind for kind in was]
+        wanted = [self.wide if kind in self.narrow else kind for kind in was]
         if [kind.element_type for kind in found] != wanted:
             return False
-        node.inputs = inputs
+        node.op, node.inputs = op, inputs
         for output, kind, before in zip(node.outputs, found, was):
             output.type = kind
-            if before in _NARROW_TYPES:
+            if before in self.narrow:
                 self._were[output] = before
         return True
+
+    def _operation(self, node: Node) -> Operation | None:
+        """The operation that computes in the wide type; None where the layer stays as it is."""
+        op = node.op
+        if not node.inputs or op.role or op.subgraphs or not op.deterministic or node in self._kept:
+            return None
+        # Layers that only move elements take either type.
+        is_needed = self._reads_wide(node) or (any(map(self._is_narrow, node.inputs)) and is_arithmetic(op))
+        return op if is_needed else None
+
+    def _reads_wide(self, node: Node) -> bool:
+        return any(source in self._were for source in node.inputs)
+
+    def _is_narrow(self, source: Output) -> bool:
+        return source.element_type in self.narrow
 
     def _as(self, source: Output, kind: ElementType) -> Output:
         """``source`` converted to that type, where it has another one."""
@@ -105,3 +133,21 @@ class _Widening:
             node.origin = source.node.origin
             made = self._converted[source, kind] = node.outputs[0]
         return made
+
+
+class _ToFloat64(_Widening):
+    narrow = _ALL_NARROW_TYPES
+    wide = element_types.f64
+
+    def _with_wide_body(self, body: Model) -> Model:
+        return in_float64(body)
+
+    def _operation(self, node: Node) -> Operation | None:
+        op = node.op
+        if op.role or op.data is not None or not op.deterministic:
+            return None
+        # Convert, Range and others name the type of their output.
+        chosen = {name: self.wide for name in op.declared if getattr(op, name) in self.narrow}
+        changed = op.with_attributes(**chosen) if chosen else op
+        is_needed = chosen or op.subgraphs or self._reads_wide(node) or any(map(self._is_narrow, node.inputs))
+        return changed if is_needed else None

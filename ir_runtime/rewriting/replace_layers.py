@@ -8,7 +8,6 @@ from typing import Union
 from ir_runtime.errors import InternalError
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import Operation
-
 from ir_runtime.records import record
 
 from .builder import Builder
@@ -18,7 +17,6 @@ from .trace import PassTrace
 from .type_updates import differs, update_types
 from .unique_names import UniqueNames
 from .uses import Uses
-
 
 
 @record

@@ -144,4 +144,6 @@ def test_string_constants(tmp_path: Path, is_initializer: bool) -> None:
     onnx.save(words("delta"), path)
     report = converter.verify(path, xml)
     assert not report.passed
-    assert [check.reason for check in report.weights] == ["1 of 3 values differ, the first at 2: gamma instead of delta"]
+    assert [check.reason for check in report.weights] == [
+        "1 of 3 values differ, the first at 2: gamma instead of delta"
+    ]

@@ -1,0 +1,121 @@
+"""How far both sides are from the exact result: that of the ONNX model computed in float64.
+
+A deep model enlarges the rounding of each layer, and a quantised one sends values in the middle between two steps to
+either. Where the results of two right implementations then differ by more than any tolerance, their errors are still
+alike. So the ONNX model is translated once more, plainly, without fusions and rules, all its layers are computed in
+float64, and the IR counts as equal where it is about as close to that result as onnxruntime is.
+
+The translators are those that made the IR: a meaning that they get wrong would be wrong in both. Errors therefore
+decide only where each layer of the IR, given right inputs, computes what onnxruntime computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from converter.conversion import convert_model
+from converter.equivalence.compare import Errors
+from converter.equivalence.engines import engine_for
+from converter.equivalence.references import run_by_names
+from converter.equivalence.rounding import ROUNDING_TO_STEPS, TIE_SHARE_OF_STEP, moved_by_steps
+from converter.errors import VerificationError
+from converter.onnx_file.reader import ModelSource
+from converter.stages import silent
+from ir_runtime import Model
+from ir_runtime.execution.wide_floats import in_float64
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.operation import Operation, TensorType
+
+
+class ExactModel:
+    """The ONNX model ``source``, converted with ``options``, in float64.
+
+    Raises :class:`VerificationError` where a layer cannot be computed in float64, :class:`ConversionError` and
+    :class:`ModelError` where the model cannot be converted.
+    """
+
+    def __init__(self, source: ModelSource, options: Mapping[str, Any]) -> None:
+        with silent():
+            model = in_float64(convert_model(source, target="any", fuse=False, exact=True, **options))
+        for name in _narrow_layers(model):
+            raise VerificationError(f"layer '{name}' cannot be computed in float64")
+        self._engine = engine_for("numpy", model)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name, for inputs by the names of the ONNX model."""
+        return run_by_names(self._engine, inputs)
+
+    def run_with_ties(self, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+        """As :meth:`run`, but values in the middle between two steps go to either.
+
+        They are codes times scales, of which every order of computing gives another last bit.
+        """
+        generator = np.random.default_rng(seed)
+        model = self._engine.model.clone()
+        for part in model.parts():
+            for node in part.nodes:
+                if isinstance(node.op, ROUNDING_TO_STEPS):
+                    node.op = _WithTies(node.op, generator)
+        return run_by_names(engine_for("numpy", model), inputs)
+
+
+class _WithTies(Operation):
+    """An operation that rounds to steps, of values that are moved by less than a step."""
+
+    def __init__(self, op: Operation, generator: np.random.Generator) -> None:
+        self.__dict__.update(_op=op, _generator=generator, inputs=op.inputs)
+
+    def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
+        return self._op.infer(inputs)
+
+    def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
+        share = self._generator.uniform(-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP, inputs[0].shape)
+        return self._op.evaluate(moved_by_steps(self._op, inputs, share), *inputs[1:])
+
+
+def _narrow_layers(model: Model) -> Iterator[str]:
+    """The layers that compute in fewer bits than float64."""
+    for part in model.parts():
+        for node in part.nodes:
+            kinds = {output.element_type for output in node.outputs} if node.op.data is None else set()
+            if not kinds.isdisjoint((element_types.f16, element_types.bf16, element_types.f32)):
+                yield node.name
+
+
+def errors_of(exact: Array, actual: Array, references: Sequence[Array], ties: Sequence[Array] = ()) -> Errors | None:
+    """The errors of the IR's values and those of the reference's runs; None where they cannot be compared.
+
+    ``ties`` are results of :meth:`ExactModel.run_with_ties`. Nothing can be compared where shapes differ, values are
+    strings, or NaN and infinities are not in the same places.
+    """
+    sides = [exact, actual, *references, *ties]
+    if any(side.shape != exact.shape or side.dtype.kind in "OUST" for side in sides) or not exact.size:
+        return None
+    wide = [side.astype(np.float64) for side in sides]
+    finite = np.isfinite(wide[0])
+    if any(not np.array_equal(side[~finite], wide[0][~finite], equal_nan=True) for side in wide):
+        return None
+    right, *others = (side[finite] for side in wide)
+    if not right.size or not all(np.isfinite(side).all() for side in others):
+        return None
+    gaps = [np.abs(side - right) for side in others]
+    squares = [_root_mean_square(gap) for gap in gaps]
+    greatest = [float(gap.max()) for gap in gaps]
+    end = 1 + len(references)
+    return Errors(
+        squares[0],
+        greatest[0],
+        max(squares[1:end]),
+        max(greatest[1:end]),
+        max(squares[end:], default=0.0),
+        max(greatest[end:], default=0.0),
+        _root_mean_square(right),
+    )
+
+
+def _root_mean_square(values: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))

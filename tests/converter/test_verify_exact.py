@@ -1,0 +1,230 @@
+"""verify of models that enlarge rounding: outputs count as equal where both sides are as close to the exact result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from benchmarks.injected_faults import faults
+from converter.equivalence.compare import Errors
+from converter.equivalence.exact import ExactModel, errors_of
+from ir_runtime.execution.wide_floats import in_float64
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.inputs_outputs import Const1
+from tests.converter.test_command_options import onnx2ir
+from tests.engines import run_onnxruntime
+from tests.test_json_output import check
+
+F32 = np.float32
+WIDTH = 48
+
+
+def saved(nodes: list, weights: dict[str, np.ndarray], folder: Path) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", WIDTH])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", WIDTH])],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), path)
+    return path
+
+
+def chaotic(folder: Path) -> Path:
+    """Products and sines in a row, each of which enlarges differences by about three."""
+    random = np.random.default_rng(1)
+    nodes, weights, last = [], {}, "x"
+    for index in range(10):
+        weights[f"w{index}"] = (random.standard_normal((WIDTH, WIDTH)) * 4 / np.sqrt(WIDTH)).astype(F32)
+        nodes += [
+            helper.make_node("MatMul", [last, f"w{index}"], [f"product{index}"], name=f"product{index}"),
+            helper.make_node("Sin", [f"product{index}"], [f"sine{index}"], name=f"sine{index}"),
+        ]
+        last = f"sine{index}"
+    nodes.append(helper.make_node("Identity", [last], ["y"]))
+    return saved(nodes, weights, folder)
+
+
+def quantized(folder: Path) -> Path:
+    """Products of codes in a row; every second value lies in the middle between two steps before it is rounded."""
+    random = np.random.default_rng(2)
+    weights: dict[str, np.ndarray] = {"scale": F32(1 / 7), "zero": np.uint8(128), "weight_zero": np.int8(0)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["codes0"], name="quantize")]
+    for index in range(12):
+        weights[f"w{index}"] = random.integers(-3, 4, (WIDTH, WIDTH)).astype(np.int8)
+        weights[f"weight_scale{index}"] = F32(0.15)
+        inputs = [f"codes{index}", "scale", "zero", f"w{index}", f"weight_scale{index}", "weight_zero", "scale", "zero"]
+        nodes.append(helper.make_node("QLinearMatMul", inputs, [f"codes{index + 1}"], name=f"product{index}"))
+        inputs = [f"codes{index + 1}", "scale", "zero"]
+        nodes.append(helper.make_node("DequantizeLinear", inputs, [f"real{index}"], name=f"real{index}"))
+    nodes.append(helper.make_node("Identity", ["real11"], ["y"]))
+    return saved(nodes, weights, folder)
+
+
+def with_changed_weight(path: Path, number: int, change: Callable[[np.ndarray], np.ndarray]) -> Model:
+    """The IR of ``path`` whose product of this number has another weight."""
+    model = converter.convert_model(path)
+    stems = (f"w{number}", f"product{number}/")
+    nodes = [node for node in model.nodes() if node.op.data is not None and node.op.data.size == WIDTH * WIDTH]
+    (weight,) = (node for node in nodes if node.name == stems[0] or node.name.startswith(stems[1]))
+    held = weight.op.data
+    assert held is not None
+    weight.op = Const1(value=Tensor.from_array(np.ascontiguousarray(change(held.array().copy())), held.element_type))
+    return model
+
+
+def test_a_right_model_that_enlarges_rounding_passes_and_shows_both_errors(tmp_path: Path) -> None:
+    path = chaotic(tmp_path)
+    report = converter.verify(path, converter.convert_model(path))
+    assert report.passed, str(report)
+    (output,) = report.outputs
+    assert output.max_absolute > output.tolerance.absolute + output.tolerance.relative, "rounding is not enlarged here"
+    errors = output.errors
+    assert errors is not None
+    assert errors.ir <= 4 * errors.reference
+    assert errors.reference > 1e-5
+    assert f"errors of 'y' against the result in float64: {errors.to_text()}" in str(report)
+    assert errors.to_text() in report._repr_html_()
+
+
+def test_pages_and_json_show_both_errors(tmp_path: Path) -> None:
+    path = chaotic(tmp_path)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml")
+    files = [str(tmp_path / name) for name in ("m.onnx", "m.xml", "page.html")]
+    code, printed, _ = onnx2ir("verify", *files[:2], "--json", "--report", files[2])
+    assert code == 0
+    found = json.loads(printed)
+    check("verify", found)
+    (output,) = found["outputs"]
+    assert output["passed"]
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Errors against the result in float64" in page
+    assert f"{output['errors']['reference']:.3g}" in page
+
+
+@pytest.mark.parametrize("number", [0, 5, 9])
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_weight_off_by_a_hundredth_still_fails(tmp_path: Path, number: int, weights: bool) -> None:
+    def change(weight: np.ndarray) -> np.ndarray:
+        weight.flat[int(np.abs(weight).argmax())] *= F32(1.01)
+        return weight
+
+    path = chaotic(tmp_path)
+    report = converter.verify(path, with_changed_weight(path, number, change), weights=weights)
+    assert not report.passed
+    assert report.first_fault is not None
+    assert report.first_fault.layer == f"product{number}"
+
+
+def test_errors_alone_show_a_small_fault(tmp_path: Path) -> None:
+    """Weights off by a hundredth change the output by more than rounding does, which is enlarged as well."""
+    path = chaotic(tmp_path)
+    right, wrong = converter.convert_model(path), with_changed_weight(path, 5, lambda weight: weight * F32(1.01))
+    feeds = {"x": np.random.default_rng(3).standard_normal((16, WIDTH)).astype(F32)}
+    exact = ExactModel(path, {}).run(feeds)["y"]
+    assert exact.dtype == np.float64
+    (expected,) = run_onnxruntime(onnx.load(path), feeds)
+    good, bad = (ir_runtime.compile_model(model)(feeds)[0] for model in (right, wrong))
+    for values, is_alike in ((good, True), (bad, False)):
+        errors = errors_of(exact, values, [expected])
+        assert errors is not None
+        assert errors.are_alike is is_alike
+
+
+def test_a_quantized_model_whose_ties_go_to_either_side_passes(tmp_path: Path) -> None:
+    path = quantized(tmp_path)
+    report = converter.verify(path, converter.convert_model(path))
+    assert report.passed, str(report)
+    errors = report.outputs[0].errors
+    assert errors is not None
+    assert errors.ties > 0
+
+
+@pytest.mark.parametrize("number", [0, 6])
+def test_a_code_that_is_wrong_still_fails(tmp_path: Path, number: int) -> None:
+    def change(weight: np.ndarray) -> np.ndarray:
+        weight.flat[5] += 1
+        return weight
+
+    path = quantized(tmp_path)
+    report = converter.verify(path, with_changed_weight(path, number, change))
+    assert not report.passed
+    assert [check.name for check in report.weights if not check.passed] == [f"w{number}"]
+
+
+def test_injected_faults_in_a_model_that_enlarges_rounding(tmp_path: Path) -> None:
+    path = chaotic(tmp_path)
+    for fault, model, layer, _ in faults(converter.convert_model(path), np.random.default_rng(0), 8):
+        try:
+            report = converter.verify(path, model)
+        except converter.VerificationError:
+            continue  # the layers cannot be run any more
+        assert not report.passed, (fault, layer)
+
+
+def test_errors_are_not_compared_where_nan_or_shapes_differ() -> None:
+    exact = np.array([1.0, np.nan, np.inf])
+    same = np.array([1.0 + 1e-7, np.nan, np.inf], F32)
+    errors = errors_of(exact, same, [same])
+    assert errors is not None
+    assert errors.are_alike
+    assert errors_of(exact, np.array([1, 2, np.inf], F32), [same]) is None
+    assert errors_of(exact, same, [np.array([1, np.nan, -np.inf], F32)]) is None
+    assert errors_of(exact, same[:2], [same]) is None
+    assert errors_of(np.array(["a"], np.object_), np.array(["a"], np.object_), []) is None
+
+
+def test_errors_without_any_in_the_reference() -> None:
+    """Where onnxruntime is exact, an IR that is not is different."""
+    assert not Errors(1e-3, 1e-3, 0.0, 0.0, 0.0, 0.0, 1.0).are_alike
+    assert Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0).are_alike
+
+
+def test_a_model_in_float64_rounds_nowhere(tmp_path: Path) -> None:
+    """Casts, types of 16 bits and bodies become float64, too; NumPy computes the same by hand."""
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["state", "state"], ["squared"]), helper.make_node("Identity", ["go"], ["go_on"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", TensorProto.FLOAT, ["n"]),
+        ],
+        [
+            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("squared", TensorProto.FLOAT, ["n"]),
+        ],
+    )
+    nodes = [
+        helper.make_node("Cast", ["x"], ["half"], to=TensorProto.FLOAT16),
+        helper.make_node("Mul", ["half", "third"], ["product"]),
+        helper.make_node("Cast", ["product"], ["single"], to=TensorProto.FLOAT),
+        helper.make_node("Loop", ["times", "", "single"], ["y"], body=body),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+        [numpy_helper.from_array(np.float16(1 / 3), "third"), numpy_helper.from_array(np.int64(3), "times")],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), path)
+    x = np.array([1.1, 2.3, 0.7], F32)
+    wide = (x.astype(np.float64) * np.float64(np.float16(1 / 3))) ** 8
+    np.testing.assert_allclose(ExactModel(path, {}).run({"x": x})["y"], wide, rtol=1e-14)
+    types = {
+        o.element_type.name for n in in_float64(converter.convert_model(path)).nodes() for o in n.outputs if n.inputs
+    }
+    assert types.isdisjoint({"f32", "f16"})
