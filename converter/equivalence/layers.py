@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from converter.equivalence.compare import Comparison, Tolerance, compare
+from converter.equivalence.cost import byte_size, types_for_shapes
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import Histogram, LayerDifference
@@ -108,7 +109,7 @@ class _Walk:
         self._parts: dict[Output, list[Node]] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}
-        self._sizes = _sizes(model, self._nodes, feeds)
+        self._sizes = _sizes(model, feeds)
 
     def compared(self) -> Compared:
         if not self._shown:
@@ -335,19 +336,8 @@ def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]
     return [node for node in found if node.inputs or node.op.data is not None or node is output.node]
 
 
-def _sizes(model: Model, nodes: Sequence[Node], feeds: Mapping[Output, Array]) -> dict[Output, int]:
+def _sizes(model: Model, feeds: Mapping[Output, Array]) -> dict[Output, int]:
     """The bytes of every value whose dimensions follow from those of ``feeds``."""
-    types = [output.type for node in nodes for output in node.outputs]
-    if any(not output.shape.is_static for output in feeds):
-        shaped = model.clone()
-        try:
-            shaped.reshape({index: feeds[output].shape for index, output in enumerate(model.inputs)})
-            types = [output.type for node in shaped.nodes() for output in node.outputs]
-        except ModelError:
-            pass  # running it raises the same error
-    outputs = (output for node in nodes for output in node.outputs)
-    return {
-        output: kind.element_type.byte_size(kind.shape.element_count().value)
-        for output, kind in zip(outputs, types)
-        if kind.shape.is_static and kind.element_type.bits
-    }
+    shapes = {index: feeds[output].shape for index, output in enumerate(model.inputs)}
+    types = types_for_shapes(model, shapes) or {o: o.type for node in model.nodes() for o in node.outputs}
+    return {output: byte_size(kind) for output, kind in types.items() if kind.shape.is_static}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Union
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from converter.equivalence import stress as stress_values
 from converter.equivalence.compare import compare
+from converter.equivalence.cost import Cost
 from converter.equivalence.dimensions import ShapeCandidates, Shapes, has_dynamic_dimensions
 from converter.equivalence.evidence import convincing, faint, scaled
 from converter.equivalence.input_values import MASK, Values, parse_values, values_of
@@ -91,7 +92,7 @@ class Runs:
         for number in range(seed, seed + _MORE_SEEDS):
             yield f"random, seed {number}", self._random(number, shapes)
         larger = (
-            list(self._candidates(ports, self.sides.reference.graph).larger(shapes))
+            list(filter(self._is_small, self._candidates(ports, self.sides.reference.graph).larger(shapes)))
             if isinstance(self.sides.reference, OnnxReference)
             else []
         )
@@ -156,10 +157,37 @@ class Runs:
             )
         raise VerificationError(message) from first
 
-    def _shapes_to_try(self, ports: Sequence[Port]) -> Iterable[Shapes]:
-        if isinstance(self.sides.reference, OnnxReference):
-            return self._candidates(ports, self.sides.reference.graph).usual()
-        return [{}]
+    def _shapes_to_try(self, ports: Sequence[Port]) -> Iterator[Shapes]:
+        """Shapes that need little memory and work first, in their order; then the others, the cheapest first."""
+        if not isinstance(self.sides.reference, OnnxReference):
+            yield {}
+            return
+        left: list[tuple[Cost, Shapes]] = []
+        count = 0
+        for shapes in self._candidates(ports, self.sides.reference.graph).usual():
+            count += 1
+            cost = self._cost(shapes)
+            if cost is None or cost.is_small:
+                yield shapes
+            else:
+                left.append((cost, shapes))
+        left.sort(key=lambda one: (one[0].operations, one[0].peak))
+        yield from (shapes for cost, shapes in left if cost.fits)
+        if len(left) == count and not any(cost.fits for cost, _ in left):
+            cost, shapes = left[0]
+            raise VerificationError(
+                f"there is not enough memory to compare: {_shapes_text(shapes)} need {cost.peak / 2**30:.1f} GiB: "
+                f"give smaller shapes with --input, or give inputs"
+            )
+
+    def _cost(self, shapes: Shapes) -> Cost | None:
+        """What a run of the IR needs; None where that does not follow from the shapes."""
+        given = {number: shapes[port.name] for number, port in enumerate(self.sides.ports) if port.name in shapes}
+        return Cost.of(self.sides.model, given) if len(given) == len(self.sides.ports) else None
+
+    def _is_small(self, shapes: Shapes) -> bool:
+        cost = self._cost(shapes)
+        return cost is None or cost.is_small
 
     def _candidates(self, ports: Sequence[Port], graph: OnnxGraph) -> ShapeCandidates:
         masks = {name for name, values in self._values.items() if values is MASK}
@@ -168,7 +196,7 @@ class Runs:
     def _other_dimensions(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
         if not isinstance(self.sides.reference, OnnxReference):
             return
-        for shapes in self._candidates(ports, self.sides.reference.graph).others(used):
+        for shapes in filter(self._is_small, self._candidates(ports, self.sides.reference.graph).others(used)):
             feeds = self._random(seed, shapes)
             try:
                 values = self.sides.engine.run(feeds)

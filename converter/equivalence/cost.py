@@ -1,0 +1,143 @@
+"""How much memory and work a run of the IR needs in given shapes, and how much memory there is.
+
+A graph of a few kilobytes may compute attention over all pixels of an image: at 640 pixels a side that takes gigabytes.
+The estimate follows from the shapes of all values, before anything is run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ir_runtime import Model, ModelError
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.operations.matmul import MatMul1
+
+_MOST_BYTES = 1 << 29
+_MEMORY_SHARE = 1 / 16
+"""The live values of a run that needs no choice take at most so many bytes, and this share of the available memory.
+Both sides run, and kernels and comparisons copy: values of 4.3 GB, scores of attention, took 12.9 GB."""
+_MOST_OPERATIONS = 5e11
+"""Multiplications of a run that need no choice: 5 to 20 seconds on two cores. ResNet-50 has 3e9 for two images of 128
+pixels a side, a language model of 8 billion weights 1.3e11 for 16 tokens."""
+_CGROUP_FILES = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The bytes of all values that are alive at a time, at most, and the multiplications of a run."""
+
+    peak: int
+    operations: float
+
+    @classmethod
+    def of(cls, model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Cost | None:
+        """The cost of ``model`` for inputs of these shapes, by position; None where types do not follow from them.
+
+        Bodies count once, and a value of a dynamic shape not at all.
+        """
+        types = types_for_shapes(model, shapes)
+        if types is None:
+            return None
+        nodes = model.nodes()
+        last = {source: at for at, node in enumerate(nodes) for source in node.inputs}
+        live = peak = 0
+        operations = 0.0
+        for at, node in enumerate(nodes):
+            if node.op.data is not None:
+                continue
+            live += sum(byte_size(types[output]) for output in node.outputs)
+            peak = max(peak, live)
+            operations += _operations(node, types)
+            read = [source for source in dict.fromkeys(node.inputs) if last[source] == at]
+            unread = [output for output in node.outputs if output not in last]
+            live -= sum(byte_size(types[one]) for one in (*read, *unread) if one.node.op.data is None)
+        return cls(peak, operations)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a run takes little of the memory that there is, and seconds."""
+        memory = available_memory()
+        most = _MOST_BYTES if memory is None else min(_MOST_BYTES, _MEMORY_SHARE * memory)
+        return self.peak <= most and self.operations <= _MOST_OPERATIONS
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough memory at all: each side has a copy of the values."""
+        memory = available_memory()
+        return memory is None or 2 * self.peak <= memory
+
+
+def types_for_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> dict[Output, TensorType] | None:
+    """The type of every value of ``model`` for inputs of these shapes, by position; None where it refuses them."""
+    outputs = [output for node in model.nodes() for output in node.outputs]
+    if all(output.shape.is_static for output in model.inputs):
+        return {output: output.type for output in outputs}
+    shaped = model.clone()
+    try:
+        shaped.reshape(dict(shapes))
+    except ModelError:
+        return None
+    return dict(zip(outputs, (output.type for node in shaped.nodes() for output in node.outputs)))
+
+
+def byte_size(kind: TensorType) -> int:
+    """The bytes of a value; 0 where its shape is dynamic or its elements have no size."""
+    if not kind.shape.is_static or not kind.element_type.bits:
+        return 0
+    return kind.element_type.byte_size(kind.shape.element_count().value)
+
+
+def _operations(node: Node, types: Mapping[Output, TensorType]) -> float:
+    """About how many multiplications the layer needs."""
+    counts = [kind.shape.element_count().value if kind.shape.is_static else 0 for kind in map(types.get, node.inputs)]
+    results = [types[output].shape for output in node.outputs]
+    produced = float(sum(shape.element_count().value for shape in results if shape.is_static))
+    if isinstance(node.op, MatMul1) and all(counts) and types[node.inputs[0]].shape.rank > 0:
+        return produced * types[node.inputs[0]].shape[-2 if _is_transposed(node, types) else -1].value
+    if "Convolution" in node.op.type and len(counts) > 1 and all(counts[:2]):
+        filters = types[node.inputs[1]].shape
+        if "Backprop" in node.op.type:  # each pixel of the data meets each weight of its channel
+            return float(counts[0]) * counts[1] / max(1, types[node.inputs[0]].shape[1].value)
+        channels = results[0][1].value if results[0].is_static else filters[0].value
+        return produced * counts[1] / max(1, channels)
+    return produced
+
+
+def _is_transposed(node: Node, types: Mapping[Output, TensorType]) -> bool:
+    assert isinstance(node.op, MatMul1)
+    return node.op.transpose_a and types[node.inputs[0]].shape.rank > 1
+
+
+def available_memory() -> int | None:
+    """The bytes of memory that this process can still use; None where the system does not tell."""
+    found = [size for size in (_available_in_system(), *map(_left_in_group, _CGROUP_FILES)) if size is not None]
+    return min(found, default=None)
+
+
+def _available_in_system() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # such as Windows
+        return None
+
+
+def _left_in_group(files: tuple[Path, Path]) -> int | None:
+    """What the limit of a container leaves."""
+    try:
+        limit, used = (int(file.read_text(encoding="ascii")) for file in files)
+    except (OSError, ValueError):  # there is none, or it is "max"
+        return None
+    return max(0, limit - used)
