@@ -37,14 +37,11 @@ class Cost:
     operations: float
 
     @classmethod
-    def of(cls, model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Cost | None:
-        """The cost of ``model`` for inputs of these shapes, by position; None where types do not follow from them.
+    def of(cls, model: Model, types: Mapping[Output, TensorType]) -> Cost:
+        """The cost of ``model`` where its values have these ``types``.
 
         Bodies count once, and a value of a dynamic shape not at all.
         """
-        types = types_for_shapes(model, shapes)
-        if types is None:
-            return None
         nodes = model.nodes()
         last = {source: at for at, node in enumerate(nodes) for source in node.inputs}
         live = peak = 0

@@ -59,6 +59,11 @@ _OTHER = [
     _Sizes(1, 32, 7),
 ]
 _LARGER = [_Sizes(1, 224, 32), _Sizes(1, 320, 64)]
+_LONGEST = 4096
+_STRIDES = (1, 2, 4, 8)
+_MOST_TABLES = 8
+_PRODUCTS = {"MatMul", "Gemm", "Conv", "ConvTranspose", "Gather", "LSTM", "GRU", "RNN"}
+"""Operators whose weights do not have the length of the data."""
 _MOST_OF_ALL_DYNAMIC = 32
 """The largest width and height of images whose channels are dynamic, too, as those inside a network are."""
 _CHANNELS = (1, 3, 4)
@@ -99,6 +104,17 @@ class ShapeCandidates:
             if _elements(shapes) > _elements(used):
                 yield shapes
 
+    def fixed_by_weights(self) -> Iterator[Shapes]:
+        """Shapes of models that take one length or size only: that of a table that is added to the data.
+
+        Example: Whisper's encoder halves the length of its input, and adds a table of 1500 positions.
+        """
+        lengths = _rows_of_tables(self.graph)[:_MOST_TABLES]
+        sizes = [_Sizes(1, 128, 8, length * stride) for length in lengths for stride in _STRIDES]
+        sizes += [_Sizes(1, 128, length * stride) for length in lengths for stride in _STRIDES]
+        sizes += [_Sizes(1, side, 8) for length in lengths for side in _sides(self.graph, length)]
+        yield from self._distinct(sizes)
+
     def _distinct(self, tried: Sequence[_Sizes]) -> Iterator[Shapes]:
         seen: list[Shapes] = []
         for sizes in tried:
@@ -107,6 +123,32 @@ class ShapeCandidates:
                 if shapes not in seen:
                     seen.append(shapes)
                     yield shapes
+
+
+def _rows_of_tables(graph: OnnxGraph) -> list[int]:
+    """The rows of the weights that nodes join with data element by element, and the declared dimensions of outputs."""
+    found = []
+    for node in graph.nodes:
+        for name in node.input if node.op_type not in _PRODUCTS else ():
+            dims = graph.weights[name].dims if name in graph.weights else ()
+            if len(dims) >= 2:
+                found.append(int(dims[-2]))
+    for value in graph.proto.graph.output:
+        found += [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.has("dim_value")]
+    return sorted({rows for rows in found if 1 < rows <= _LONGEST}, reverse=True)
+
+
+def _sides(graph: OnnxGraph, rows: int) -> Iterator[int]:
+    """Sides of square images of which a convolution makes ``rows`` patches, or these beside a class token."""
+    kernels = {
+        int(graph.weights[node.input[1]].dims[-1])
+        for node in graph.nodes
+        if node.op_type == "Conv" and node.input[1] in graph.weights and len(graph.weights[node.input[1]].dims) == 4
+    }
+    for count in (rows, rows - 1):
+        side = math.isqrt(max(count, 0))
+        if side * side == count:
+            yield from (side * kernel for kernel in sorted(kernels) if kernel > 1)
 
 
 def _elements(shapes: Shapes) -> int:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Union
 
 import numpy as np
 
 from converter.equivalence import stress as stress_values
 from converter.equivalence.compare import compare
-from converter.equivalence.cost import Cost
+from converter.equivalence.cost import Cost, types_for_shapes
 from converter.equivalence.dimensions import ShapeCandidates, Shapes, has_dynamic_dimensions
 from converter.equivalence.evidence import convincing, faint, scaled
-from converter.equivalence.input_values import MASK, Values, parse_values, values_of
+from converter.equivalence.grids import Grid, grids
+from converter.equivalence.index_limits import IndexLimits
+from converter.equivalence.input_values import MASK, Values, parse_values, values_of, whole_numbers
 from converter.equivalence.inputs import random_inputs
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.references import OnnxReference
@@ -21,10 +24,24 @@ from converter.equivalence.sides import Run, Sides
 from converter.errors import VerificationError
 from ir_runtime import Port
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 
 _MORE_SEEDS = 2
 ValuesOf = Mapping[str, Union[str, Values]]
+
+
+_SHAPES_OF_GRIDS = 2
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """Shapes that a side refused with an error: the IR, or the reference."""
+
+    shapes: Shapes
+    by_ir: bool
+    error: VerificationError
 
 
 class Runs:
@@ -36,6 +53,9 @@ class Runs:
         self._values: dict[str, Values] = {}
         self._chosen: set[str] = set()
         """The inputs whose values the caller chose."""
+        self._grid: Grid | None = None
+        self._index_limits = IndexLimits(sides.model)
+        self._types: dict[str, Mapping[Output, TensorType] | None] = {}
 
     def set_values(self, chosen: ValuesOf) -> None:
         """What the inputs are filled with: what ``chosen`` gives by name, else what the graph shows.
@@ -115,7 +135,26 @@ class Runs:
         return shape.replace(0, batch)
 
     def _random(self, seed: int, shapes: Shapes) -> dict[str, Array]:
-        return random_inputs(self.sides.ports, seed, self._values, shapes)
+        values = {**self._values, **self._indices(shapes)}
+        if self._grid is not None:
+            values[self._grid.grid] = self._grid.values
+        values.update((name, self._values[name]) for name in self._chosen)
+        return random_inputs(self.sides.ports, seed, values, shapes)
+
+    def _indices(self, shapes: Shapes) -> dict[str, Values]:
+        """Values for the inputs that are indices, below the dimensions of what they index in ``shapes``."""
+        types = self._types_in(shapes) if self._index_limits else None
+        limits = {} if types is None else self._index_limits.of(types)
+        return {self.sides.ports[position].name: whole_numbers(0, limit - 1) for position, limit in limits.items()}
+
+    def _types_in(self, shapes: Shapes) -> Mapping[Output, TensorType] | None:
+        """The types of the IR's values for inputs of ``shapes``; None where they do not follow from these."""
+        key = _shapes_text(shapes)
+        if key not in self._types:
+            given = {number: shapes[port.name] for number, port in enumerate(self.sides.ports) if port.name in shapes}
+            is_known = len(given) == len(self.sides.ports) or not has_dynamic_dimensions(self.sides.ports)
+            self._types = {key: types_for_shapes(self.sides.model, given) if is_known else None}
+        return self._types[key]
 
     def _first(self, ports: Sequence[Port], seed: int) -> Shapes:
         """The first dimensions that both sides take.
@@ -123,39 +162,47 @@ class Runs:
         The IR runs first: its errors are clear, where onnxruntime has ended the process (on windows larger than
         their data).
         """
-        refused: list[tuple[Shapes, VerificationError]] = []
-        by_ir: list[Shapes] = []
+        refused: list[_Refusal] = []
         for shapes in self._shapes_to_try(ports):
             feeds = self._random(seed, shapes)
+            by_ir = True
             try:
                 values = self.sides.engine.run(feeds)
-            except VerificationError as error:
-                refused.append((shapes, error))
-                by_ir.append(shapes)
-                continue
-            try:
+                by_ir = False
                 expected = self.sides.expected(feeds)
             except VerificationError as error:
-                refused.append((shapes, error))
+                refused.append(_Refusal(shapes, by_ir, error))
                 continue
             if refused:
-                who = "the IR" if refused[0][0] in by_ir else "the ONNX model"
+                who = "the IR" if refused[0].by_ir else "the ONNX model"
                 self.sides.notes.append(
-                    f"{who} does not take {_shapes_text(refused[0][0])} ({len(refused)} shapes were tried), "
-                    f"but {_shapes_text(shapes)}: {refused[0][1]}"
+                    f"{who} does not take {_shapes_text(refused[0].shapes)} ({len(refused)} shapes were tried), "
+                    f"but {_shapes_text(shapes)}: {refused[0].error}"
+                )
+            if self._grid is not None:
+                self.sides.notes.append(
+                    f"input '{self._grid.grid}' has {self._grid.values.meaning}, whose products count the rows of "
+                    f"'{self._grid.counted}'"
                 )
             self._add(f"random, seed {seed}", feeds, expected, values)
             return shapes
-        shapes, first = refused[0]
-        message = str(first)
-        if len(by_ir) == len(refused):
-            message += self.sides.first_wrong_layer(self._random(seed, shapes))
-        if len(refused) > 1:
-            message = (
-                f"no dimensions were found that both sides take; with {_shapes_text(shapes)}: {message}; "
-                f"{len(refused)} were tried: give the shapes with --input, or give inputs"
-            )
-        raise VerificationError(message) from first
+        self._grid = None
+        raise self._refused_all(refused, seed) from refused[0].error
+
+    def _refused_all(self, refused: Sequence[_Refusal], seed: int) -> VerificationError:
+        """The error about shapes that were all refused, by either side."""
+        first = refused[0]
+        message = str(first.error)
+        if all(one.by_ir for one in refused):
+            message += self.sides.first_wrong_layer(self._random(seed, first.shapes))
+        if len(refused) == 1:
+            return VerificationError(message)
+        arrays = ", ".join(f"{port.name} ({port.element_type}{port.partial_shape})" for port in self.sides.ports)
+        return VerificationError(
+            f"no dimensions were found that both sides take; with {_shapes_text(first.shapes)}: {message}; "
+            f"{len(refused)} were tried: give the shapes with --input, or give inputs that fit each other: "
+            f"--inputs with an .npz that holds {arrays}"
+        )
 
     def _shapes_to_try(self, ports: Sequence[Port]) -> Iterator[Shapes]:
         """Shapes that need little memory and work first, in their order; then the others, the cheapest first."""
@@ -173,6 +220,7 @@ class Runs:
                 left.append((cost, shapes))
         left.sort(key=lambda one: (one[0].operations, one[0].peak))
         yield from (shapes for cost, shapes in left if cost.fits)
+        yield from self._rarer_shapes(ports, self.sides.reference.graph)
         if len(left) == count and not any(cost.fits for cost, _ in left):
             cost, shapes = left[0]
             raise VerificationError(
@@ -180,10 +228,22 @@ class Runs:
                 f"give smaller shapes with --input, or give inputs"
             )
 
+    def _rarer_shapes(self, ports: Sequence[Port], graph: OnnxGraph) -> Iterator[Shapes]:
+        """Shapes of models that take a single length, and of inputs whose values count the rows of others."""
+        candidates = self._candidates(ports, graph)
+        for shapes in candidates.fixed_by_weights():
+            cost = self._cost(shapes)
+            if cost is not None and cost.is_small:  # others are refused already by inference
+                yield shapes
+        usual = list(itertools.islice(candidates.usual(), _SHAPES_OF_GRIDS))
+        for grid in grids(ports):
+            self._grid = grid
+            yield from map(grid.shapes, usual)
+
     def _cost(self, shapes: Shapes) -> Cost | None:
         """What a run of the IR needs; None where that does not follow from the shapes."""
-        given = {number: shapes[port.name] for number, port in enumerate(self.sides.ports) if port.name in shapes}
-        return Cost.of(self.sides.model, given) if len(given) == len(self.sides.ports) else None
+        types = self._types_in(shapes)
+        return None if types is None else Cost.of(self.sides.model, types)
 
     def _is_small(self, shapes: Shapes) -> bool:
         cost = self._cost(shapes)
@@ -196,7 +256,8 @@ class Runs:
     def _other_dimensions(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
         if not isinstance(self.sides.reference, OnnxReference):
             return
-        for shapes in filter(self._is_small, self._candidates(ports, self.sides.reference.graph).others(used)):
+        others = self._candidates(ports, self.sides.reference.graph).others(used)
+        for shapes in filter(self._is_small, others if self._grid is None else map(self._grid.shapes, others)):
             feeds = self._random(seed, shapes)
             try:
                 values = self.sides.engine.run(feeds)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from converter.equivalence import cost
-from converter.equivalence.cost import Cost
+from converter.equivalence.cost import Cost, types_for_shapes
 
 
 def pixels_that_attend_to_each_other(folder: Path, shape: tuple = ("n", 3, "h", "w")) -> Path:
@@ -80,12 +80,13 @@ def test_too_little_memory_is_an_error_that_tells_what_to_pass(tmp_path: Path, m
 def test_the_estimate_is_that_of_the_arrays(tmp_path: Path) -> None:
     """Scores and shares live at once, beside the queries: 2 x 1024 x 1024 and 2 x 1024 x 8 floats."""
     model = converter.convert_model(pixels_that_attend_to_each_other(tmp_path))
-    estimate = Cost.of(model, {0: (2, 3, 32, 32)})
-    assert estimate is not None
+    types = types_for_shapes(model, {0: (2, 3, 32, 32)})
+    assert types is not None
+    estimate = Cost.of(model, types)
     assert 2 * 2 * 1024**2 * 4 <= estimate.peak <= 2 * 2 * 1024**2 * 4 + 4 * 2 * 1024 * 8 * 4
     products = 2 * 2 * 1024**2 * 8
     assert products <= estimate.operations <= 1.3 * products
-    assert Cost.of(model, {0: (2, 4, 32, 32)}) is None
+    assert types_for_shapes(model, {0: (2, 4, 32, 32)}) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc/meminfo")

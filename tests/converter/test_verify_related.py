@@ -1,0 +1,170 @@
+"""verify invents inputs that fit each other: indices below the dimensions of the same run, grids that count rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import converter
+from converter.equivalence.index_limits import IndexLimits
+from tests.converter.test_verify_inputs import F32, I64, model, node
+
+ROWS = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+
+INDEXED = {
+    # operator, shapes of data, of indices and of updates, attributes, the number of values that indices may have
+    "scatter-elements": ("ScatterElements", ["n", 3], [2, 3], [2, 3], {"axis": -2}, None),
+    "scatter-elements-last": ("ScatterElements", ["n", 3], ["n", 2], ["n", 2], {"axis": -1}, 3),
+    "scatter-nd": ("ScatterND", [2, 5], [4, 2], [4], {}, 2),
+    "gather-elements": ("GatherElements", ["n", 3], ["n", 2], None, {"axis": -1}, 3),
+    "gather-nd": ("GatherND", [3, 2], [4, 2], None, {}, 2),
+    "gather": ("Gather", ["n", 3], ["m"], None, {"axis": -2}, None),
+}
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices_lie_inside_what_they_index(name: str) -> None:
+    operator, data, indices, updates, attributes, most = INDEXED[name]
+    inputs = {"data": (F32, data), "indices": (I64, indices)}
+    if updates is not None:
+        inputs["updates"] = (F32, updates)
+    nodes = [
+        node("Identity", "indices", "same"),
+        node(operator, " ".join(["data", "same", *list(inputs)[2:]]), "y", **attributes),
+    ]
+    proto = model(nodes, {}, inputs)
+    report = converter.verify(proto, converter.convert_model(proto), samples=3)
+    assert report.passed, str(report)
+    assert not [note for note in report.notes if "does not take" in note]
+    if most is not None:
+        ir = converter.convert_model(proto)
+        types = {output: output.type for layer in ir.nodes() for output in layer.outputs}
+        assert IndexLimits(ir).of(types) == {1: most}
+
+
+def test_a_graph_network_gets_edges_between_its_nodes() -> None:
+    """As torch_geometric exports: rows of sources and targets, gathered, and added up with ScatterElements."""
+    nodes = [
+        node("Gather", "edges zero", "sources", axis=0),
+        node("Gather", "edges one", "targets", axis=0),
+        node("Gather", "features sources", "sent", axis=0),
+        node("Shape", "sent", "shape"),
+        node("Unsqueeze", "targets last", "column"),
+        node("Expand", "column shape", "places"),
+        node("Mul", "features nothing", "empty"),
+        node("ScatterElements", "empty places sent", "sums", axis=-2, reduction="add"),
+        node("MatMul", "sums weight", "y"),
+    ]
+    weights = {
+        "zero": np.int64(0),
+        "one": np.int64(1),
+        "last": np.array([-1]),
+        "nothing": np.float32(0),
+        "weight": ROWS[:4],
+    }
+    proto = model(nodes, weights, {"features": (F32, ["nodes", 4]), "edges": (I64, [2, "edges"])})
+    report = converter.verify(proto, converter.convert_model(proto), samples=2)
+    assert report.passed, str(report)
+    assert not report.notes
+    assert len(report.samples) == 3
+
+
+def vision_encoder(total: str = "patches") -> onnx.ModelProto:
+    """Patches are averaged by squares of two for each image, as the columns of its grid tell."""
+    nodes = [
+        node("Split", "grid", "frames heights widths", axis=1, num_outputs=3),
+        node("Mul", "frames heights", "rows"),
+        node("Mul", "rows widths", "counts"),
+        node("ReduceSum", "counts", "total", keepdims=0),
+        node("Unsqueeze", "total first", "many"),
+        node("Concat", "many width", "shape", axis=0),
+        node("Reshape", "pixels shape", "patches"),
+        node("Div", "total four", "quarter"),
+        node("Unsqueeze", "quarter first", "fewer"),
+        node("Concat", "fewer groups", "merged", axis=0),
+        node("Reshape", "patches merged", "squares"),
+        node("ReduceMean", "squares middle", "means", keepdims=0),
+        node("MatMul", "means weight", "y"),
+    ]
+    weights = {
+        "first": np.array([0]),
+        "width": np.array([4]),
+        "four": np.int64(4),
+        "groups": np.array([4, 4]),
+        "middle": np.array([1]),
+        "weight": ROWS[:4],
+    }
+    proto = model(nodes, weights, {"pixels": (F32, [total, 4]), "grid": (I64, ["images", 3])})
+    proto.opset_import[0].version = 18
+    return proto
+
+
+def test_a_grid_counts_the_patches_of_a_vision_encoder() -> None:
+    proto = vision_encoder()
+    report = converter.verify(proto, converter.convert_model(proto))
+    assert report.passed, str(report)
+    assert any(note.startswith("input 'grid' has rows [1, 4, 4]") for note in report.notes)
+    assert [sample.inputs["pixels"][0] for sample in report.samples] == [
+        16 * sample.inputs["grid"][0] for sample in report.samples
+    ]
+    assert len({sample.inputs["pixels"][0] for sample in report.samples}) > 1
+
+
+def test_a_length_that_a_table_of_positions_fixes() -> None:
+    """As Whisper's encoder: a convolution halves the length, which must then be that of a table that does not broadcast."""
+    nodes = [
+        node("Conv", "sound filters", "half", kernel_shape=[3], strides=[2], pads=[1, 1]),
+        node("Transpose", "half", "steps", perm=[0, 2, 1]),
+        node("Concat", "steps positions", "y", axis=2),
+    ]
+    weights = {
+        "filters": np.ones((4, 6, 3), np.float32),
+        "positions": np.random.default_rng(1).standard_normal((1, 300, 4)).astype(np.float32),
+    }
+    proto = model(nodes, weights, {"sound": (F32, ["n", 6, "steps"])})
+    report = converter.verify(proto, converter.convert_model(proto))
+    assert report.passed
+    assert report.inputs["sound"][2] in (599, 600)
+
+
+def test_a_square_image_whose_patches_a_table_counts() -> None:
+    nodes = [
+        node("Conv", "image filters", "map", kernel_shape=[14, 14], strides=[14, 14]),
+        node("Reshape", "map flat", "columns"),
+        node("Transpose", "columns", "tokens", perm=[0, 2, 1]),
+        node("Add", "tokens positions", "y"),
+    ]
+    weights = {
+        "filters": np.ones((4, 3, 14, 14), np.float32),
+        "flat": np.array([0, 4, -1]),
+        "positions": np.random.default_rng(1).standard_normal((1, 25, 4)).astype(np.float32),
+    }
+    proto = model(nodes, weights, {"image": (F32, ["n", 3, "h", "w"])})
+    report = converter.verify(proto, converter.convert_model(proto))
+    assert report.passed
+    assert report.inputs == {"image": [1, 3, 70, 70]}
+
+
+def test_the_error_tells_which_arrays_to_pass() -> None:
+    """The second input must be the sum of the first, which no trial finds."""
+    nodes = [
+        node("ReduceSum", "counts", "total", keepdims=0),
+        node("Unsqueeze", "total first", "length"),
+        node("Mul", "length prime", "shape"),
+        node("Reshape", "data shape", "y"),
+    ]
+    inputs = {"counts": (I64, ["n"]), "data": (F32, ["m"])}
+    proto = model(nodes, {"first": np.array([0]), "prime": np.array([10007])}, inputs)
+    message = r"no dimensions were found.*--inputs with an .npz that holds counts \(i64\[\?\]\), data \(f32\[\?\]\)"
+    with pytest.raises(converter.VerificationError, match=message):
+        converter.verify(proto, converter.convert_model(proto))
+
+
+def test_the_caller_decides_what_indices_are() -> None:
+    proto = model([node("Gather", "data indices", "y")], {}, {"data": (F32, [5]), "indices": (I64, [3])})
+    report = converter.verify(proto, converter.convert_model(proto), values={"indices": "zeros"})
+    assert report.passed
+    with pytest.raises(converter.VerificationError, match=r"indices|outside|bounds"):
+        converter.verify(proto, converter.convert_model(proto), values={"indices": "90..99"})
