@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Engine:
     outputs: Sequence[Port]
     run: Callable[[Mapping[str, Array]], list[Array]]
     precision: str = ""
+    compile_part: Callable[[Model], Engine] | None = None
+    """Another model in the same engine, such as a part of this one; None for NumPy."""
 
 
 def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> Engine:
@@ -49,7 +51,8 @@ def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = No
         return Engine("NumPy", model, compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
     if name not in ENGINES:
         raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
-    return _openvino(model, path, None if name == "openvino-default" else "f32")
+    precision = None if name == "openvino-default" else "f32"
+    return replace(_openvino(model, path, precision), compile_part=lambda part: _openvino(part, None, precision))
 
 
 def _check_results(model: Model) -> None:

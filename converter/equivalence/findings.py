@@ -114,7 +114,9 @@ class Findings:
         if folder is None or fault is None:
             return found
         try:
-            minimised = minimise(reference.oracle, model, fault, self._sides.given(run.feeds), folder)
+            minimised = minimise(
+                reference.oracle, model, fault, self._sides.given(run.feeds), folder, self._sides.engine
+            )
         except (ConversionError, ModelError, OSError) as error:  # the report must not be lost with it
             return replace(found, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
         return replace(found, minimised=minimised)

@@ -15,19 +15,23 @@ import numpy as np
 
 from converter.equivalence.compare import Comparison, Tolerance, compare
 from converter.equivalence.cost import byte_size, types_for_shapes
+from converter.equivalence.engines import Engine
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import Histogram, LayerDifference
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.rounding import Spread
 from converter.equivalence.tolerances import Choose, strict_tolerance
+from converter.errors import VerificationError
 from converter.onnx_file.node_order import node_name
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
+from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.constant_folding import as_tuple
+from ir_runtime.rewriting.submodel import extract
 
 _SEGMENT_BYTES = 64 << 20
 _SEGMENT_NODES = 1000
@@ -39,13 +43,15 @@ class Compared:
     """What :func:`compare_layers` found; ``problems`` tell what could not be compared, and why.
 
     ``absent`` are tensors of the ONNX model whose names no value of the IR has: they are compared within parts of
-    several layers. ``bodies`` are layers with bodies, which were compared as a whole.
+    several layers. ``bodies`` are layers with bodies, which were compared as a whole. ``in_numpy`` are layers that the
+    engine cannot run alone, which NumPy computed.
     """
 
     layers: list[LayerDifference] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    in_numpy: list[str] = field(default_factory=list)
 
 
 def worst_of(first: Compared, second: Compared) -> Compared:
@@ -53,7 +59,8 @@ def worst_of(first: Compared, second: Compared) -> Compared:
     others = {layer.comparison.name: layer for layer in second.layers}
     layers = [max(layer, others.pop(layer.comparison.name, layer), key=_badness) for layer in first.layers]
     problems = list(dict.fromkeys([*first.problems, *second.problems]))
-    return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, problems)
+    in_numpy = list(dict.fromkeys([*first.in_numpy, *second.in_numpy]))
+    return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, problems, in_numpy)
 
 
 def _badness(layer: LayerDifference) -> tuple[bool, bool]:
@@ -70,15 +77,17 @@ def compare_layers(
     *,
     is_chosen: bool = False,
     histograms: bool = False,
+    engine: Engine | None = None,
 ) -> Compared:
     """Every tensor of the main graph that both sides know by name, in the order of the graph.
 
     ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` has the
     IR's rounded weights. With ``is_chosen`` ``tolerance`` is the caller's, and holds for single layers, too;
-    ``histograms`` asks for histograms of each tensor. Raises :class:`VerificationError` or
+    ``histograms`` asks for histograms of each tensor. An ``engine`` other than NumPy computes each part from right
+    inputs, as far as it can run the part alone; the whole run is NumPy's. Raises :class:`VerificationError` or
     :class:`ModelError` where a side cannot be run.
     """
-    return _Walk(oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms).compared()
+    return _Walk(oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms, engine).compared()
 
 
 class _Walk:
@@ -92,7 +101,10 @@ class _Walk:
         rounded: RoundedWeights,
         is_chosen: bool,
         histograms: bool,
+        engine: Engine | None,
     ) -> None:
+        self._model = model
+        self._compile_part = None if engine is None else engine.compile_part
         self._is_chosen = is_chosen
         self._histograms = histograms
         self._oracle = oracle
@@ -244,7 +256,7 @@ class _Walk:
             whole = compare(name, expected, np.asarray(self._own[output]), allowed)
         local = _not_computed(name, expected, allowed)
         if output in self._right:
-            local = self._local(name, expected, np.asarray(self._right[output]), output, part)
+            local = self._local(name, expected, output, part)
         made_by = node_name(self._graph.nodes[self._graph.producer[name]])
         names = tuple(node.name for node in part if node.op.data is None)
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
@@ -255,23 +267,44 @@ class _Walk:
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
             self._right[output] = expected
 
-    def _local(self, name: str, expected: Array, right: Array, output: Output, part: Sequence[Node]) -> Comparison:
+    def _local(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Comparison:
         """The comparison of these layers alone, from right inputs: they may differ by no more than rounding."""
+        plain = np.asarray(self._right[output])
         made_by = self._graph.nodes[self._graph.producer[name]].op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
-        if self._is_chosen:
+        by_engine = self._by_engine(output, part)
+        if self._is_chosen or by_engine is not None:  # kernels of engines approximate functions
             strict = self._tolerance(expected)
-        found = compare(name, expected, right, strict)
+        actual = plain if by_engine is None else by_engine
+        found = compare(name, expected, actual, strict)
         if found.passed:
             return found
-        if expected.dtype.kind in "iu" and expected.shape == right.shape and expected.dtype == right.dtype:
-            near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, right)
+        if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
+            near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, plain)
             if near is not None and bool(((near[0] <= expected) & (expected <= near[1])).all()):
                 return replace(found, passed=True, reason="")
         if found.max_ulps is None:
             return found
-        spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, right)
-        return compare(name, expected, right, Tolerance(strict.relative, strict.absolute, strict.of_largest, spread))
+        spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, plain)
+        return compare(name, expected, actual, Tolerance(strict.relative, strict.absolute, strict.of_largest, spread))
+
+    def _by_engine(self, output: Output, part: Sequence[Node]) -> Array | None:
+        """What the engine computes of ``part`` from right inputs; None for NumPy, and where it cannot run it alone."""
+        inside = {value for node in part for value in node.outputs}
+        outside = [source for node in part for source in node.inputs if source not in inside]
+        sources = {source: f"input{number}" for number, source in enumerate(dict.fromkeys(outside))}
+        if self._compile_part is None or not sources:
+            return None
+        # With most operations on strings OpenVINO ends the process.
+        if any(value.element_type is element_types.string for value in (*inside, *sources)):
+            self._found.in_numpy.append(output.node.name)
+            return None
+        try:
+            engine = self._compile_part(extract(self._model, sources, {output: "output"}))
+            return engine.run({name: np.asarray(self._right[source]) for source, name in sources.items()})[0]
+        except (VerificationError, ModelError):
+            self._found.in_numpy.append(output.node.name)
+            return None
 
     def _terms(self, expected: Array, part: Sequence[Node]) -> int:
         """How many numbers the reductions among these layers join to one."""

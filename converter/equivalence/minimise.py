@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from converter.equivalence.compare import compare
+from converter.equivalence.engines import Engine
 from converter.equivalence.layers import anchors, between
 from converter.equivalence.onnx_graph import embedded
 from converter.equivalence.oracle import Oracle
@@ -19,7 +20,9 @@ from ir_runtime.graph.model import Output
 from ir_runtime.rewriting.submodel import extract
 
 
-def minimise(oracle: Oracle, model: Model, fault: LayerDifference, given: Mapping[str, Array], folder: Path) -> str:
+def minimise(
+    oracle: Oracle, model: Model, fault: LayerDifference, given: Mapping[str, Array], folder: Path, engine: Engine
+) -> str:
     """Write ``model.onnx``, ``model.xml``, ``model.bin``, ``inputs.npz`` and ``expected.npz`` into ``folder``.
 
     They hold the layers of ``fault`` and the ONNX nodes that make the same tensor, between the nearest tensors that
@@ -53,8 +56,11 @@ def minimise(oracle: Oracle, model: Model, fault: LayerDifference, given: Mappin
     feeds.update({name: values[name] for name in sorted(more) if name in values})
     expected = oracle.run_part(nodes, feeds, [wanted])[wanted]
     small = extract(model, outside, {target: wanted})
-    compiled = compile_model(small, optimize=False)
-    actual = compiled({name: feeds[name] for name in outside.values()})[0]
+    inputs = {name: feeds[name] for name in outside.values()}
+    if engine.compile_part is None:
+        actual = compile_model(small, optimize=False)(inputs)[0]
+    else:
+        actual = engine.compile_part(small).run(inputs)[0]
     found = compare(wanted, expected, actual, fault.local.tolerance)
     folder.mkdir(parents=True, exist_ok=True)
     cut = embedded(graph, graph.part(nodes, feeds, [wanted]))

@@ -118,7 +118,7 @@ class Report:
     def only_adds_up(self) -> bool:
         """Whether outputs differ although every layer that was compared is right from right inputs.
 
-        Layers are computed in NumPy, so this is false where another engine ran the IR.
+        Another engine may compute several layers at once in another way, so this is false where one ran the IR.
         """
         return self._no_layer_is_wrong and self.engine == "NumPy"
 
@@ -136,13 +136,14 @@ class Report:
         fault = self.first_fault
         wrong = [check.name for check in self.weights if not check.passed]
         if fault is not None:
-            return f"failed: layer '{fault.layer}' is wrong although its inputs are right"
+            where = "" if self.engine == "NumPy" else f" in {self.engine}"
+            return f"failed: layer '{fault.layer}' is wrong{where} although its inputs are right"
         if wrong:
             return f"failed: weights of the file are changed, the first is '{wrong[0]}'"
         if self.only_adds_up:
             return "failed: outputs differ, but no single layer is wrong: the rounding of layers adds up"
         if self._no_layer_is_wrong:
-            return f"failed: outputs differ in {self.engine}, but no layer is wrong in NumPy"
+            return f"failed: outputs differ in {self.engine}, but no layer alone is wrong there"
         if any(not one.passed for one in self.outputs):
             return "failed: outputs differ"
         return "failed: the outputs of the other IR differ"

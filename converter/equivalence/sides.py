@@ -172,12 +172,17 @@ class Sides:
                 RoundedWeights.of(core) if self.default_tolerance else self.rounded,
                 is_chosen=not self.default_tolerance,
                 histograms=histograms,
+                engine=self.engine,
             )
         except (VerificationError, ModelError) as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
             return Compared(), str(error)
         if self.engine.name != "NumPy":
-            self.notes.append(f"inner tensors are computed in NumPy, not in {self.engine.name}")
+            alone = f", but {len(found.in_numpy)} that cannot be run alone there" if found.in_numpy else ""
+            self.notes.append(
+                f"inner tensors of the whole run are computed in NumPy, layers from right inputs in "
+                f"{self.engine.name}{alone}"
+            )
         if found.absent:
             some = ", ".join(f"'{name}'" for name in found.absent[:3]) + (" ..." if len(found.absent) > 3 else "")
             self.notes.append(

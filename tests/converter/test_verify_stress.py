@@ -106,7 +106,12 @@ def test_a_fault_of_openvino_alone_is_not_called_rounding() -> None:
     report = converter.verify(model, converter.convert_model(model), stress=True, engine="openvino")
     assert failed(report) == ["stress: infinities", "stress: NaN"]
     assert not report.only_adds_up
-    assert report.verdict == f"failed: outputs differ in {report.engine}, but no layer is wrong in NumPy"
+    assert report.first_fault is not None
+    assert (report.first_fault.layer, report.first_fault.type) == ("relu", "ReLU")
+    assert report.verdict == f"failed: layer 'relu' is wrong in {report.engine} although its inputs are right"
+    assert all(
+        layer.local.passed for layer in converter.verify(model, converter.convert_model(model), stress=True).layers
+    )
 
 
 def test_another_ir_of_a_quantised_model_may_take_the_next_step_where_no_layer_is_wrong() -> None:
