@@ -21,7 +21,9 @@ import numpy as np
 import converter
 from ir_runtime import Model, ModelError
 from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import find_operation
 from ir_runtime.graph.reshaping import infer_again
+from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Result1
 from ir_runtime.rewriting.uses import replace_all_uses, uses_of
@@ -221,6 +223,25 @@ def _flipped_flag(model: Model, node: Node, rng: Rng) -> bool:
     return True
 
 
+_EQUALITIES = {"Less": "LessEqual", "LessEqual": "Less", "Greater": "GreaterEqual", "GreaterEqual": "Greater"}
+
+
+def _other_equality(model: Model, node: Node, rng: Rng) -> bool:
+    """Equal operands compare the other way, which random values never show."""
+    if node.op.type not in _EQUALITIES:
+        return False
+    node.op = find_operation(_EQUALITIES[node.op.type], 1)(**{n: getattr(node.op, n) for n in node.op.declared})
+    return True
+
+
+def _indices_without_sign(model: Model, node: Node, rng: Rng) -> bool:
+    """Negative indices no longer count from the end."""
+    if node.op.type not in ("Gather", "GatherElements") or node.inputs[1].tensor is not None:
+        return False
+    node.inputs[1] = make_node(find_operation("Abs", 1)(), [node.inputs[1]], f"{node.name}/without_sign").outputs[0]
+    return True
+
+
 KINDS: dict[str, Inject] = {
     "padding moved by one": _moved_padding,
     "padding counted or not": _padding_counts,
@@ -241,6 +262,8 @@ KINDS: dict[str, Inject] = {
     "a number off by 0.1 %": _nudged_number,
     "another mode": _another_mode,
     "a flag flipped": _flipped_flag,
+    "equal operands": _other_equality,
+    "negative indices": _indices_without_sign,
 }
 
 

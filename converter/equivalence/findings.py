@@ -48,8 +48,12 @@ class Findings:
         against: Engine | None,
         folder: Path | None,
         histograms: bool = False,
+        directed: bool = False,
     ) -> Report:
-        """Everything that was found; layers, weights and another IR are compared now."""
+        """Everything that was found; layers, weights and another IR are compared now.
+
+        With ``directed`` layers are compared on directed values, too.
+        """
         sides, runs = self._sides, self._runs
         proofless = unproven([run.expected for run in runs], sides.tolerance, has_inputs=bool(sides.ports))
         sides.notes += [
@@ -61,10 +65,11 @@ class Findings:
         first = next((run for run in runs if not run.passed), runs[0])
         compared, problem = Compared(), ""
         at_fault = first
-        wants_layers = layers or (layers is None and (not first.passed or bool(proofless) or folder is not None))
+        is_unclear = not first.passed or bool(proofless) or folder is not None
+        wants_layers = layers or directed or (layers is None and is_unclear)
         if wants_layers and isinstance(sides.reference, OnnxReference):
             with stage("layers"):
-                compared, problem = sides.layers(first, histograms=histograms)
+                compared, problem = sides.layers(first, histograms=histograms, directed=bool(layers) or directed)
                 # Layers may be wrong at some sizes alone.
                 for run in self._other_sizes(first) if layers or proofless else ():
                     at_fault = first if _is_faulty(compared) else run

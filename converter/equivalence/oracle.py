@@ -57,7 +57,17 @@ class Oracle:
 
     def run_part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
         """Some nodes alone, without fusions, from the values of their inputs."""
-        return self._loaded(self.graph.part(nodes, feeds, outputs), plain=True)(feeds)
+        return self.part(nodes, feeds, outputs)(feeds)
+
+    def part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
+        """Some nodes alone, without fusions, ready to run on inputs of the types and shapes of ``feeds``."""
+        return self._loaded(self.graph.part(nodes, feeds, outputs), plain=True)
+
+    def part_by_definition(
+        self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]
+    ) -> dict[str, Any]:
+        """As :meth:`run_part`, but by onnx's own evaluator, from the operators' definitions."""
+        return _reference(self.graph, self.graph.part(nodes, feeds, outputs), "")(feeds)
 
     def _loaded(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
         """``model``, or the file as it is."""

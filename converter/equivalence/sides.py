@@ -150,9 +150,10 @@ class Sides:
             outputs.append(compare(name, value, actual[name], allowed))
         return Run(description, feeds, expected, actual, outputs)
 
-    def layers(self, run: Run, *, histograms: bool = False) -> tuple[Compared, str]:
+    def layers(self, run: Run, *, histograms: bool = False, directed: bool = False) -> tuple[Compared, str]:
         """The inner tensors of both sides, compared on the inputs of ``run``; and what could not be compared.
 
+        With ``directed`` layers that decide are compared on ties, bounds and the like as well.
         Only for an ONNX reference.
         """
         assert isinstance(self.reference, OnnxReference)
@@ -173,6 +174,7 @@ class Sides:
                 is_chosen=not self.default_tolerance,
                 histograms=histograms,
                 engine=self.engine,
+                directed=directed,
             )
         except (VerificationError, ModelError) as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.

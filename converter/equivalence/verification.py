@@ -60,7 +60,8 @@ def verify(
     the IR has dynamic dimensions once more with other sizes. They follow what the graph shows: token ids lie
     below the rows of their table, masks are ones and zeros, images lie between 0 and 1; ``values`` gives others by
     name (``"0..1"``, ``"zeros"``, ``"ones"``, ``"normal"``, ``"mask"``). Dimensions are tried until the reference
-    takes them. ``stress`` adds runs of zeros, large and denormal numbers, NaN and infinities.
+    takes them. ``stress`` adds runs of zeros, large and denormal numbers, NaN and infinities,
+    and compares layers that decide on ties, equal operands, bounds and negative indices, as ``layers`` does.
 
     ``input``, ``batch``, ``freeze`` and ``output`` are those of the conversion; the ONNX model is given dynamic
     dimensions where they need that. ``rtol`` and ``atol`` replace the tolerance that each type has. ``weights`` looks
@@ -134,6 +135,7 @@ def verify(
         against=None if against is None else _other(against, engine),
         folder=None if minimise is None else Path(minimise),
         histograms=report is not None,
+        directed=stress and layers is not False,
     )
     if report is not None:
         from converter.report.verifications import write_verification

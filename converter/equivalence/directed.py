@@ -1,0 +1,200 @@
+"""Values at which operations decide, for single layers: ties, equal operands, bounds, zeros of both signs, NaN.
+
+Random inputs hardly ever have them: a Round that takes ties away from zero instead of to the even number, or a Less
+that became a LessEqual, pass every run on normal values. Layers that decide are computed alone, on values of which many
+lie where they do, and compared with the same ONNX nodes on the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from converter.equivalence.compare import Comparison, compare
+from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.oracle import Oracle
+from converter.equivalence.rounding import Run
+from converter.equivalence.tolerances import strict_tolerance
+from converter.errors import VerificationError
+from converter.onnx_file.messages import NodeProto, TensorProto
+from ir_runtime import ModelError
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.quantization import FakeQuantize1
+
+_COMPARING = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min"}
+_ROUNDING = {"Round", "Floor", "Ceil", "QuantizeLinear", "Cast"}
+_SHAPING = {"Clip", "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "HardSigmoid", "Abs", "Neg", "Sign", "Not"}
+_ORDERING = {"ArgMax", "ArgMin", "TopK"}
+_INDEXING = {"Gather": 0, "GatherElements": 0, "ScatterElements": 0}
+"""Operators whose second input has indices along an axis; with the default of the axis."""
+_WITH_BOUNDS = {"Clip", "QuantizeLinear"}
+"""Operators whose further inputs must fit each other: bounds in order, positive scales."""
+_DECIDING = {*_COMPARING, *_ROUNDING, *_SHAPING, *_ORDERING, *_INDEXING, "IsNaN", "IsInf"}
+_MOVING = {"Constant", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"}
+_WITHOUT_NAN = {*_ORDERING, "QuantizeLinear", "Cast"}
+"""Operators for which ONNX defines no result of NaN, or none of infinities."""
+_CASTABLE = {getattr(TensorProto, name) for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64", "BOOL")}
+"""Types to which each of the values can be cast."""
+_VALUES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.5, -3.5, 0.0, -0.0, 1.0, -1.0, 2.0, -60000.0, 60000.0)
+_NOT_FINITE = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0)
+_MOST_CONSTANTS = 8
+_MOST_ROUNDS = 8
+_TIMES = 2
+"""How often each value occurs, at least."""
+
+
+class DirectedValues:
+    """Compares parts of a model on directed values.
+
+    ``run`` computes a layer, ``names`` has the ONNX names of the IR's values.
+    """
+
+    def __init__(self, oracle: Oracle, run: Run, names: Mapping[Output, Sequence[str]]) -> None:
+        self._oracle = oracle
+        self._graph: OnnxGraph = oracle.graph
+        self._run = run
+        self._names = names
+
+    def difference(
+        self, name: str, output: Output, part: Sequence[Node], values: Mapping[Output, Array]
+    ) -> Comparison | None:
+        """The comparison of the tensor ``name`` that fails on directed values; None where none does.
+
+        ``part`` lists the layers that make it, ``values`` what they read from outside, which gives the shapes.
+        """
+        produced = {value for node in part for value in node.outputs}
+        outside = list(dict.fromkeys(source for node in part for source in node.inputs if source not in produced))
+        known = {source: self._name(source) for source in outside}
+        if not outside or any(not known[source] or source not in values for source in outside):
+            return None
+        nodes = self._nodes(name, set(known.values()))
+        if not nodes or any(isinstance(node.op, FakeQuantize1) for node in part):
+            return None  # its formula may put a tie to either side
+        ordinary = {known[source]: values[source] for source in outside}
+        strict = strict_tolerance(output.element_type.dtype, "", [node.op.type for node in part])
+        evaluate: Callable[[Mapping[str, Array]], Array] | None = None
+        for feeds, is_finite in self._feeds([self._graph.nodes[index] for index in nodes], ordinary):
+            try:
+                if evaluate is None:
+                    evaluate = self._evaluation(nodes, feeds, name)
+                expected = evaluate(feeds)
+                actual = self._computed(output, part, {source: feeds[known[source]] for source in outside})
+            except (VerificationError, ModelError):
+                return None  # onnxruntime has no kernel for the type, or the values do not go together
+            found = compare(name, expected, actual, strict)
+            if not found.passed and not self._is_defined_so(nodes, feeds, name, actual):
+                which = "ties, bounds and equal operands" if is_finite else "NaN, infinities and zeros"
+                return replace(found, reason=f"{found.reason}, on {which}")
+        return None
+
+    def _name(self, source: Output) -> str:
+        known = [*self._names.get(source, ()), *(name for name in source.names if name in self._graph.inputs)]
+        return known[0] if known else ""
+
+    def _nodes(self, name: str, given: set[str]) -> list[int]:
+        """The ONNX nodes between ``given`` tensors and ``name``, where all of them decide or move values; else none."""
+        graph = self._graph
+        indices = graph.needed([name], given)
+        nodes = [graph.nodes[index] for index in indices]
+        operators = {node.op_type for node in nodes}
+        if not operators <= _DECIDING | _MOVING or operators.isdisjoint(_DECIDING):
+            return []
+        if any(node.domain not in ("", "ai.onnx") or not _is_defined(node) for node in nodes):
+            return []
+        known = {*given, *graph.weights, *(value for node in nodes for value in node.output)}
+        return indices if all(graph.reads[index] <= known for index in indices) else []
+
+    def _evaluation(
+        self, nodes: Sequence[int], feeds: Mapping[str, Array], name: str
+    ) -> Callable[[Mapping[str, Array]], Array]:
+        evaluate = self._oracle.part(nodes, feeds, [name])
+        return lambda given: np.asarray(evaluate(given)[name])
+
+    def _computed(self, output: Output, part: Sequence[Node], values: Mapping[Output, Array]) -> Array:
+        done = dict(values)
+        for node in part:
+            done.update(zip(node.outputs, self._run(node, [done[source] for source in node.inputs])))
+        return np.asarray(done[output])
+
+    def _is_defined_so(self, nodes: Sequence[int], feeds: Mapping[str, Array], name: str, actual: Array) -> bool:
+        """Whether onnx's own evaluator agrees with the IR: onnxruntime differs from ONNX at some of these values."""
+        try:
+            with np.errstate(all="ignore"):
+                defined = np.asarray(self._oracle.part_by_definition(nodes, feeds, [name])[name])
+        except VerificationError:
+            return False
+        return compare(name, defined, actual).passed
+
+    def _feeds(
+        self, nodes: Sequence[NodeProto], ordinary: Mapping[str, Array]
+    ) -> Iterator[tuple[dict[str, Array], bool]]:
+        """Inputs of the part, each with whether they are finite."""
+        operators = {node.op_type for node in nodes}
+        indices = {node.input[1]: node for node in nodes if node.op_type in _INDEXING}
+        finite = (*_VALUES, *self._bounds(nodes))
+        kinds = [(finite, True)]
+        if operators.isdisjoint(_WITHOUT_NAN):
+            kinds.append((_NOT_FINITE, False))
+        fixed = {*indices, *(name for node in nodes if node.op_type in _WITH_BOUNDS for name in node.input[1:])}
+        free = [name for name, value in ordinary.items() if _is_free(value, operators) and name not in fixed]
+        for specials, is_finite in kinds if free else ():
+            smallest = max(1, min(ordinary[name].size for name in free))
+            for number in range(min(_MOST_ROUNDS, -(-_TIMES * len(specials) // smallest))):
+                shifts = {name: number * smallest + place * (number % 2) for place, name in enumerate(free)}
+                yield {**ordinary, **{n: _filled(ordinary[n], specials, shifts[n]) for n in free}}, is_finite
+        for name, node in indices.items():
+            size = self._indexed(node, ordinary)
+            if size is not None and name in ordinary and ordinary[name].dtype.kind == "i":
+                yield {**ordinary, name: np.asarray(ordinary[name] % size - size, ordinary[name].dtype)}, True
+
+    def _bounds(self, nodes: Sequence[NodeProto]) -> list[float]:
+        """The numbers among the constants of the nodes, their neighbours, and ties of those that are scales."""
+        found: list[float] = []
+        for node in nodes:
+            numbers = [float(attribute.f) for attribute in node.attribute if attribute.has("f")]
+            for name in node.input:
+                if name in self._graph.weights:
+                    tensor = self._graph.file.tensor(self._graph.weights[name])
+                    if tensor.size <= _MOST_CONSTANTS and tensor.element_type.is_real:
+                        numbers += [float(number) for number in tensor.array().reshape(-1)]
+            for number in (one for one in numbers if np.isfinite(one)):
+                narrow = np.float32(number)
+                found += [number, float(np.nextafter(narrow, np.float32(np.inf)))]
+                found.append(float(np.nextafter(narrow, np.float32(-np.inf))))
+                # Quotients by other scales are rounded, so that a tie may go to either side.
+                if node.op_type == "QuantizeLinear" and np.frexp(number)[0] == 0.5:
+                    found += [number * tie for tie in (-1.5, -0.5, 0.5, 1.5, 2.5)]
+        return found
+
+    def _indexed(self, node: NodeProto, ordinary: Mapping[str, Array]) -> int | None:
+        """The dimension that the node's indices choose from."""
+        data = node.input[0]
+        shape: Sequence[int] | None = ordinary[data].shape if data in ordinary else None
+        if data in self._graph.weights:
+            shape = self._graph.weights[data].dims
+        axis = next((one.i for one in node.attribute if one.name == "axis"), _INDEXING[node.op_type])
+        return int(shape[axis]) if shape and -len(shape) <= axis < len(shape) and shape[axis] else None
+
+
+def _is_defined(node: NodeProto) -> bool:
+    """Whether ONNX defines the node's result for every finite value."""
+    if node.op_type == "Cast":
+        return next(attribute.i for attribute in node.attribute if attribute.name == "to") in _CASTABLE
+    return node.op_type != "TopK" or all(one.name != "sorted" or one.i for one in node.attribute)
+
+
+def _is_free(value: Array, operators: set[str]) -> bool:
+    """Whether an input may have any value: real ones, and whole numbers that are only compared or changed in sign."""
+    return value.dtype.kind == "f" or (value.dtype.kind == "i" and operators <= _COMPARING | {"Abs", "Neg", "Sign"})
+
+
+def _filled(like: Array, specials: Sequence[float], shift: int) -> Array:
+    """An array of the type and shape of ``like`` that has the ``specials`` in turn, from place ``shift`` on."""
+    table = np.asarray(specials)
+    if like.dtype.kind == "i":
+        table = np.clip(np.trunc(table[np.isfinite(table)]), -100, 100)
+    with np.errstate(all="ignore"):
+        return table[(np.arange(like.size) + shift) % len(table)].astype(like.dtype).reshape(like.shape)
