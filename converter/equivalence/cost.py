@@ -93,7 +93,8 @@ def byte_size(kind: TensorType) -> int:
 
 def _operations(node: Node, types: Mapping[Output, TensorType]) -> float:
     """About how many multiplications the layer needs."""
-    counts = [kind.shape.element_count().value if kind.shape.is_static else 0 for kind in map(types.get, node.inputs)]
+    shapes = [types[source].shape for source in node.inputs]
+    counts = [shape.element_count().value if shape.is_static else 0 for shape in shapes]
     results = [types[output].shape for output in node.outputs]
     produced = float(sum(shape.element_count().value for shape in results if shape.is_static))
     if isinstance(node.op, MatMul1) and all(counts) and types[node.inputs[0]].shape.rank > 0:

@@ -66,6 +66,9 @@ class ExactModel:
 class _WithTies(Operation):
     """An operation that rounds to steps, of values that are moved by less than a step."""
 
+    _op: Operation
+    _generator: np.random.Generator
+
     def __init__(self, op: Operation, generator: np.random.Generator) -> None:
         self.__dict__.update(_op=op, _generator=generator, inputs=op.inputs)
 

@@ -16,7 +16,7 @@ from converter.equivalence.dimensions import Shapes
 from converter.equivalence.input_values import Values
 from ir_runtime import Port
 
-_ROWS = {
+_ROWS: dict[int, list[tuple[int, ...]]] = {
     3: [(1, 4, 4), (1, 8, 8), (1, 2, 2), (1, 4, 8), (2, 4, 4), (1, 16, 16)],
     2: [(4, 4), (8, 8), (2, 2), (4, 8), (16, 16)],
 }
