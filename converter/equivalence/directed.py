@@ -3,6 +3,10 @@
 Random inputs hardly ever have them: a Round that takes ties away from zero instead of to the even number, or a Less
 that became a LessEqual, pass every run on normal values. Layers that decide are computed alone, on values of which many
 lie where they do, and compared with the same ONNX nodes on the same values.
+
+A conversion may leave out what the values before a layer make needless: a Cast of whole numbers to integers, the lower
+bound of a Clip behind a Sigmoid. So inner tensors only get values like those of the run: in their range, and whole
+where all of them are. Inputs of the model get all values, NaN and infinities among them.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ _INDEXING = {"Gather": 0, "GatherElements": 0, "ScatterElements": 0}
 """Operators whose second input has indices along an axis; with the default of the axis."""
 _WITH_BOUNDS = {"Clip", "QuantizeLinear"}
 """Operators whose further inputs must fit each other: bounds in order, positive scales."""
-_DECIDING = {*_COMPARING, *_ROUNDING, *_SHAPING, *_ORDERING, *_INDEXING, "IsNaN", "IsInf"}
+DECIDING = {*_COMPARING, *_ROUNDING, *_SHAPING, *_ORDERING, *_INDEXING, "IsNaN", "IsInf"}
 _MOVING = {"Constant", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"}
 _WITHOUT_NAN = {*_ORDERING, "QuantizeLinear", "Cast"}
 """Operators for which ONNX defines no result of NaN, or none of infinities."""
@@ -41,7 +45,7 @@ _CASTABLE = {getattr(TensorProto, name) for name in ("FLOAT", "FLOAT16", "DOUBLE
 _VALUES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.5, -3.5, 0.0, -0.0, 1.0, -1.0, 2.0, -60000.0, 60000.0)
 _NOT_FINITE = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0)
 _MOST_CONSTANTS = 8
-_MOST_ROUNDS = 8
+MOST_ROUNDS = 8
 _TIMES = 2
 """How often each value occurs, at least."""
 
@@ -100,7 +104,7 @@ class DirectedValues:
         indices = graph.needed([name], given)
         nodes = [graph.nodes[index] for index in indices]
         operators = {node.op_type for node in nodes}
-        if not operators <= _DECIDING | _MOVING or operators.isdisjoint(_DECIDING):
+        if not operators <= DECIDING | _MOVING or operators.isdisjoint(DECIDING):
             return []
         if any(node.domain not in ("", "ai.onnx") or not _is_defined(node) for node in nodes):
             return []
@@ -142,13 +146,31 @@ class DirectedValues:
         free = [name for name, value in ordinary.items() if _is_free(value, operators) and name not in fixed]
         for specials, is_finite in kinds if free else ():
             smallest = max(1, min(ordinary[name].size for name in free))
-            for number in range(min(_MOST_ROUNDS, -(-_TIMES * len(specials) // smallest))):
+            for number in range(min(MOST_ROUNDS, -(-_TIMES * len(specials) // smallest))):
                 shifts = {name: number * smallest + place * (number % 2) for place, name in enumerate(free)}
-                yield {**ordinary, **{n: _filled(ordinary[n], specials, shifts[n]) for n in free}}, is_finite
-        for name, node in indices.items():
-            size = self._indexed(node, ordinary)
-            if size is not None and name in ordinary and ordinary[name].dtype.kind == "i":
+                changed = {name: self._filled(name, ordinary[name], specials, shifts[name]) for name in free}
+                yield {**ordinary, **changed}, is_finite
+        for name in indices.keys() & self._graph.inputs.keys() & ordinary.keys():
+            size = self._indexed(indices[name], ordinary)
+            if size is not None and ordinary[name].dtype.kind == "i":
                 yield {**ordinary, name: np.asarray(ordinary[name] % size - size, ordinary[name].dtype)}, True
+
+    def _filled(self, name: str, like: Array, specials: Sequence[float], shift: int) -> Array:
+        """An array of the type and shape of ``like`` that has the ``specials`` in turn, from place ``shift`` on.
+
+        Of an inner tensor those that lie in the range of ``like``, which is returned itself where there are none.
+        """
+        table = np.asarray(specials)
+        if like.dtype.kind == "i":
+            table = np.clip(np.trunc(table[np.isfinite(table)]), -100, 100)
+        if name not in self._graph.inputs:
+            table = table[(table >= like.min(initial=np.inf)) & (table <= like.max(initial=-np.inf))]
+            if np.array_equal(like, np.rint(like)):
+                table = table[table == np.rint(table)]
+        if not table.size:
+            return like
+        with np.errstate(all="ignore"):
+            return table[(np.arange(like.size) + shift) % len(table)].astype(like.dtype).reshape(like.shape)
 
     def _bounds(self, nodes: Sequence[NodeProto]) -> list[float]:
         """The numbers among the constants of the nodes, their neighbours, and ties of those that are scales."""
@@ -189,12 +211,3 @@ def _is_defined(node: NodeProto) -> bool:
 def _is_free(value: Array, operators: set[str]) -> bool:
     """Whether an input may have any value: real ones, and whole numbers that are only compared or changed in sign."""
     return value.dtype.kind == "f" or (value.dtype.kind == "i" and operators <= _COMPARING | {"Abs", "Neg", "Sign"})
-
-
-def _filled(like: Array, specials: Sequence[float], shift: int) -> Array:
-    """An array of the type and shape of ``like`` that has the ``specials`` in turn, from place ``shift`` on."""
-    table = np.asarray(specials)
-    if like.dtype.kind == "i":
-        table = np.clip(np.trunc(table[np.isfinite(table)]), -100, 100)
-    with np.errstate(all="ignore"):
-        return table[(np.arange(like.size) + shift) % len(table)].astype(like.dtype).reshape(like.shape)

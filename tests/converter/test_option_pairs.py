@@ -20,6 +20,7 @@ import pytest
 
 import ir_runtime
 from converter.equivalence import layers as layer_comparison
+from converter.equivalence.directed import DECIDING, MOST_ROUNDS
 from ir_runtime import CompiledModel
 from ir_runtime.files.xml_writer import write_model
 from ir_runtime.graph.model import Model, Node
@@ -187,16 +188,17 @@ _MOST_ROUNDED_RUNS = 48
 
 
 @contextmanager
-def bounded(work: Work, simple: Work, layers: int, most: int) -> Iterator[None]:
+def bounded(work: Work, simple: Work, layers: int, most: int, deciding: int) -> Iterator[None]:
     """What happens within takes at most so many times the work of the simple comparison.
 
-    Layers that are computed alone count as the part of a run that they are.
+    Layers that are computed alone count as the part of a run that they are. Each of the ``deciding`` nodes is loaded
+    alone and run on directed values, at most as often as there are rounds of finite values and of others.
     """
     before = Work(**vars(work))
     yield
     done = Work(**{name: count - vars(before)[name] for name, count in vars(work).items()})
-    assert 0 < done.sessions <= _MOST_SESSIONS * simple.sessions
-    assert 0 < done.runs + done.layers / layers <= most * simple.runs
+    assert 0 < done.sessions <= _MOST_SESSIONS * simple.sessions + deciding
+    assert 0 < done.runs + done.layers / layers <= most * simple.runs + 2 * MOST_ROUNDS * deciding
 
 
 @dataclass
@@ -370,7 +372,9 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
     assert made["target"] == row["target"]
     layers = sum(made["layers"].values())
     most = _MOST_RUNS if row["compress"] == row["fp16"] == "none" else _MOST_ROUNDED_RUNS
-    with bounded(work, simple, layers, most):
+    is_directed = "on" in (row["layers"], row["stress"])
+    deciding = sum(node.op_type in DECIDING for node in case.model.graph.node) if is_directed else 0
+    with bounded(work, simple, layers, most, deciding):
         code, report = case.verify(case.xml)
     if loses_nan(case):
         failed = [sample["description"] for sample in report["samples"] if not sample["passed"]]
@@ -397,7 +401,7 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
     held_against(case.report_of(case.xml, fed, "numpy"), expected, {name: compiled[name] for name in names})
     actual = run_openvino(case.xml, fed, names)
     held_against(case.report_of(case.xml, fed, "openvino"), expected, actual)
-    with bounded(work, simple, layers, most):
+    with bounded(work, simple, layers, most, deciding):
         check_fault(case, fed)
 
 

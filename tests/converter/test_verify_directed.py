@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
 import converter
 from benchmarks.injected_faults import KINDS
@@ -152,3 +153,18 @@ def test_planted_faults_of_values_that_decide(kind: str) -> None:
     report = converter.verify(network(), ir, layers=True, values={"indices": "0..23"})
     assert report.first_fault is not None
     assert changed[0] in report.first_fault.part
+
+
+def test_inner_tensors_get_values_like_their_own() -> None:
+    """Casts of whole numbers are left out of the IR, and would cut off halves alone."""
+    nodes = [
+        node("Round", "x", "whole"),
+        node("MatMul", "whole weight", "product"),
+        node("Cast", "product", "integers", to=TensorProto.INT32),
+        node("Cast", "integers", "y", to=F32),
+    ]
+    proto = model(nodes, {"weight": np.ones((24, 8), np.float32)}, FLOATS)
+    ir = converter.convert_model(proto)
+    assert [node.op.type for node in ir.nodes()].count("Convert") < 2
+    report = converter.verify(proto, ir, layers=True)
+    assert report.passed, str(report)
