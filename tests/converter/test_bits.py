@@ -89,6 +89,9 @@ def test_every_small_float_of_its_bits(given: Any, to: Any) -> None:
         with np.errstate(invalid="ignore"):
             number = ~np.isnan(wanted)
             np.testing.assert_array_equal(np.isnan(found), ~number)
+        if engine == "openvino" and to is ml_dtypes.bfloat16:
+            # Without AVX-512 the plug-in converts by float32, where small ones are denormal: they become 0, as does -0.
+            number &= np.abs(wanted.astype(np.float32)) >= np.finfo(np.float32).tiny
         # Zeros differ in their bits alone.
         np.testing.assert_array_equal(found.view(np.uint16)[number], EVERY[number])
 

@@ -129,6 +129,20 @@ def _run(engine: str, ir: tuple[bytes, bytes], names: list[str], case: Case) -> 
     return ""
 
 
+PROCESSOR_DEPENDENT = {
+    (case, "openvino")
+    for case in (
+        "test_cast_FLOAT_to_BFLOAT16",
+        "test_castlike_FLOAT_to_BFLOAT16",
+        "test_castlike_FLOAT_to_BFLOAT16_expanded",
+        "test_celu_bfloat16",
+        "test_celu_bfloat16_expanded",
+    )
+}
+"""(case, engine) that fail on processors without AVX-512: there the plug-in cuts bits off in conversions to bfloat16
+(0.4703 becomes 0.46875), where it rounds on others."""
+
+
 @cache
 def known_failures() -> dict[tuple[str, str], str]:
     """(case, engine) -> the reason for which it fails."""
