@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
+from typing import Any
 
 import pytest
 
+from converter.passes.registry import passes
+from converter.targets.registry import RULES
 from ir_runtime.rewriting.pipeline import Pipeline
 from tests import random_data
 
@@ -46,6 +49,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item in kept]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say that an index is stale where tests fail: passes and translators that nobody imports fail many of them."""
+    if not terminalreporter.stats.get("failed"):
+        return
+    for pipeline in (passes, *RULES):
+        if pipeline.index_path.read_text(encoding="utf-8") != pipeline.index():
+            terminalreporter.write_line(
+                f"{pipeline.index_path} does not have what its modules register: python docs/generate.py --page-only",
+                red=True,
+            )
 
 
 def _count(rows: list[pytest.Item]) -> int:

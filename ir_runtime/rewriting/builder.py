@@ -58,8 +58,14 @@ class Builder:
         return node.outputs[0]
 
     def constant(self, value: Any, kind: ElementType | str = "i64") -> Output:
-        """A constant of a number, a list or an array, of the given element type."""
+        """A constant of a number, a list or an array, of the given element type.
+
+        Raises TypeError for real numbers without an element type, which would lose what is behind their points.
+        """
         wanted = element_type(kind)
+        given = np.asarray(value)
+        if kind == "i64" and given.dtype.kind == "f" and given.size:
+            raise TypeError(f"a constant of {value!r} needs an element type, which is i64 by default")
         array = np.asarray(value, wanted.dtype)
         if array.nbytes > _SHARED_BYTES or array.dtype.hasobject:
             return self.tensor(Tensor.from_array(array, wanted))

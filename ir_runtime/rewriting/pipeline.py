@@ -137,6 +137,9 @@ class Pipeline:
         def register(run: Run) -> Run:
             if name in self.registered:
                 raise InternalError(f"a pass called '{name}' is registered twice")
+            for option in ("after", "seen_in"):
+                if isinstance(conditions.get(option), str):
+                    raise InternalError(f"'{option}' of the pass '{name}' must be a list, but is one string")
             self.registered[name] = Pass(name, run, operations, conditions)
             return run
 
@@ -296,7 +299,14 @@ def _types(operations: Iterable[type[Operation]]) -> set[str]:
 
 
 def _ordered(entries: Iterable[Entry]) -> list[Entry]:
-    """Each pass after those that it must come after; otherwise by name."""
+    """Each pass after those that it must come after; otherwise by name.
+
+    Raises :class:`InternalError` where a pass is to come after one that there is not.
+    """
     found = {entry.name: entry for entry in entries}
+    for entry in found.values():
+        unknown = sorted(set(entry.after) - found.keys())
+        if unknown:
+            raise InternalError(f"the pass '{entry.name}' is to run after '{unknown[0]}', but no pass has this name")
     sorter = graphlib.TopologicalSorter({name: sorted(found[name].after) for name in sorted(found)})
     return [found[name] for name in sorter.static_order() if name in found]

@@ -94,6 +94,11 @@ def _replace_in(
                 layer.runtime_info = node.runtime_info
         if len(values) != len(node.outputs):
             raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
+        for old, new in zip(node.outputs, values):
+            if is_same_value and new.element_type is not old.element_type:
+                raise InternalError(
+                    f"output {old.index} of {node.where} has {old.element_type}, but is replaced by {new.element_type}"
+                )
         uses.add(emitted)
         changed.update(new for old, new in zip(node.outputs, values) if differs(old.type, new.type))
         # A new layer that reads the output of the old one goes on reading it.

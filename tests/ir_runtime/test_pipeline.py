@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import converter
@@ -15,6 +16,7 @@ from ir_runtime import InternalError, Model, ModelError, PartialShape
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Binary, Negative1
+from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.pipeline import Pipeline, release_of
@@ -210,3 +212,41 @@ def test_verbose_conversions_tell_why_a_rule_did_not_apply(caplog: pytest.LogCap
     with caplog.at_level("INFO", "converter"):
         converter.convert_model(model, verbose=True)
     assert "hard_sigmoid_of_nan: 1 of 1 layers replaced" in caplog.text
+
+
+def test_a_pass_comes_after_one_that_there_is() -> None:
+    pipeline = Pipeline(None)
+    recorded(pipeline, [], "second", after=["frist"])
+    with pytest.raises(InternalError, match="the pass 'second' is to run after 'frist', but no pass has this name"):
+        pipeline.run(chain()[0])
+
+
+@pytest.mark.parametrize("option", ["after", "seen_in"])
+def test_names_are_a_list(option: str) -> None:
+    with pytest.raises(InternalError, match=f"'{option}' of the pass 'second' must be a list, but is one string"):
+        recorded(Pipeline(None), [], "second", **{option: "first"})
+
+
+def test_a_replacement_of_another_element_type_is_refused() -> None:
+    """Swapped outputs of TopK: values for indices."""
+    x = parameter("x", "2,3")
+    top = Builder().emit_all(
+        TopK11(axis=-1, mode="max", sort="value", index_element_type="i32"), x.outputs[0], Builder().constant(1)
+    )
+    model = model_of([x], top[0], top[1])
+    pipeline = Pipeline(None)
+
+    @pipeline.replaces("swap", TopK11)
+    def swap(builder: Builder, node: Node, uses: Uses) -> Replacement:
+        return builder.emit_all(node.op, *node.inputs)[::-1]
+
+    with pytest.raises(InternalError, match=r"the pass 'swap' .*output 0 of .* has f32, but is replaced by i32"):
+        pipeline.run(model)
+
+
+@pytest.mark.parametrize("value", [6.0, 0.5, [1, 2.5], np.float32(3)])
+def test_a_real_constant_needs_an_element_type(value: object) -> None:
+    with pytest.raises(TypeError, match="needs an element type, which is i64 by default"):
+        Builder().constant(value)
+    assert Builder().constant(value, "f32").element_type.is_real
+    assert Builder().constant([]).shape.static() == (0,)
