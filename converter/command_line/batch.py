@@ -221,6 +221,8 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
 
     rows: list[Row | None] = [None] * len(jobs)
     running = Running()
+    if lines is not None:
+        Path(lines).parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         file = None if lines is None else stack.enter_context(Path(lines).open("w", encoding="utf-8"))
         progress = stack.enter_context(BatchProgress(state, len(jobs), running))

@@ -214,7 +214,7 @@ def _convert_one(
     from converter.from_onnx.input_forms import parse_inputs
     from converter.from_onnx.options import extension_paths
     from ir_runtime.files.file_kinds import IR, kind_of_path
-    from ir_runtime.files.whole_files import check_folder, check_target, check_writable
+    from ir_runtime.files.whole_files import check_target, check_writable
     from ir_runtime.files.xml_writer import check_destination
 
     packing = weight_compression(compress, group_size, symmetric)
@@ -246,10 +246,7 @@ def _convert_one(
         raise click.UsageError(f"the output would overwrite the model {model}")
     for path in (target, target.with_suffix(".bin")):
         check_target(path)
-    if page is not None and target.parent.resolve().is_relative_to(page.parent.resolve()):
-        check_target(page)
-        check_folder(page.parent)  # which is created with that of the IR
-    elif page is not None:
+    if page is not None:
         check_writable(page)
     state.inform(f"Converting {model}")
     text, request = processing.request(",".join(text for text in input_texts if text.strip()))

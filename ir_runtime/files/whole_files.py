@@ -35,12 +35,11 @@ def check_target(path: str | os.PathLike[str]) -> None:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raises :class:`FileError` where :func:`write_whole` cannot write this file. Called before the work.
 
-    Its folder must exist and be writable, and what is there under its name must be a file.
+    Its folder must be writable, or be one that can be created, and what is there under its name must be a file.
     """
-    path = Path(path)
     check_target(path)
-    with _refusals_name(path), _temporary(path):
-        pass
+    with _refusals_name(Path(path)):
+        check_folder(Path(path).parent)
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
@@ -55,8 +54,13 @@ def check_folder(path: str | os.PathLike[str]) -> None:
 
 
 def write_whole(path: Path, write: Write) -> None:
-    """Write one file. Raises :class:`FileError`, which names it; an older file is then kept."""
+    """Write one file, in a folder that is created where there is none.
+
+    Raises :class:`FileError`, which names the file; an older file is then kept.
+    """
     check_target(path)
+    with _refusals_name(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with _refusals_name(path), _temporary(path) as (file, temporary):
         _put(file, write)
         os.replace(temporary, path)

@@ -95,9 +95,16 @@ def test_wrong_usage(arguments: list[str], message: str, zoo: Path) -> None:
 
 
 def test_a_page_that_cannot_be_written_is_told_before_the_work(zoo: Path) -> None:
-    assert onnx2ir("batch", "zoo", "-o", "ir", "--report", "no/folder/r.html")[0] == 1
-    assert onnx2ir("batch", "zoo", "-o", "ir", "--json", "no/folder/r.jsonl")[0] == 1
+    Path("file").write_text("no folder")
+    assert onnx2ir("batch", "zoo", "-o", "ir", "--report", "file/r.html")[0] == 1
+    assert onnx2ir("batch", "zoo", "-o", "ir", "--json", "file/r.jsonl")[0] == 1
     assert not Path("ir").exists()
+
+
+def test_folders_of_pages_are_created(zoo: Path) -> None:
+    onnx2ir("batch", "zoo", "-o", "ir", "--report", "new/folder/r.html", "--json", "other/r.jsonl")
+    assert Path("new/folder/r.html").stat().st_size > 0
+    assert Path("other/r.jsonl").stat().st_size > 0
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("2m", 120), ("2 h", 7200)])

@@ -153,11 +153,25 @@ def test_inspect_writes_the_page_of_an_ir(image: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", ["convert m.onnx", "convert m.onnx --verify", "verify m.onnx m.xml", "inspect m.xml"]
+)
+def test_the_folder_of_a_page_is_created(
+    image: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(image.parent)
+    converter.save_model(converter.convert_model(image), "m.xml")
+    words = command.replace("m.onnx", image.name).split()
+    code, _, messages = onnx2ir(*words, "--report", str(tmp_path / "new" / "folder" / "page.html"))
+    assert code == 0, messages
+    assert (tmp_path / "new" / "folder" / "page.html").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
     ("file", "report", "message"),
     [
         ("m.onnx", "page.html", "--report is for an IR"),
         ("m.xml", "m.bin", "would overwrite"),
-        ("m.xml", "nowhere/page.html", "nowhere"),
+        ("m.xml", "m.bin/page.html", "m.bin"),
     ],
 )
 def test_inspect_refuses_other_pages(image: Path, tmp_path: Path, file: str, report: str, message: str) -> None:
