@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.json_output import print_json_error, text_of
+from converter.command_line.option_groups import write_options
 from converter.stages import Times, timed
 
 if TYPE_CHECKING:
@@ -174,6 +175,9 @@ class Command(click.Command):
             if prints_json:
                 print_json_error(None, error, error.exit_code)
             raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_options(self, ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import onnx
 import pytest
 from click.testing import CliRunner
@@ -16,6 +17,7 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from converter.command_line import main
+from converter.command_line.option_groups import GROUPS
 
 
 def two_inputs() -> onnx.ModelProto:
@@ -195,3 +197,18 @@ def test_a_command_within_a_program_leaves_the_search_for_cycles_on(folder: Path
     assert gc.isenabled()
     assert onnx2ir("convert", "m.onnx")[0] == 0
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("command", GROUPS)
+def test_help_lists_every_option_in_one_group(command: str) -> None:
+    code, text, _ = onnx2ir(command, "--help")
+    assert code == 0
+    parameters = [one for one in main.commands[command].get_params(click.Context(main.commands[command])) if one.opts]
+    options = [one for one in parameters if isinstance(one, click.Option)]
+    grouped = [name for names in GROUPS[command].values() for name in names]
+    messages = {"quiet", "verbose", str(options[-1].name)}  # and the help itself
+    assert sorted(grouped) == sorted({str(option.name) for option in options} - messages)
+    headings = [text.index(f"\n{heading}:\n") for heading in GROUPS[command]]
+    assert headings == sorted(headings)
+    for option in options:
+        assert max(option.opts, key=len) in text
