@@ -2,7 +2,7 @@
 
 Without ``--full`` each test keeps at most :data:`ROWS` of its rows, and ``@pytest.mark.sample(every=N)`` one
 row in N; they are the same ones each time, picked by their names so that no parameter is missed in step.
-``@pytest.mark.full`` leaves a test out. Tests that are named on the command line run whole.
+``@pytest.mark.full`` leaves a test out. Properties are tried on 40 examples, with ``--full`` on 300. Tests that are named on the command line run whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
@@ -23,6 +24,14 @@ ROWS = 4
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="every row of every test; a cross-section without")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for profile, examples in (("cross-section", 40), ("full", 300)):
+        settings.register_profile(
+            profile, max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
+        )
+    settings.load_profile("full" if config.getoption("--full") else "cross-section")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import converter
@@ -238,7 +238,6 @@ nested = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(value=nested, seed=st.integers(0, 2**32))
 def test_nested_values_in_places_of_choice(value: Any, seed: int, files: Path) -> None:
     function, arguments = random.Random(seed).choice([*calls(files).values()])

@@ -49,6 +49,7 @@ def test_the_number_of_calls_is_linear_in_the_number_of_nodes(form: str) -> None
     assert large < 1.25 * small * LARGE / SMALL
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["chain", "sums", "ifs"])
 def test_models_of_many_nodes_are_converted(form: str) -> None:
     model = converter.convert_model(model_of(form, 20_000))

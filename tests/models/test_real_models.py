@@ -151,6 +151,7 @@ def test_a_model_whose_dimensions_vary_runs_at_several_sizes() -> None:
         np.testing.assert_allclose(compiled({"x": x})[0], session.run(None, {"x": x})[0], atol=1e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layers", [None, True])
 def test_a_wrong_resize_of_a_detector_is_found(layers: bool | None) -> None:
     """Random images leave its output at 1e-7; the first Resize makes four pixels of one at 32 x 32."""
