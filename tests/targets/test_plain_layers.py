@@ -83,8 +83,17 @@ def test_the_plug_in_computes_the_plain_layers(row: Row) -> None:
     run_plain(row)
 
 
-@pytest.mark.parametrize("row", needed(REFUSED), ids=str)
-@pytest.mark.xfail(strict=True, raises=RuntimeError, reason="the row's rule is needed")
+DEPENDS_ON_PROCESSOR = {"layers_of_narrow_types: bf16 in groups"}
+"""Layers that the plug-in refuses on processors with AVX-512, where it computes bfloat16 itself, and takes on others."""
+
+
+def _refused(row: Row) -> Any:
+    is_strict = row.name not in DEPENDS_ON_PROCESSOR
+    mark = pytest.mark.xfail(strict=is_strict, raises=RuntimeError, reason="the row's rule is needed")
+    return pytest.param(row, marks=mark, id=str(row))
+
+
+@pytest.mark.parametrize("row", [_refused(row) for row in needed(REFUSED)])
 def test_the_plug_in_takes_the_plain_layers(row: Row) -> None:
     run_plain(row)
 

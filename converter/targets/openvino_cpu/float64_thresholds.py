@@ -7,8 +7,9 @@ data. So a threshold is rounded down where equal values are on the lower side, a
     x <= t, x > t      become      x <= t', x > t'        t' is the greatest float32 that is not above t
     x < t,  x >= t     become      x < t',  x >= t'       t' is the least float32 that is not below t
 
-Every input that float32 has keeps its result. Others are rounded before the plug-in compares them. The threshold may be
-looked up in a table, as those of trees are.
+Every input that float32 has keeps its result. Others are rounded before the plug-in compares them. A short decimal such
+as 1.2 stands for the float32 of that decimal, which an equal input becomes: it stays. The threshold may be looked up in
+a table, as those of trees are.
 """
 
 from __future__ import annotations
@@ -73,8 +74,13 @@ def _rounded(builder: Builder, value: Output, is_down: bool) -> Output:
 
 
 def _to_float32(values: Array, is_down: bool) -> Array:
-    """The greatest numbers of float32 that are not above ``values``, or the least that are not below."""
+    """The greatest numbers of float32 that are not above ``values``, or the least that are not below.
+
+    Shortest decimals of float32 stay as they are.
+    """
     with np.errstate(over="ignore"):
         near = values.astype(np.float32)
     is_beyond = near > values if is_down else near < values
-    return np.where(is_beyond, np.nextafter(near, np.float32(-np.inf if is_down else np.inf)), near).astype(np.float64)
+    rounded = np.where(is_beyond, np.nextafter(near, np.float32(-np.inf if is_down else np.inf)), near)
+    decimals = np.array([float(str(value)) for value in near.reshape(-1)]).reshape(near.shape)
+    return np.where(decimals == values, values, rounded.astype(np.float64))
