@@ -39,18 +39,21 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     check_target(path)
     with _refusals_name(Path(path)):
-        check_folder(Path(path).parent)
+        _try_to_write_in(Path(path).parent)
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
     """Raises :class:`FileError` where this folder cannot be made, or is not writable."""
-    path = Path(path)
-    with _refusals_name(path):
-        there = path
-        while not there.exists() and there.parent != there:
-            there = there.parent
-        with _temporary(there / "file"):
-            pass
+    with _refusals_name(Path(path)):
+        _try_to_write_in(Path(path))
+
+
+def _try_to_write_in(folder: Path) -> None:
+    """Write a file in a folder, or in the first folder above that exists, and remove it."""
+    while not folder.exists() and folder.parent != folder:
+        folder = folder.parent
+    with _temporary(folder / "file"):
+        pass
 
 
 def write_whole(path: Path, write: Write) -> None:

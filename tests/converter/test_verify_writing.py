@@ -31,14 +31,14 @@ def bad_file(kind: str, folder: Path) -> Path:
     (folder / "file").write_text("")
     (folder / "folder").mkdir()
     return {
-        "in a missing folder": folder / "missing" / "page.html",
+        "in a folder below a file": folder / "file" / "missing" / "page.html",
         "a folder": folder / "folder",
         "below a file": folder / "file" / "page.html",
     }[kind]
 
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no files")
-KINDS = ["in a missing folder", "a folder", "below a file", pytest.param("of the system", marks=LINUX)]
+KINDS = ["in a folder below a file", "a folder", "below a file", pytest.param("of the system", marks=LINUX)]
 
 
 def refuse(*_: object, **__: object) -> None:
