@@ -28,7 +28,7 @@ PROCESSOR_DEPENDENT = {
     "test_attention_4d_causal_padded_kv_bf16",
     "test_attention_4d_causal_padded_kv_bf16_expanded",
 }
-"""Attention in bfloat16: whether rows that a mask covers whole are NaN in the plug-in depends on the processor."""
+"""Attention in bfloat16 with masked rows, of which the plug-in returns other values on processors without AVX-512."""
 
 
 @cache
