@@ -3,7 +3,7 @@
 python docs/generate.py
 
 It runs every case of the suite once, which takes a minute or two. ``--page-only`` runs none: it writes the page and the
-indexes of operators, passes and rules.
+index of operators.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ import onnxruntime.capi.onnxruntime_pybind11_state as pybind
 import converter
 from converter.from_onnx.support import MEASURED, support_table, supported_operators
 from converter.onnx_file.schema_table import TABLE, of_onnx, table_of
-from converter.passes.registry import passes
 from converter.targets.onnxruntime.kernels import TABLE as KERNELS
 from converter.targets.onnxruntime.kernels import table_of as kernel_table
-from converter.targets.registry import RULES
 from converter.to_onnx.registry import all_exporters, refused_operations
 from tests.suite.node_suite import Case, known_failures, node_cases, outcome
 from tests.suite.test_reshape import known_reshape_failures
@@ -88,15 +86,13 @@ def export_table() -> str:
 
 
 def main() -> None:
-    """Write the indexes and the page; unless only these are asked for, ONNX's schemas and the suite's results first."""
+    """Write the index of operators and the pages; without ``--page-only`` first all that they are made from."""
     # In a process of its own, in which no family has been imported.
     subprocess.run([sys.executable, str(Path(__file__).parent / "index_operators.py")], check=True)
     if "--page-only" not in sys.argv[1:]:
         TABLE.write_text(table_of([of_onnx(schema) for schema in onnx.defs.get_all_schemas_with_history()]))
         MEASURED.write_text(json.dumps(measured(), indent=1) + "\n")
         KERNELS.write_text(kernel_table(pybind.get_all_opkernel_def()))
-    for pipeline in (passes, *RULES):
-        pipeline.index_path.write_text(pipeline.index())
     operators = Counter(one.domain for one in supported_operators())
     DOMAINS.mkdir(exist_ok=True)
     rows = ["| domain | operators |", "| --- | ---: |"]

@@ -37,34 +37,43 @@ def test_the_row():
 """A test of a rule's row: the plug-in computes it correctly with the rule, and wrongly without."""
 
 
-GUIDES = ("an operator", "a pass", "a rule")
-
 SHOWN_FILES = SHOWN.findall(PAGE.read_text())
+ORDERS = ("converter/passes/order.py", "converter/targets/openvino_cpu/order.py")
+GUIDES = {
+    "an operator": ("converter/from_onnx/operators/microsoft/gates.py", "tests/converter/test_microsoft_gates.py"),
+    "a pass": ("converter/passes/double_negations.py", ORDERS[0], "tests/converter/test_double_negations.py"),
+    "a rule": ("converter/targets/openvino_cpu/exp_of_nan.py", ORDERS[1], PROBES),
+}
 
 
 def test_each_guide_has_code_and_rows() -> None:
-    assert [path for path, _ in SHOWN_FILES] == [
-        *("converter/from_onnx/operators/microsoft/gates.py", "tests/converter/test_microsoft_gates.py"),
-        *("converter/passes/double_negations.py", "tests/converter/test_double_negations.py"),
-        *("converter/targets/openvino_cpu/exp_of_nan.py", PROBES),
-    ]
+    assert [path for path, _ in SHOWN_FILES] == [path for paths in GUIDES.values() for path in paths]
 
 
 def test_the_files_of_the_guides_are_not_there() -> None:
     """Where one is there, the page needs another example."""
-    assert [path for path, _ in SHOWN_FILES if (ROOT / path).exists()] == [PROBES]
+    assert {path for path, _ in SHOWN_FILES if (ROOT / path).exists()} == {PROBES, *ORDERS}
 
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_guides_code_and_rows(guide: str, tmp_path: Path) -> None:
-    """In a process of its own, in which the example is registered."""
-    place = 2 * GUIDES.index(guide)
-    (path, code), (test_path, rows) = SHOWN_FILES[place : place + 2]
-    (tmp_path / Path(path).name).write_text(code)
+    """In a process of its own, in which the example is listed and registered."""
+    texts = dict(SHOWN_FILES)
+    path, *order, test_path = GUIDES[guide]
+    rows = texts[test_path]
+    (tmp_path / Path(path).name).write_text(texts[path])
+    (tmp_path / "line_in_order.py").write_text("".join(_insertion(name, texts[name]) for name in order))
     (tmp_path / "conftest.py").write_text(f"import {Path(path).stem}\n")
     (tmp_path / "test_rows.py").write_text(RULE_TEST.format(row=rows) if test_path == PROBES else rows)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--full", "-p", "no:cacheprovider", "-p", "tests.conftest", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--full",
+            *("-p", "no:cacheprovider", "-p", "line_in_order", "-p", "tests.conftest"),
+            str(tmp_path),
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
         cwd=tmp_path,
         capture_output=True,
@@ -72,3 +81,9 @@ def test_the_guides_code_and_rows(guide: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _insertion(path: str, line: str) -> str:
+    """Python that inserts the line of a guide into an order, before any pipeline has read it."""
+    module = path.removesuffix(".py").replace("/", ".")
+    return f"from ir_runtime.rewriting.pipeline import Entry\nfrom {module} import ORDER\nORDER += [{line}]\n"

@@ -1,1 +1,1 @@
-"""What runs on the IR between translation and writing: one module a pass, registered in :mod:`.pipeline`."""
+"""What runs on the IR between translation and writing: in the order of :mod:`.order`."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Multiply1, Tanh1
+from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Tanh1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -85,19 +85,19 @@ def _inputs(builder: Builder, found: Match) -> list[Output]:
     return [x, builder.like(found.array("beta").reshape(()), x)] if "beta" in found else [x]
 
 
-def _register(name: str, pattern: Pattern, op: type[Operation], *last: type[Operation], after: str) -> None:
-    """A pass for one activation; ``last`` are the operations of the last layer of what spells it out."""
+def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
+    """Register the pass that fuses ``pattern`` into one activation."""
 
     def replace(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return _replacement(builder, node, uses, pattern, op)
 
     replace.__doc__ = f"Put {op.type} in the place of the layers that spell it out."
-    passes.replaces(name, *last, after=[after], fuses=True)(replace)
+    passes.replaces(name)(replace)
 
 
-_register("swishes", _of(_swish), ir.Swish4, Multiply1, after="equal_layers")
-_register("hswishes", _of(_hswish), ir.HSwish4, Multiply1, Divide1, after="clamps")
-_register("hsigmoids", _of(_hsigmoid), ir.HSigmoid5, Multiply1, Divide1, after="hswishes")
-_register("softpluses", _of(_softplus), ir.SoftPlus4, Log1, after="equal_layers")
-_register("mishes", _of(_mish), ir.Mish4, Multiply1, after="softpluses")
-_register("softsigns", _of(_softsign), ir.SoftSign9, Divide1, after="equal_layers")
+_register("swishes", _of(_swish), ir.Swish4)
+_register("hswishes", _of(_hswish), ir.HSwish4)
+_register("hsigmoids", _of(_hsigmoid), ir.HSigmoid5)
+_register("softpluses", _of(_softplus), ir.SoftPlus4)
+_register("mishes", _of(_mish), ir.Mish4)
+_register("softsigns", _of(_softsign), ir.SoftSign9)

@@ -43,7 +43,7 @@ _PRODUCTS = layer(MatMul1, anything("queries", is_real), anything("keys"), name=
 _PATTERN = layer(MatMul1, weights_of(_PRODUCTS), anything("values"), check=_plain)
 
 
-@passes.replaces("attentions", MatMul1, after=["equal_layers", "transposes_in_a_row"], fuses=True)
+@passes.replaces("attentions")
 def attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put ScaledDotProductAttention in the place of the second product."""
     if not isinstance(node.inputs[0].node.op, (SoftMax1, SoftMax8)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Multiply1, Subtract1
 from ir_runtime.operations.normalization import BatchNormInference5
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -25,16 +25,7 @@ from .idioms import of_channels
 from .registry import passes
 
 
-@passes.replaces(
-    "batch_normalization_factors",
-    Multiply1,
-    Divide1,
-    Add1,
-    Subtract1,
-    after=["folded_scales"],
-    fuses=True,
-    rounds=True,
-)
+@passes.replaces("batch_normalization_factors")
 def batch_normalization_factor(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put one normalization of other constants in the place of both layers."""
     value, other = node.inputs

@@ -9,7 +9,6 @@ Exporters write this for ``torch.full`` and ``torch.ones``. The other operand is
 from __future__ import annotations
 
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Binary, Convert1
 from ir_runtime.operations.movement import Broadcast1, Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -19,7 +18,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("broadcast_numbers", Binary, Convert1, after=["equal_layers", "broadcast_operands"], fuses=True)
+@passes.replaces("broadcast_numbers")
 def broadcast_number(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Broadcast the result."""
     wide = next((source for source in node.inputs if isinstance(source.node.op, (Broadcast1, Broadcast3))), None)

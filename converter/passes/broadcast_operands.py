@@ -10,7 +10,6 @@ this for ``x.expand_as(y)``, and so for ``torch.nn.functional.normalize``.
 from __future__ import annotations
 
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.movement import Broadcast1, Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.polynomials import Polynomial
@@ -20,7 +19,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("broadcast_operands", Broadcast1, Broadcast3, after=["equal_layers", "idle_layers"], fuses=True)
+@passes.replaces("broadcast_operands")
 def broadcast_operand(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the elementwise layers read what is broadcast."""
     x, value = node.inputs[0], node.outputs[0]

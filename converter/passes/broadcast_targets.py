@@ -9,7 +9,7 @@ runtimes recognise the second one. Dimensions are those of ``x`` for whatever sh
 from __future__ import annotations
 
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.movement import Broadcast1, Broadcast3
+from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -18,7 +18,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("broadcast_targets", Broadcast1, Broadcast3, after=["equal_layers", "idle_layers"], fuses=True)
+@passes.replaces("broadcast_targets")
 def broadcast_target(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Write 1 for the dimensions of the target that the input has anyway."""
     x, target = node.inputs[:2]

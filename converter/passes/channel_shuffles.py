@@ -33,7 +33,7 @@ _DEPTH_TO_SPACE: dict[tuple[int, ...], str] = {(0, 3, 4, 1, 5, 2): "blocks_first
 _Dims = Sequence[Polynomial]
 
 
-@passes.replaces("channel_shuffles", Reshape1, after=["equal_layers"], fuses=True)
+@passes.replaces("channel_shuffles")
 def channel_shuffle(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put one layer in the place of three."""
     found = _PATTERN.match(node.outputs[0])

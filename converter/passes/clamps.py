@@ -23,7 +23,7 @@ from .idioms import has_shape_of
 from .registry import passes
 
 
-@passes.replaces("clamps", Minimum1, Maximum1, Clamp1, ReLU1, after=["equal_layers"], fuses=True)
+@passes.replaces("clamps")
 def clamp(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Join the limits with those of the layers before."""
     if not node.outputs[0].element_type.is_real:

@@ -18,7 +18,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("concats_in_a_row", Concat1, after=["equal_layers", "idle_layers", "shape_arithmetic"], fuses=True)
+@passes.replaces("concats_in_a_row")
 def concat_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the last Concat read what the others read."""
     behind = uses.only_reader(node.outputs[0])

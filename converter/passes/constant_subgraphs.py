@@ -36,13 +36,13 @@ _PARTS_OF_GROWTH = 3
 """Each of the two passes may use one part of the growth that is allowed; one is for other passes."""
 
 
-@passes.register("constant_integers", after=["shape_arithmetic"], fuses=True)
+@passes.register("constant_integers")
 def constant_integers(model: Model, trace: PassTrace) -> int:
     """Put constants in the place of layers that compute whole numbers from constants."""
     return _folded(model, trace, _is_of_integers, min_layers=1)
 
 
-@passes.register("constant_subgraphs", after=["constant_integers", "equal_layers"], fuses=True, rounds=True)
+@passes.register("constant_subgraphs")
 def constant_subgraphs(model: Model, trace: PassTrace) -> int:
     """Put constants in the place of what several layers compute from constants.
 

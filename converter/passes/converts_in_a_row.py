@@ -28,7 +28,7 @@ _FLOATS = (element_types.f16, element_types.bf16, element_types.f32, element_typ
 _WHOLE = tuple(getattr(element_types, f"{sign}{bits}") for bits in (8, 16, 32, 64) for sign in "iu")
 
 
-@passes.replaces("converts_in_a_row", Convert1, after=["equal_layers"], fuses=True)
+@passes.replaces("converts_in_a_row")
 def convert_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the last conversion read what the first one reads."""
     value, last = node.inputs[0], node.outputs[0].element_type

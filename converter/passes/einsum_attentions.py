@@ -33,7 +33,7 @@ _WEIGHTS = weights_of(_PRODUCTS)
 _PATTERN = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, anything("values"), _WEIGHTS))
 
 
-@passes.replaces("einsum_attentions", Einsum7, after=["equal_layers"], fuses=True)
+@passes.replaces("einsum_attentions")
 def einsum_attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put ScaledDotProductAttention in the place of the second Einsum."""
     if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):

@@ -29,7 +29,7 @@ _TABLES = (element_types.boolean, element_types.i32, element_types.i64)
 _MAX_TABLE_BYTES = 1 << 26
 
 
-@passes.register("equal_layers", after=["idle_layers", "shape_arithmetic"], fuses=True)
+@passes.register("equal_layers")
 def equal_layers(model: Model, trace: PassTrace) -> int:
     """Let what reads the second of two equal layers read the first."""
     return sum(_merge(part, trace) for part in model.parts())

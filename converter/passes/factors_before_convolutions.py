@@ -12,12 +12,6 @@ import numpy as np
 
 from converter.channel_factors import scaled
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.convolution import (
-    Convolution1,
-    ConvolutionBackpropData1,
-    GroupConvolution1,
-    GroupConvolutionBackpropData1,
-)
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -28,16 +22,7 @@ from .idioms import has_shape_of
 from .registry import passes
 
 
-@passes.replaces(
-    "factors_before_convolutions",
-    Convolution1,
-    GroupConvolution1,
-    ConvolutionBackpropData1,
-    GroupConvolutionBackpropData1,
-    after=["folded_scales"],
-    fuses=True,
-    rounds=True,
-)
+@passes.replaces("factors_before_convolutions")
 def factor_before_convolution(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Scale the weights, and read what is not scaled."""
     data, weights, *others = node.inputs

@@ -36,14 +36,7 @@ def _twice(operation: type[Operation]) -> Pattern:
 _PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1: _twice(Add1)}
 
 
-@passes.replaces(
-    "factors_in_a_row",
-    Multiply1,
-    Add1,
-    after=["folded_scales", "gelus", "hsigmoids", "hswishes", "layer_normalizations", "mishes", "swishes"],
-    fuses=True,
-    rounds=True,
-)
+@passes.replaces("factors_in_a_row")
 def factor_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put one product or sum in the place of two."""
     operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1

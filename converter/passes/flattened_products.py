@@ -30,7 +30,7 @@ _Steps = list[tuple[Node, int]]
 """Layers from the last to the first, each with the place of the input that comes from the layer before."""
 
 
-@passes.replaces("flattened_products", Reshape1, after=["equal_layers", "flattened_transposes"], fuses=True)
+@passes.replaces("flattened_products")
 def flattened_product(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the product keep the dimensions in front of the last one."""
     between = _between(node.inputs[0], uses)

@@ -28,7 +28,7 @@ _FLAT = layer(Reshape1, anything("x"), anything("flat shape"), name="flat")
 _PATTERN = layer(Reshape1, layer(Transpose1, _FLAT, constant("order")), anything("shape"))
 
 
-@passes.replaces("flattened_transposes", Reshape1, after=["equal_layers"], fuses=True)
+@passes.replaces("flattened_transposes")
 def flattened_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put one Transpose in the place of the three layers."""
     found = _PATTERN.match(node.outputs[0])

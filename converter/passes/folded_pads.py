@@ -17,7 +17,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.padding import Pad1, Pad12
-from ir_runtime.operations.pooling import AvgPool, IndexedMaxPool, MaxPool, Pooling
+from ir_runtime.operations.pooling import AvgPool, IndexedMaxPool, Pooling
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -26,7 +26,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("folded_pads", Convolution1, GroupConvolution1, AvgPool, MaxPool, after=["equal_layers"], fuses=True)
+@passes.replaces("folded_pads")
 def folded_pad(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the window read what the Pad reads."""
     pad, op = node.inputs[0].node, node.op

@@ -46,13 +46,7 @@ _SCALES = (Multiply1, Divide1, Negative1, BatchNormInference5)
 _STEPS = (*_SCALES, Add1, Subtract1, Transpose1)
 
 
-@passes.register(
-    "folded_scales",
-    operations=_SCALES,
-    after=["attentions", "equal_layers", "neutral_elements"],
-    fuses=True,
-    rounds=True,
-)
+@passes.register("folded_scales")
 def folded_scales(model: Model, trace: PassTrace) -> int:
     """Scale the weights of layers in front of constant factors."""
     return sum(_fold_in(part, trace) for part in model.parts())

@@ -16,7 +16,7 @@ import math
 
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.activation import Gelu7
-from ir_runtime.operations.elementwise import Divide1, Erf1, Multiply1, Power1, Tanh1
+from ir_runtime.operations.elementwise import Erf1, Power1, Tanh1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -54,7 +54,7 @@ def _approximate() -> Pattern:
 _PATTERN = either(_exact(), _approximate())
 
 
-@passes.replaces("gelus", Multiply1, Divide1, after=["equal_layers"], fuses=True)
+@passes.replaces("gelus")
 def gelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put Gelu in the place of the product."""
     found = _PATTERN.match(node.outputs[0])

@@ -44,14 +44,7 @@ _MADE = layer(
 _FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commutative=True)
 
 
-@passes.replaces(
-    "group_normalizations",
-    Reshape1,
-    Multiply1,
-    Add1,
-    after=["factors_in_a_row", "layer_normalizations", "neutral_elements"],
-    fuses=True,
-)
+@passes.replaces("group_normalizations")
 def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
     is_first = isinstance(node.op, Reshape1)

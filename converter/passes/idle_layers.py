@@ -139,7 +139,7 @@ _IDLE: dict[type, Callable[[Node, Uses], Output | None]] = {
 }
 
 
-@passes.replaces("idle_layers", *_IDLE, after=["shape_arithmetic"], fuses=True)
+@passes.replaces("idle_layers", *_IDLE)
 def idle_layer(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let what reads the result read what it is made from."""
     look = next(function for operation, function in _IDLE.items() if isinstance(node.op, operation))

@@ -25,7 +25,7 @@ from .registry import passes
 _MAX_BYTES = 1 << 10
 
 
-@passes.replaces("integer_sums_in_a_row", Add1, Subtract1, after=["shape_arithmetic"], fuses=True)
+@passes.replaces("integer_sums_in_a_row")
 def integer_sum_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put one sum in the place of two."""
     if not node.outputs[0].element_type.is_integral:

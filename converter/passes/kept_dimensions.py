@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axes
-from ir_runtime.operations.movement import Reshape1, Unsqueeze1
+from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -20,7 +20,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("kept_dimensions", Reshape1, Unsqueeze1, after=["equal_layers"], fuses=True)
+@passes.replaces("kept_dimensions")
 def kept_dimension(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the reduction keep the dimensions."""
     reduced, result = node.inputs[0], node.outputs[0]

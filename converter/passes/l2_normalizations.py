@@ -19,7 +19,7 @@ import numpy as np
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.elementwise import Divide1, Maximum1, Multiply1, Power1, Sqrt1
+from ir_runtime.operations.elementwise import Divide1, Maximum1, Power1, Sqrt1
 from ir_runtime.operations.normalization import NormalizeL21
 from ir_runtime.operations.reduction import ReduceL2_4, ReduceSum1
 from ir_runtime.rewriting.builder import Builder
@@ -58,13 +58,7 @@ def _pattern() -> Pattern:
 _QUOTIENT = _pattern()
 
 
-@passes.replaces(
-    "l2_normalizations",
-    Divide1,
-    Multiply1,
-    after=["broadcast_operands", "clamps", "equal_layers", "kept_dimensions", "roots_of_squares"],
-    fuses=True,
-)
+@passes.replaces("l2_normalizations")
 def l2_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put NormalizeL2 in the place of the norm and the quotient."""
     found = _QUOTIENT.match(node.outputs[0])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.shapes import normalize_axes
-from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Sqrt1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Divide1, Power1, Sqrt1, Subtract1
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMean1
 from ir_runtime.rewriting import layers
@@ -51,9 +51,7 @@ def _patterns() -> tuple[Pattern, Pattern]:
 _QUOTIENT, _LINE = _patterns()
 
 
-@passes.replaces(
-    "layer_normalizations", Divide1, Multiply1, Add1, after=["equal_layers", "kept_dimensions", "means"], fuses=True
-)
+@passes.replaces("layer_normalizations")
 def layer_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put MVN in the place of mean, variance and quotient."""
     found = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])

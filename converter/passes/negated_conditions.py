@@ -30,7 +30,7 @@ _PATTERN = layer(
 )
 
 
-@passes.replaces("negated_conditions", Select1, after=["attentions", "equal_layers"], fuses=True)
+@passes.replaces("negated_conditions")
 def negated_condition(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put a Select by the condition itself in the place of one by its negation."""
     found = _PATTERN.match(node.outputs[0])

@@ -42,7 +42,7 @@ _MAX_BYTES = 1 << 16
 """Larger constants are not read: they are weights."""
 
 
-@passes.replaces("neutral_elements", *_NEUTRAL, fuses=True)
+@passes.replaces("neutral_elements", *_NEUTRAL)
 def neutral_element(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let what reads the result read the operand."""
     wanted = _NEUTRAL[type(node.op)]

@@ -16,7 +16,6 @@ import numpy as np
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.activation import PReLU1, ReLU1
 from ir_runtime.operations.elementwise import (
-    Add1,
     Greater1,
     GreaterEqual1,
     Less1,
@@ -56,7 +55,7 @@ def _pattern() -> Pattern:
 _PATTERN = _pattern()
 
 
-@passes.replaces("prelus", Add1, Subtract1, Maximum1, Select1, after=["equal_layers"], fuses=True)
+@passes.replaces("prelus")
 def prelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put PReLU in the place of the sum, the maximum or the choice."""
     found = _PATTERN.match(node.outputs[0])

@@ -14,7 +14,7 @@ import math
 
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.shapes import normalize_axes
-from ir_runtime.operations.elementwise import Abs1, Divide1, Multiply1, Power1, Sqrt1
+from ir_runtime.operations.elementwise import Abs1, Power1, Sqrt1
 from ir_runtime.operations.reduction import (
     ReduceL1_4,
     ReduceL2_4,
@@ -39,7 +39,7 @@ _L2 = layer(Sqrt1, _SQUARES)
 _IN_A_ROW = (ReduceMean1, ReduceSum1, ReduceMax1, ReduceMin1)
 
 
-@passes.replaces("means", Divide1, Multiply1, after=["equal_layers", "kept_dimensions"], fuses=True)
+@passes.replaces("means")
 def mean(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put ReduceMean in the place of a sum over its number of elements."""
     total = next((value for value in node.inputs if isinstance(value.node.op, ReduceSum1)), None)
@@ -61,7 +61,7 @@ def mean(builder: Builder, node: Node, uses: Uses) -> Replacement:
     return found.check_private(uses) or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
 
 
-@passes.replaces("absolute_sums", ReduceSum1, after=["equal_layers", "kept_dimensions"], fuses=True)
+@passes.replaces("absolute_sums")
 def absolute_sum(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put ReduceL1 in the place of a sum of magnitudes."""
     found = _L1.match(node.outputs[0])
@@ -71,7 +71,7 @@ def absolute_sum(builder: Builder, node: Node, uses: Uses) -> Replacement:
     return found.check_private(uses) or builder.emit(op, found["x"], found["axes"])
 
 
-@passes.replaces("roots_of_squares", Sqrt1, after=["equal_layers", "kept_dimensions"], fuses=True)
+@passes.replaces("roots_of_squares")
 def root_of_squares(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put ReduceL2 in the place of the root of a sum of squares."""
     found = _L2.match(node.outputs[0])
@@ -81,7 +81,7 @@ def root_of_squares(builder: Builder, node: Node, uses: Uses) -> Replacement:
     return found.check_private(uses) or builder.emit(op, found["x"], found["axes"])
 
 
-@passes.replaces("reductions_in_a_row", *_IN_A_ROW, after=["kept_dimensions", "means"], fuses=True)
+@passes.replaces("reductions_in_a_row", *_IN_A_ROW)
 def reduction_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the second of two reductions reduce the dimensions of both."""
     inner, op = node.inputs[0].node, node.op

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from ir_runtime.rewriting.pipeline import Pipeline
 
-passes = Pipeline("converter.passes")
-model_pass = passes.register
+from .order import ORDER
+
+passes = Pipeline("converter.passes", ORDER)

@@ -30,7 +30,7 @@ from .registry import passes
 _RESHAPING = (Reshape1, Squeeze1, Squeeze15, Unsqueeze1)
 
 
-@passes.replaces("reshapes_in_a_row", Reshape1, after=["flattened_transposes"], fuses=True)
+@passes.replaces("reshapes_in_a_row")
 def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the last Reshape read what the first one reads."""
     value, target = node.inputs
@@ -73,7 +73,7 @@ def _agree(uses: Uses, one: Output, other: Output, axes: Sequence[int]) -> bool:
     return all(dims[axis] == others[axis] for axis in axes)
 
 
-@passes.replaces("ones_in_transposes", Transpose1, after=["attentions", "reshapes_in_a_row"], fuses=True)
+@passes.replaces("ones_in_transposes")
 def ones_in_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the Reshape before it put dimensions of 1 where the Transpose moves them."""
     before, order = node.inputs[0].node, node.inputs[1].type.constant
@@ -100,13 +100,7 @@ def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replace
     return builder.emit(op, x, builder.constant(target, old.element_type))
 
 
-@passes.replaces(
-    "ones_in_reshapes",
-    Unsqueeze1,
-    Squeeze1,
-    after=["kept_dimensions", "ones_in_transposes", "reshapes_in_a_row"],
-    fuses=True,
-)
+@passes.replaces("ones_in_reshapes")
 def ones_in_reshape(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put dimensions of 1 into the shape of the Reshape before them, or take them out of it."""
     before, axes = node.inputs[0].node, node.inputs[1].type.constant if len(node.inputs) > 1 else None

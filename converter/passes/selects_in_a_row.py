@@ -18,7 +18,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces("selects_in_a_row", Select1, after=["equal_layers"], fuses=True)
+@passes.replaces("selects_in_a_row")
 def selects_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Leave out an inner Select by the same condition."""
     condition, *choices = node.inputs

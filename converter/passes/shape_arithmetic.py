@@ -44,7 +44,7 @@ _END = 2**63 - 1
 """The stop of a slice that reaches the end of the dimension."""
 
 
-@passes.register("shape_arithmetic", operations=(ShapeOf1, ShapeOf3), fuses=True)
+@passes.register("shape_arithmetic")
 def shape_arithmetic(model: Model, trace: PassTrace) -> int:
     """Give what reads lists of dimensions shorter ways to them."""
     count, changed = 0, set[Model]()

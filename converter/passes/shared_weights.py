@@ -25,7 +25,7 @@ from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import replace_all_uses
 
-from .registry import model_pass
+from .registry import passes
 
 _LEAST_BYTES = 1 << 16
 """Smaller constants are not worth a layer."""
@@ -34,7 +34,7 @@ _DIAGONAL = 8
 _ROWS = 256
 
 
-@model_pass("shared_weights")
+@passes.register("shared_weights")
 def shared_weights(model: Model, trace: PassTrace) -> int:
     """Put transposes in the place of constants that are another constant's."""
     count = 0

@@ -21,7 +21,7 @@ _MOST_READERS = 16
 """Each of them looks at all."""
 
 
-@passes.replaces("slices_in_a_row", Slice8, after=["idle_layers", "splits_from_slices"], fuses=True)
+@passes.replaces("slices_in_a_row")
 def slice_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Slice along the axes of both at once."""
     first = node.inputs[0].node

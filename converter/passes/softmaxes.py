@@ -19,7 +19,7 @@ from __future__ import annotations
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations.activation import LogSoftmax5, SoftMax8
-from ir_runtime.operations.elementwise import Add1, Divide1, Exp1, Log1, Multiply1, Power1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Divide1, Exp1, Log1, Power1, Subtract1
 from ir_runtime.operations.reduction import ReduceMax1, ReduceSum1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, constant, either, fail, layer, number
@@ -61,7 +61,7 @@ def _log_softmax() -> Pattern:
 _SOFTMAX, _LOG_SOFTMAX = _softmax(), _log_softmax()
 
 
-@passes.replaces("softmaxes", Divide1, Multiply1, Subtract1, after=["equal_layers", "kept_dimensions"], fuses=True)
+@passes.replaces("softmaxes")
 def softmax(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put SoftMax or LogSoftmax in the place of the quotient or difference."""
     is_logarithm = isinstance(node.op, Subtract1)

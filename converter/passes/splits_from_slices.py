@@ -48,7 +48,7 @@ class _Bounds(NamedTuple):
     node: Node
 
 
-@passes.register("splits_from_slices", operations=(Slice8,), after=["equal_layers", "idle_layers"], fuses=True)
+@passes.register("splits_from_slices")
 def splits_from_slices(model: Model, trace: PassTrace) -> int:
     """Put one VariadicSplit in the place of slices that follow one another."""
     return sum(_split_in(part, trace) for part in model.parts())

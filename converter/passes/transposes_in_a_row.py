@@ -20,12 +20,7 @@ _ONE = layer(Transpose1, anything("x"), constant("order"))
 _TWO = layer(Transpose1, layer(Transpose1, anything("x"), constant("first")), constant("second"))
 
 
-@passes.replaces(
-    "transposes_in_a_row",
-    Transpose1,
-    after=["einsum_attentions", "flattened_transposes", "reshapes_in_a_row"],
-    fuses=True,
-)
+@passes.replaces("transposes_in_a_row")
 def transposes_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Return the value that keeps its axes, or one Transpose of what the first of two reads."""
     one = _ONE.match(node.outputs[0])

@@ -18,12 +18,7 @@ from ir_runtime.rewriting.uses import Uses
 from .registry import passes
 
 
-@passes.replaces(
-    "transposes_in_products",
-    MatMul1,
-    after=["attentions", "equal_layers", "shared_weights", "transposes_in_a_row"],
-    fuses=True,
-)
+@passes.replaces("transposes_in_products")
 def transpose_in_product(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Let the product read what the Transpose reads."""
     assert isinstance(node.op, MatMul1)

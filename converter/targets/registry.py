@@ -16,9 +16,12 @@ from ir_runtime.records import record
 from ir_runtime.rewriting.pipeline import Pipeline, Release
 from ir_runtime.rewriting.trace import Trace
 
-openvino_cpu = Pipeline("converter.targets.openvino_cpu")
+from .below_opset15 import order as below_opset15_order
+from .openvino_cpu import order as openvino_cpu_order
+
+openvino_cpu = Pipeline("converter.targets.openvino_cpu", openvino_cpu_order.ORDER)
 """What OpenVINO's CPU plug-in computes wrongly, slowly or not at all."""
-below_opset15 = Pipeline("converter.targets.below_opset15")
+below_opset15 = Pipeline("converter.targets.below_opset15", below_opset15_order.ORDER)
 """Operations that releases before opset 15 do not have, expressed by older ones."""
 RULES = (openvino_cpu, below_opset15)
 """Every rule, in the order of the target ``cpu``. Each rule has the releases that need it."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +18,11 @@ from converter.targets.registry import RULES
 from ir_runtime import InternalError, Model, ModelError, PartialShape
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.activation import ReLU1
-from ir_runtime.operations.elementwise import Abs1, Binary, Negative1
+from ir_runtime.operations.elementwise import Abs1, Negative1
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.pipeline import Pipeline, release_of
+from ir_runtime.rewriting.pipeline import Entry, Pipeline, release_of
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.trace import PassTrace, Trace
 from ir_runtime.rewriting.uses import Uses
@@ -27,34 +30,42 @@ from tests.ir_runtime.test_rewrite import model_of, parameter
 from tests.ir_runtime.test_uses import chain
 
 
-def recorded(pipeline: Pipeline, ran: list[str], name: str, **registered: object) -> None:
-    def run(model: Model, trace: PassTrace) -> int:
-        ran.append(name)
-        return 0
-
-    pipeline.register(name, **registered)(run)  # type: ignore[arg-type]
+def entry(name: str, *operations: str, after: Sequence[str] = (), groups: Any = ("cleanup",)) -> Entry:
+    return Entry(name, operations or None, groups, after=after, reason="of the test")
 
 
-def test_passes_run_for_the_types_that_a_model_has() -> None:
-    pipeline, ran = Pipeline(None), []  # type: ignore[var-annotated]
-    recorded(pipeline, ran, "abs", operations=(Abs1,))
-    recorded(pipeline, ran, "any")
-    recorded(pipeline, ran, "binary", operations=(Binary,))
+def recording(*entries: Entry, **releases: dict[str, str]) -> tuple[Pipeline, list[str]]:
+    """A pipeline whose passes change nothing, and the names of those that ran."""
+    pipeline, ran = Pipeline(None, entries), list[str]()
+    for one in entries:
+
+        def run(model: Model, trace: PassTrace, name: str = one.name) -> int:
+            ran.append(name)
+            return 0
+
+        pipeline.register(one.name, **releases.get(one.name, {}))(run)  # type: ignore[arg-type]
+    return pipeline, ran
+
+
+def test_passes_run_in_the_order_of_the_list_for_the_types_that_a_model_has() -> None:
+    pipeline, ran = recording(
+        entry("relu", "ReLU1"), entry("any"), entry("abs", "TopK11", "Abs1", after=["any"]), entry("binary", "Binary")
+    )
     pipeline.run(chain()[0])
-    assert ran == ["abs", "any"]
+    assert ran == ["relu", "any", "abs"]
 
 
 def test_what_a_pass_makes_is_seen_by_those_after_it() -> None:
     """Abs is found in what the pass before makes of Negative, although the model had none."""
     x = parameter("x", "2,3")
     model = model_of([x], Builder().emit(Negative1(), x.outputs[0]))
-    pipeline = Pipeline(None)
+    pipeline = Pipeline(None, [entry("first", "Negative1"), entry("second", "Abs1", after=["first"])])
 
-    @pipeline.replaces("first", Negative1)
+    @pipeline.replaces("first")
     def first(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return builder.emit(Abs1(), *node.inputs)
 
-    @pipeline.replaces("second", Abs1, after=["first"])
+    @pipeline.replaces("second")
     def second(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return builder.emit(ReLU1(), *node.inputs)
 
@@ -74,21 +85,28 @@ def test_what_a_pass_makes_is_seen_by_those_after_it() -> None:
     ],
 )
 def test_a_release_runs_the_rules_that_it_needs(release: str | None, expected: list[str]) -> None:
-    pipeline, ran = Pipeline(None), []  # type: ignore[var-annotated]
-    recorded(pipeline, ran, "always")
-    recorded(pipeline, ran, "since", since="2025.0")
-    recorded(pipeline, ran, "until", until="2024.5")
+    pipeline, ran = recording(
+        entry("always"), entry("since"), entry("until"), since={"since": "2025.0"}, until={"until": "2024.5"}
+    )
     pipeline.run(Model(), release=None if release is None else release_of(release))
     assert ran == expected
 
 
-def test_passes_that_fuse_are_left_out_on_request() -> None:
-    for fuse, expected in ((True, ["fusing", "plain"]), (False, ["plain"])):
-        pipeline, ran = Pipeline(None), []  # type: ignore[var-annotated]
-        recorded(pipeline, ran, "plain")
-        recorded(pipeline, ran, "fusing", fuses=True)
-        pipeline.run(Model(), fuse=fuse)
-        assert ran == expected
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["storage", "cleanup", "fusion", "target", "both", "rounding"]),
+        ({"fuse": False}, ["storage", "target", "rounding"]),
+        ({"exact": True}, ["storage", "cleanup", "fusion", "target"]),
+        ({"fuse": False, "exact": True}, ["storage", "target"]),
+    ],
+)
+def test_groups_are_left_out_on_request(options: dict[str, bool], expected: list[str]) -> None:
+    groups = {name: [name] for name in ("storage", "cleanup", "fusion", "target")}
+    groups |= {"both": ["fusion", "rounding"], "rounding": ["target", "rounding"]}
+    pipeline, ran = recording(*(entry(name, groups=names) for name, names in groups.items()))
+    pipeline.run(Model(), **options)
+    assert ran == expected
 
 
 def test_a_release_has_a_year_and_a_number() -> None:
@@ -100,9 +118,9 @@ def test_a_release_has_a_year_and_a_number() -> None:
 
 
 def test_the_trace_gives_every_reason() -> None:
-    pipeline, trace = Pipeline(None), Trace()
+    pipeline, trace = Pipeline(None, [entry("smaller", "Abs1", "ReLU1", "Negative1")]), Trace()
 
-    @pipeline.replaces("smaller", Abs1, ReLU1, Negative1)
+    @pipeline.replaces("smaller")
     def smaller(builder: Builder, node: Node, uses: Uses) -> Replacement:
         if isinstance(node.op, Negative1):
             return builder.emit(Abs1(), *node.inputs)
@@ -112,57 +130,94 @@ def test_the_trace_gives_every_reason() -> None:
     assert trace.lines() == ["smaller: 1 of 3 layers replaced", "  not 'Abs' and 1 more: it is small"]
 
 
-@pytest.mark.parametrize("pipeline", [passes, *RULES], ids=lambda one: one.index_path.parent.name)
-def test_the_index_is_fresh(pipeline: Pipeline) -> None:
-    assert pipeline.index_path.read_text() == pipeline.index(), "run docs/generate.py --page-only"
+@pytest.mark.parametrize("pipeline", [passes, *RULES], ids=["passes", "openvino_cpu", "below_opset15"])
+def test_the_order_lists_all_passes_and_operations_that_there_are(pipeline: Pipeline) -> None:
+    assert pipeline.all()
 
 
 PACKAGE = """
-from ir_runtime.operations.{family} import {operation}
 from {package} import pipeline
 
-@pipeline.replaces("{name}", {operation})
+@pipeline.replaces("{name}")
 def {name}(builder, node, uses):
-    return builder.emit({operation}(), *node.inputs)
+    return builder.emit(type(node.op)(), *node.inputs)
 """
 
 
-def made_package(folder: Path, name: str, modules: dict[str, tuple[str, str]]) -> Pipeline:
-    """A package of passes: for each module the family and the operation that its pass looks for."""
-    package = folder / name
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        f'from ir_runtime.rewriting.pipeline import Pipeline\npipeline = Pipeline("{name}")\n'
-    )
-    for module, (family, operation) in modules.items():
-        text = PACKAGE.format(package=name, name=module, family=family, operation=operation)
-        (package / f"{module}.py").write_text(text)
-    found = importlib.import_module(name).pipeline
-    assert isinstance(found, Pipeline)
-    return found
-
-
-def test_only_modules_whose_pass_can_match_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pipeline]]:
+    """Writes a package with a module for each pass, and imports its pipeline."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    modules = {"absolute": ("elementwise", "Abs1"), "softmax": ("activation", "SoftMax8")}
-    index = made_package(tmp_path, "indexed_first", modules).index()
-    again = made_package(tmp_path, "indexed_again", modules)
-    again.index_path.write_text(index)
-    assert again.run(chain()[0]) == {"absolute": 1}
-    assert "indexed_again.absolute" in sys.modules
-    assert "indexed_again.softmax" not in sys.modules
-    # A module that is newer than the index is found all the same; one that is gone is left out.
-    newer = made_package(tmp_path, "indexed_newer", {"relu": ("activation", "ReLU1")})
-    newer.index_path.write_text(index)
-    assert newer.run(chain()[0]) == {"relu": 1}
+    count = itertools.count()
+
+    def write(entries: Sequence[Entry], *modules: str) -> Pipeline:
+        name = f"{tmp_path.name}_{next(count)}"
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("pipeline = None")
+        package: Any = importlib.import_module(name)
+        package.pipeline = Pipeline(name, entries)
+        for module in modules:
+            (tmp_path / name / f"{module}.py").write_text(PACKAGE.format(package=name, name=module))
+        return package.pipeline  # type: ignore[no-any-return]
+
+    yield write
+    for name in [name for name in sys.modules if name.startswith(tmp_path.name)]:
+        del sys.modules[name]
 
 
-def test_an_index_that_is_wrong_is_a_fault_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    pipeline = made_package(tmp_path, "indexed_wrongly", {"absolute": ("elementwise", "Abs1")})
-    pipeline.index_path.write_text(pipeline.index().replace('"absolute": {\n   "types"', '"other": {\n   "types"'))
-    with pytest.raises(InternalError, match="has no pass 'other'"):
+def test_only_modules_whose_pass_can_match_are_imported(package: Callable[..., Pipeline]) -> None:
+    pipeline = package([entry("absolute", "Abs1"), entry("softmax", "SoftMax8")], "absolute", "softmax")
+    assert pipeline.run(chain()[0]) == {"absolute": 1}
+    assert list(pipeline.registered) == ["absolute"]
+    assert [one.name for one in pipeline.all()] == ["absolute", "softmax"]
+
+
+def test_a_pass_that_is_not_listed_is_a_fault_of_ours(package: Callable[..., Pipeline]) -> None:
+    pipeline = package([entry("absolute", "Abs1")], "absolute", "softmax")
+    with pytest.raises(InternalError, match="the pass 'softmax' is registered, but not listed in the order of"):
+        pipeline.all()
+
+
+def test_a_pass_that_does_not_exist_is_a_fault_of_ours(package: Callable[..., Pipeline]) -> None:
+    for modules in ((), ("absolute",)):
+        pipeline = package([Entry("other", ["Abs1"], ["cleanup"], module="absolute", reason="none")], *modules)
+        with pytest.raises(InternalError, match="'absolute' is registered, but not" if modules else "lists .*'other'"):
+            pipeline.run(chain()[0])
+    pipeline = Pipeline(None, [entry("other", "Abs1")])
+    with pytest.raises(InternalError, match=r"the order lists the pass 'other', but .* registers none of this name"):
         pipeline.run(chain()[0])
+
+
+def test_an_operation_that_does_not_exist_is_a_fault_of_ours(package: Callable[..., Pipeline]) -> None:
+    pipeline = package([entry("absolute", "Absolute1")], "absolute")
+    with pytest.raises(InternalError, match="the pass 'absolute' looks for 'Absolute1', but no operation is called so"):
+        pipeline.all()
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ([entry("a", after=["b"]), entry("b")], "the pass 'a' must run after 'b', which is not listed before it"),
+        ([entry("a"), entry("b", after=["frist"])], "the pass 'b' must run after 'frist', which is not listed before"),
+        ([entry("a"), entry("b"), entry("a")], "the pass 'a' is listed twice"),
+        ([entry("a"), entry("b", after="a")], "'after' of the pass 'b' must be a list, but is one string"),
+        ([Entry("a", "Abs1", ["cleanup"], reason="none")], "'operations' of the pass 'a' must be a list"),
+        ([entry("a", groups="fusion")], "'groups' of the pass 'a' must be a list"),
+        ([entry("a", groups=["fusions"])], "the pass 'a' must be of the groups"),
+        ([entry("a", groups=[])], "the pass 'a' must be of the groups"),
+        ([Entry("a", None, ["cleanup"], reason="")], "the pass 'a' has no reason for its place"),
+    ],
+)
+def test_an_order_that_is_wrong_is_a_fault_of_ours(order: list[Entry], message: str) -> None:
+    with pytest.raises(InternalError, match=message):
+        Pipeline(None, order)
+
+
+def test_a_table_of_operations_must_be_that_of_the_order() -> None:
+    pipeline = Pipeline(None, [entry("smaller", "Abs1", "ReLU1")])
+    pipeline.replaces("smaller", ReLU1, Abs1)
+    with pytest.raises(InternalError, match="the pass 'smaller' replaces other operations than its entry"):
+        pipeline.replaces("smaller", Abs1)
 
 
 def test_what_a_pass_does_wrong_is_a_fault_that_names_it() -> None:
@@ -186,7 +241,7 @@ def test_what_a_pass_does_wrong_is_a_fault_that_names_it() -> None:
         (failing, "the pass 'wrong' failed, which is a fault of this package: ValueError: no such axis"),
         (of_another_fault, "the pass 'wrong' failed.*the kernel failed"),
     ):
-        pipeline = Pipeline(None)
+        pipeline = Pipeline(None, [entry("wrong")])
         pipeline.register("wrong")(run)
         with pytest.raises(InternalError, match=message):
             pipeline.run(chain()[0])
@@ -195,10 +250,10 @@ def test_what_a_pass_does_wrong_is_a_fault_that_names_it() -> None:
 def test_every_rule_has_its_releases_and_its_reason() -> None:
     for pipeline in RULES:
         for one in pipeline.all():
-            assert one.entry.seen_in, one.name
-            assert one.operations, one.name
+            assert one.seen_in, one.name
+            assert one.entry.operations, one.name
             assert one.run.__doc__, one.name
-            for release in (*one.entry.seen_in, one.entry.since, one.entry.until):
+            for release in (*one.seen_in, one.since, one.until):
                 if release is not None:
                     release_of(release)
 
@@ -214,17 +269,9 @@ def test_verbose_conversions_tell_why_a_rule_did_not_apply(caplog: pytest.LogCap
     assert "hard_sigmoid_of_nan: 1 of 1 layers replaced" in caplog.text
 
 
-def test_a_pass_comes_after_one_that_there_is() -> None:
-    pipeline = Pipeline(None)
-    recorded(pipeline, [], "second", after=["frist"])
-    with pytest.raises(InternalError, match="the pass 'second' is to run after 'frist', but no pass has this name"):
-        pipeline.run(chain()[0])
-
-
-@pytest.mark.parametrize("option", ["after", "seen_in"])
-def test_names_are_a_list(option: str) -> None:
-    with pytest.raises(InternalError, match=f"'{option}' of the pass 'second' must be a list, but is one string"):
-        recorded(Pipeline(None), [], "second", **{option: "first"})
+def test_the_releases_of_a_rule_are_a_list() -> None:
+    with pytest.raises(InternalError, match="'seen_in' of the pass 'first' must be a list, but is one string"):
+        Pipeline(None, [entry("first")]).register("first", seen_in="2024.6")
 
 
 def test_a_replacement_of_another_element_type_is_refused() -> None:
@@ -234,9 +281,9 @@ def test_a_replacement_of_another_element_type_is_refused() -> None:
         TopK11(axis=-1, mode="max", sort="value", index_element_type="i32"), x.outputs[0], Builder().constant(1)
     )
     model = model_of([x], top[0], top[1])
-    pipeline = Pipeline(None)
+    pipeline = Pipeline(None, [entry("swap", "TopK11")])
 
-    @pipeline.replaces("swap", TopK11)
+    @pipeline.replaces("swap")
     def swap(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return builder.emit_all(node.op, *node.inputs)[::-1]
 

@@ -8,5 +8,5 @@ from converter.targets.registry import RULES
 from ir_runtime.rewriting.pipeline import release_of
 
 INSTALLED = release_of(openvino.__version__.split("-")[0])
-NEEDED = {rule.name for pipeline in RULES for rule in pipeline.all() if rule.entry.holds_for(INSTALLED)}
+NEEDED = {rule.name for pipeline in RULES for rule in pipeline.all() if rule.holds_for(INSTALLED)}
 """The names of the rules."""

@@ -22,6 +22,7 @@ from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.uses import Uses
 from tests.engines import assert_close, core, run_onnxruntime
+from tests.ir_runtime.test_pipeline import entry
 from tests.named_runs import run_by_name
 
 X = np.array([[1.2, -2.6, 3.1, 0.4], [-1, 5.7, 0, 2.2]], np.float32)
@@ -118,8 +119,8 @@ def test_a_rule_may_replace_outputs_by_one_value(replacement: Replace, expected:
         helper.make_node("Relu", ["n"], ["c"]),
     ]
     made = converter.convert_model(graph(nodes, list(expected)), target="any")
-    rules = Pipeline(None)
-    rules.replaces("test", ReLU1)(replacement)
+    rules = Pipeline(None, [entry("test", "ReLU1")])
+    rules.replaces("test")(replacement)
     assert rules.run(made)["test"] == 3
     assert made.parameters[0].outputs[0].names == ["x"]
     check(ir_runtime.model_to_bytes(made), expected)
@@ -127,7 +128,7 @@ def test_a_rule_may_replace_outputs_by_one_value(replacement: Replace, expected:
 
 def test_a_rule_that_leaves_names_behind() -> None:
     made = converter.convert_model(graph([helper.make_node("Abs", ["x"], ["y"])], ["y"]), target="any")
-    rules = Pipeline(None)
+    rules = Pipeline(None, [entry("test")])
 
     @rules.register("test")
     def reversed_twice(model: Model, trace: PassTrace) -> int:

@@ -25,11 +25,11 @@ def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:
 
 def test_every_rule_has_the_releases_in_which_its_reason_was_seen() -> None:
     for rule in ALL_RULES:
-        releases = [release_of(text) for text in rule.entry.seen_in]
+        releases = [release_of(text) for text in rule.seen_in]
         assert releases, rule.name
         assert releases == sorted(releases), rule.name
-        assert rule.entry.since is None or release_of(rule.entry.since) <= releases[0], rule.name
-        assert rule.entry.until is None or release_of(rule.entry.until) >= releases[-1], rule.name
+        assert rule.since is None or release_of(rule.since) <= releases[0], rule.name
+        assert rule.until is None or release_of(rule.until) >= releases[-1], rule.name
 
 
 @pytest.mark.parametrize("row", speed_probes.ROWS, ids=str)

@@ -15,7 +15,7 @@ from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import below_opset15
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15, Divide1
+from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, Divide1
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
@@ -27,7 +27,7 @@ _BITS_TO_CLEAR = 8
 """Of 32 bits, the number to clear so that float32 holds the others."""
 
 
-@below_opset15.replaces("bitwise_shifts", BitwiseLeftShift15, BitwiseRightShift15, until="2024.5", seen_in=("2023.3",))
+@below_opset15.replaces("bitwise_shifts", until="2024.5", seen_in=("2023.3",))
 def bitwise_shifts(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Multiply or divide by powers of two."""
     value, amount = node.inputs

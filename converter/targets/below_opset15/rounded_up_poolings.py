@@ -25,7 +25,7 @@ from ir_runtime.rewriting.shape_layers import as_list, dim_of
 from ir_runtime.rewriting.uses import Uses
 
 
-@below_opset15.replaces("rounded_up_poolings", AvgPool14, MaxPool14, until="2024.5", seen_in=("2023.3",))
+@below_opset15.replaces("rounded_up_poolings", until="2024.5", seen_in=("2023.3",))
 def rounded_up_poolings(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Pool by opset 1 or 8, and cut off what ``ceil_torch`` drops."""
     op = node.op

@@ -8,7 +8,7 @@ from __future__ import annotations
 from converter.targets.registry import below_opset15
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.padding import Pad12
-from ir_runtime.operations.signal import RDFT9, STFT15
+from ir_runtime.operations.signal import RDFT9
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.frames import frames_of
@@ -18,7 +18,7 @@ from ir_runtime.rewriting.shape_layers import as_i64, as_list, shape_of
 from ir_runtime.rewriting.uses import Uses
 
 
-@below_opset15.replaces("stft_of_frames", STFT15, until="2024.5", seen_in=("2023.3",))
+@below_opset15.replaces("stft_of_frames", until="2024.5", seen_in=("2023.3",))
 def stft_of_frames(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Gather the frames, and transform them."""
     signal, window, size, step = node.inputs

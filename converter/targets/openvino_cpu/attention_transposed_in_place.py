@@ -27,7 +27,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("attention_transposed_in_place", Transpose1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("attention_transposed_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def attention_transposed_in_place(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Prevent the fusion of attention with the Transpose after it."""
     if not _is_attention(node):

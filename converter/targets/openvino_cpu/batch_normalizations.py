@@ -24,13 +24,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "batch_normalizations",
-    BatchNormInference5,
-    after=["quantized_products"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-    rounds=True,
-)
+@openvino_cpu.replaces("batch_normalizations", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def batch_normalizations(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Multiply by the factors and add the summands."""
     assert isinstance(node.op, BatchNormInference5)

@@ -20,7 +20,7 @@ from ir_runtime.rewriting.shape_layers import concat_lists, shape_of
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("broadcast_to_empty_shape", Broadcast3, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("broadcast_to_empty_shape", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def broadcast_to_empty_shape(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Compute the output's shape, with a dimension of 0 wherever the target shape has one."""
     data, shape = node.inputs[:2]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.elementwise import Greater1, GreaterEqual1
+from ir_runtime.operations.elementwise import Greater1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -18,9 +18,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "comparisons_with_nan", Greater1, GreaterEqual1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
-)
+@openvino_cpu.replaces("comparisons_with_nan", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def comparisons_with_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Swap the inputs."""
     a, b = node.inputs

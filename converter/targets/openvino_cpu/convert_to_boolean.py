@@ -10,7 +10,6 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
@@ -19,7 +18,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("convert_to_boolean", Convert1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("convert_to_boolean", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def convert_to_boolean(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Compare numbers with 0."""
     (value,) = node.inputs

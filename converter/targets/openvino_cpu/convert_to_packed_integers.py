@@ -16,7 +16,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15, Convert1
+from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
@@ -24,12 +24,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "convert_to_packed_integers",
-    Convert1,
-    after=["fake_quantize", "integer_round_trips"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("convert_to_packed_integers", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def convert_to_packed_integers(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Take the lowest bits before the conversion."""
     (value,) = node.inputs

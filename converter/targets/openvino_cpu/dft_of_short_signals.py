@@ -14,7 +14,7 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.padding import Pad12
-from ir_runtime.operations.signal import IRDFT9, RDFT9
+from ir_runtime.operations.signal import IRDFT9
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -23,7 +23,7 @@ from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("dft_of_short_signals", RDFT9, IRDFT9, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("dft_of_short_signals", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def dft_of_short_signals(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Pad the signal before the transform."""
     if len(node.inputs) < 3:

@@ -28,12 +28,7 @@ from ir_runtime.rewriting.shape_layers import element_count, normalized_position
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "dynamic_reductions",
-    reduction.Reduction,
-    after=["integer_reductions"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("dynamic_reductions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def dynamic_reductions(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Reduce in a way that the plug-in supports for any axes and dimensions."""
     data, axes = node.inputs

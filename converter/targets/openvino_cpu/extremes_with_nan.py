@@ -12,7 +12,7 @@ import numpy as np
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Add1, Maximum1, Minimum1
+from ir_runtime.operations.elementwise import Add1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -20,7 +20,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("extremes_with_nan", Maximum1, Minimum1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("extremes_with_nan", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def extremes_with_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Add the NaN."""
     if not any(_is_nan(source) for source in node.inputs):

@@ -44,12 +44,7 @@ _MOVES = (DepthToSpace1, Gather8, MaxPool, Reshape1, Slice8, Squeeze1, StridedSl
 _KINDS = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
 
 
-@openvino_cpu.register(
-    "fake_quantize",
-    operations=(Convert1,),
-    after=["quantized_products"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.register("fake_quantize", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def fake_quantize(model: Model, trace: PassTrace) -> int:
     """Replace a quantisation by FakeQuantize where every reader dequantises it."""
     count = 0

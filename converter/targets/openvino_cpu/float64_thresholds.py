@@ -20,7 +20,7 @@ from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Greater1, GreaterEqual1, Less1, LessEqual1
+from ir_runtime.operations.elementwise import Greater1, LessEqual1
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -31,15 +31,7 @@ _DOWN_ON_THE_RIGHT = (LessEqual1, Greater1)
 """Operations whose second input is rounded down if it is a threshold; a first one is rounded up."""
 
 
-@openvino_cpu.replaces(
-    "float64_thresholds",
-    Greater1,
-    GreaterEqual1,
-    Less1,
-    LessEqual1,
-    rounds=True,
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("float64_thresholds", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def float64_thresholds(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Round constant thresholds up or down to numbers that float32 has."""
     if node.inputs[0].element_type is not element_types.f64:

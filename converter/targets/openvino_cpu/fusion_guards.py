@@ -45,12 +45,7 @@ _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 _GUARDED = (Reduction, MatMul1, Interpolate11)
 
 
-@openvino_cpu.register(
-    "fusion_guards",
-    operations=_GUARDED,
-    after=["batch_normalizations", "fake_quantize", "integer_products", "integer_reductions", "interpolate_many_axes"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.register("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def fusion_guards(model: Model, trace: PassTrace) -> int:
     """Prevent wrong fusions; names and values stay."""
     count = 0

@@ -12,7 +12,6 @@ import numpy as np
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -20,7 +19,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("gather_from_2_bit_tables", Convert1, seen_in=("2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("gather_from_2_bit_tables", seen_in=("2024.6", "2025.4", "2026.4"))
 def gather_from_2_bit_tables(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Store in 4 bits a table of 2 bits whose gathered elements are converted at once."""
     gather = node.inputs[0].node

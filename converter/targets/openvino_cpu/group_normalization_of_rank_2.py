@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.normalization import GroupNormalization12
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -17,9 +16,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "group_normalization_of_rank_2", GroupNormalization12, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
-)
+@openvino_cpu.replaces("group_normalization_of_rank_2", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def group_normalization_of_rank_2(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Add a dimension of 1, and remove it again."""
     data, scale, bias = node.inputs

@@ -21,7 +21,7 @@ import numpy as np
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.activation import Clamp1, HardSigmoid1, ReLU1
+from ir_runtime.operations.activation import Clamp1, ReLU1
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Add1, IsNaN10, Multiply1, Subtract1
 from ir_runtime.operations.matmul import MatMul1
@@ -51,7 +51,7 @@ _BETWEEN = (
 _MAX_BETWEEN = 6
 
 
-@openvino_cpu.replaces("hard_sigmoid_of_nan", HardSigmoid1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("hard_sigmoid_of_nan", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def hard_sigmoid_of_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Select NaN where the input is NaN."""
     x, slope, offset = node.inputs

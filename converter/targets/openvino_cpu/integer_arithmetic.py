@@ -88,18 +88,7 @@ _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
 
 
 @openvino_cpu.replaces(
-    "integer_arithmetic",
-    ir.Divide1,
-    ir.Select1,
-    *_MEANINGS,
-    after=[
-        "broadcast_to_empty_shape",
-        "pad_value_at_run_time",
-        "range_backwards",
-        "slice_axes_at_run_time",
-        "dft_of_short_signals",
-    ],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
+    "integer_arithmetic", ir.Divide1, ir.Select1, *_MEANINGS, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
 )
 def integer_arithmetic(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Compute integers exactly that the plug-in would round to float32."""

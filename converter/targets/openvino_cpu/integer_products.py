@@ -21,7 +21,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise
-from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.operations.convolution import GroupConvolution1
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
@@ -41,14 +41,7 @@ _DEPTH_IF_UNKNOWN = 1 << 14
 Product = Callable[[Output, Output], Output]
 
 
-@openvino_cpu.replaces(
-    "integer_products",
-    MatMul1,
-    Convolution1,
-    GroupConvolution1,
-    Einsum7,
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("integer_products", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def integer_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Make products of integers exact, or products of floats where floats are wanted."""
     kind = node.outputs[0].element_type

@@ -42,16 +42,7 @@ _COUNT_IF_UNKNOWN = (1 << 15) - 1
 """The number of summands that is assumed where dimensions are dynamic."""
 
 
-@openvino_cpu.replaces(
-    "integer_reductions",
-    ReduceSum1,
-    ReduceL1_4,
-    ReduceMean1,
-    ReduceMax1,
-    ReduceMin1,
-    after=["integer_arithmetic", "right_shift_of_unsigned"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("integer_reductions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def integer_reductions(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Reduce integers exactly."""
     data = node.inputs[0]

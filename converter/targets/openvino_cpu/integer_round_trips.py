@@ -30,12 +30,7 @@ _SCAN_LIMIT = 1 << 16
 """Bytes of a constant that are worth reading to learn whether its numbers are whole."""
 
 
-@openvino_cpu.replaces(
-    "integer_round_trips",
-    Convert1,
-    after=["integer_products", "fake_quantize"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("integer_round_trips", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def integer_round_trips(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Remove conversions to an integer type and back."""
     if node.outputs[0].element_type is not element_types.f32:

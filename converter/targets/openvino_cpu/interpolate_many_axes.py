@@ -30,7 +30,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("interpolate_many_axes", Interpolate11, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("interpolate_many_axes", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def interpolate_many_axes(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Resize a few dimensions after the other."""
     op = node.op

@@ -11,7 +11,7 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import InputMap, Node, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.operations.control_flow import Loop5, TensorIterator1
+from ir_runtime.operations.control_flow import Loop5
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -21,12 +21,7 @@ from ir_runtime.rewriting.unique_names import UniqueNames
 from ir_runtime.rewriting.uses import Uses, uses_of
 
 
-@openvino_cpu.replaces(
-    "iterator_over_unread_slices",
-    TensorIterator1,
-    after=["loop_states_in_shared_memory", "loop_states_of_narrow_types"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("iterator_over_unread_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def iterator_over_unread_slices(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Count the iterations by the dimension that is sliced."""
     (sub,) = node.op.subgraphs

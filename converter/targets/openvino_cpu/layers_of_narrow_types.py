@@ -42,8 +42,7 @@ _WIDER: dict[ElementType, tuple[ElementType, tuple[type[Operation], ...]]] = {
 
 @openvino_cpu.replaces(
     "layers_of_narrow_types",
-    *dict.fromkeys(operation for _, layers in _WIDER.values() for operation in layers),
-    after=["gather_from_2_bit_tables", "group_normalization_of_rank_2", "convert_to_packed_integers"],
+    *{operation for _, layers in _WIDER.values() for operation in layers},
     seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
 )
 def layers_of_narrow_types(builder: Builder, node: Node, uses: Uses) -> Replacement:

@@ -31,12 +31,7 @@ _IN_PLACE = (Binary, PReLU1, Unary)
 """Layers that may write their output into the memory of their first input."""
 
 
-@openvino_cpu.register(
-    "loop_states_in_shared_memory",
-    operations=(Loop5, TensorIterator1),
-    after=["fake_quantize", "fusion_guards", "integer_products", "loop_states_of_narrow_types"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.register("loop_states_in_shared_memory", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def loop_states_in_shared_memory(model: Model, trace: PassTrace) -> int:
     """Give the next values of states memory of their own."""
     total = 0

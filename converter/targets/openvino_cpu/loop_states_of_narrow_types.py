@@ -36,12 +36,7 @@ _WIDER = {
 }
 
 
-@openvino_cpu.register(
-    "loop_states_of_narrow_types",
-    operations=(Loop5, TensorIterator1),
-    after=["convert_to_packed_integers"],
-    seen_in=("2025.4", "2026.4"),
-)
+@openvino_cpu.register("loop_states_of_narrow_types", seen_in=("2025.4", "2026.4"))
 def loop_states_of_narrow_types(model: Model, trace: PassTrace) -> int:
     """Convert to wider types around loops, and back inside."""
     total = 0

@@ -19,7 +19,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("lrn_fractional_bias", LRN1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("lrn_fractional_bias", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def lrn_fractional_bias(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Multiply by a power of the bias instead of adding it."""
     op = node.op

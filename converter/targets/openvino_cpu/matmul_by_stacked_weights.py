@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -19,13 +18,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "matmul_by_stacked_weights",
-    MatMul1,
-    after=["fake_quantize", "integer_products"],
-    since="2025.1",
-    seen_in=("2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("matmul_by_stacked_weights", since="2025.1", seen_in=("2025.4", "2026.4"))
 def matmul_by_stacked_weights(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Repeat the matrix for each of the stored ones."""
     data, weights = node.inputs

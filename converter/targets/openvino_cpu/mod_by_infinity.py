@@ -19,7 +19,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("mod_by_infinity", Mod1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("mod_by_infinity", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def mod_by_infinity(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Select the dividend where the divisor is infinite."""
     value, divisor = node.inputs

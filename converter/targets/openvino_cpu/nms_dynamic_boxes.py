@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.detection import NonMaxSuppression9
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import reshape
 from ir_runtime.rewriting.matching import fail
@@ -17,7 +16,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("nms_dynamic_boxes", NonMaxSuppression9, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("nms_dynamic_boxes", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def nms_dynamic_boxes(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Give boxes and scores a rank, and boxes 4 coordinates."""
     boxes, scores, *others = node.inputs

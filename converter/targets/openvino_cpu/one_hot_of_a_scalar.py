@@ -17,7 +17,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("one_hot_of_a_scalar", OneHot1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("one_hot_of_a_scalar", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def one_hot_of_a_scalar(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Put the index into a list."""
     index, *others = node.inputs

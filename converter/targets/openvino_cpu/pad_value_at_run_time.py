@@ -12,7 +12,6 @@ from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.movement import Broadcast3
-from ir_runtime.operations.padding import Pad12
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
@@ -22,9 +21,7 @@ from ir_runtime.rewriting.shape_layers import shape_of
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "pad_value_at_run_time", Pad12, after=["layers_of_narrow_types"], seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
-)
+@openvino_cpu.replaces("pad_value_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def pad_value_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Select the value where Pad has put a 0."""
     if len(node.inputs) < 4 or node.op.pad_mode != "constant" or node.inputs[3].type.constant is not None:  # type: ignore[attr-defined]

@@ -24,12 +24,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces(
-    "padded_pointwise_convolutions",
-    Convolution1,
-    after=["fake_quantize", "integer_products", "pad_value_at_run_time"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("padded_pointwise_convolutions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def padded_pointwise_convolutions(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Convolve as one group."""
     data, weights = node.inputs

@@ -25,7 +25,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
-from ir_runtime.operations.elementwise import Add1, Convert1, Multiply1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Convert1, Subtract1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.rewriting import layers
@@ -37,7 +37,7 @@ from ir_runtime.rewriting.uses import Uses
 _PRODUCTS = (Convolution1, GroupConvolution1, MatMul1)
 
 
-@openvino_cpu.replaces("quantized_products", Multiply1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("quantized_products", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def quantized_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Move the scale of a quantised product from its sum to its weights."""
     factor = node.inputs[1].tensor

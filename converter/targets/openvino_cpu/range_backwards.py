@@ -15,7 +15,6 @@ from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.operations.generation import Range4
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -23,7 +22,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("range_backwards", Range4, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("range_backwards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def range_backwards(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Move a limit that lies before the start to the start."""
     start, limit, step = node.inputs

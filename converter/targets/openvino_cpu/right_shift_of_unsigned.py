@@ -22,7 +22,7 @@ from .intervals import interval_of
 _TOPMOST = 1 << 31
 
 
-@openvino_cpu.replaces("right_shift_of_unsigned", BitwiseRightShift15, seen_in=("2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("right_shift_of_unsigned", seen_in=("2024.6", "2025.4", "2026.4"))
 def right_shift_of_unsigned(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Clear the copies of the topmost bit."""
     value, amount = node.inputs

@@ -11,7 +11,6 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.elementwise import Abs1, Add1, Divide1, Multiply1, Negative1, Subtract1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
@@ -21,17 +20,7 @@ from ir_runtime.rewriting.uses import Uses
 _BYTES = (element_types.i8, element_types.u8)
 
 
-@openvino_cpu.replaces(
-    "saturated_8_bit_integers",
-    Add1,
-    Subtract1,
-    Multiply1,
-    Divide1,
-    Negative1,
-    Abs1,
-    after=["fake_quantize"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("saturated_8_bit_integers", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def saturated_8_bit_integers(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Compute 8-bit integers as i32."""
     kind = node.outputs[0].element_type

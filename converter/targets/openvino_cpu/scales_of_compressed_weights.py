@@ -24,7 +24,6 @@ from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.elementwise import Convert1, Multiply1, Subtract1
-from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.records import record
@@ -44,14 +43,7 @@ class _Weights:
     is_transposed: bool
 
 
-@openvino_cpu.replaces(
-    "scales_of_compressed_weights",
-    MatMul1,
-    Gather1,
-    Gather7,
-    after=["matmul_by_stacked_weights", "quantized_products"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("scales_of_compressed_weights", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def scales_of_compressed_weights(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Have the plug-in decompress the weights before the product."""
     place = 1 if isinstance(node.op, MatMul1) else 0

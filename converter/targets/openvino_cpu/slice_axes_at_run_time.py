@@ -12,7 +12,6 @@ import numpy as np
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.scatter import ScatterUpdate3
-from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
@@ -21,7 +20,7 @@ from ir_runtime.rewriting.shape_layers import as_i64, normalized_positions
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("slice_axes_at_run_time", Slice8, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("slice_axes_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def slice_axes_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Give every dimension a start, an end and a step."""
     data, *parts = node.inputs

@@ -38,7 +38,7 @@ _WINDOW = layer(
 )
 
 
-@openvino_cpu.replaces("sliding_windows", Select1, seen_in=("2026.4",))
+@openvino_cpu.replaces("sliding_windows", seen_in=("2026.4",))
 def sliding_window(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Write the condition as four BitwiseAnd, of which the first takes the window."""
     readers = uses[node.outputs[0]]

@@ -14,11 +14,9 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Node, Output
-from ir_runtime.operations.elementwise import Select1
 from ir_runtime.operations.generation import Range4, ShapeOf3
 from ir_runtime.operations.inputs_outputs import Identity16
-from ir_runtime.operations.movement import Broadcast1, Broadcast3, Reshape1, Tile1
-from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.operations.movement import Reshape1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
@@ -29,19 +27,7 @@ _POSITIONS = element_types.i32
 """The type in which the plug-in computes with integers."""
 
 
-@openvino_cpu.replaces(
-    "strings_by_position",
-    Identity16,
-    Slice8,
-    StridedSlice1,
-    Split1,
-    VariadicSplit1,
-    Tile1,
-    Broadcast1,
-    Broadcast3,
-    Select1,
-    seen_in=("2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.replaces("strings_by_position", seen_in=("2024.6", "2025.4", "2026.4"))
 def strings_by_position(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Move the positions of the strings, and gather the strings at them."""
     if node.outputs[0].element_type is not element_types.string:

@@ -43,7 +43,7 @@ _MOST_DIMENSIONS = 6
 """The plug-in's arithmetic is wrong on more dimensions."""
 
 
-@openvino_cpu.replaces("tile_repeats_at_run_time", Tile1, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("tile_repeats_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def tile_repeats_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Repeat along every dimension by Broadcast."""
     data, repeats = node.inputs
@@ -55,7 +55,7 @@ def tile_repeats_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replac
     return _in_steps(builder, data, list(range(data.shape.rank)), counts, None)
 
 
-@openvino_cpu.replaces("tile_dynamic_dimensions", Tile1, since="2026.1", seen_in=("2026.4",))
+@openvino_cpu.replaces("tile_dynamic_dimensions", since="2026.1", seen_in=("2026.4",))
 def tile_dynamic_dimensions(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Repeat along several dimensions by Broadcast, and one channel in a layout that the plug-in does not change."""
     data, repeats = node.inputs

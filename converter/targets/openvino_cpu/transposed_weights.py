@@ -21,12 +21,7 @@ from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.register(
-    "transposed_weights",
-    operations=(MatMul1,),
-    after=["fake_quantize", "integer_products", "matmul_by_stacked_weights", "quantized_products"],
-    seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
-)
+@openvino_cpu.register("transposed_weights", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def transposed_weights(model: Model, trace: PassTrace) -> int:
     """Transpose the weights of products, and tell the products so."""
     count = 0

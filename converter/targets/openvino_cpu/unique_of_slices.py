@@ -10,7 +10,6 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axis
-from ir_runtime.operations.sorting import Unique10
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import transpose
 from ir_runtime.rewriting.matching import fail
@@ -18,7 +17,7 @@ from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.uses import Uses
 
 
-@openvino_cpu.replaces("unique_of_slices", Unique10, seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+@openvino_cpu.replaces("unique_of_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def unique_of_slices(builder: Builder, node: Node, uses: Uses) -> Replacement:
     """Move the dimension to the front, and back to its place."""
     data = node.inputs[0]
