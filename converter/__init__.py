@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.steps import StepsReport, verify_steps
+    from converter.equivalence.verification import verify
     from converter.errors import (
         ConversionError,
         InternalError,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
     from converter.to_onnx.export import export_model, save_onnx
-    from converter.verification import verify, verify_steps
 
 __all__ = [
     "__version__",
@@ -81,14 +81,14 @@ _MODULES = {
     "converter.from_onnx.translation.context": ("Context",),
     "converter.from_onnx.translation.registry": ("onnx_op",),
     "converter.compression.weight_compression": ("WeightCompression",),
-    "converter.equivalence.steps": ("StepsReport",),
+    "converter.equivalence.steps": ("StepsReport", "verify_steps"),
+    "converter.equivalence.verification": ("verify",),
     "converter.states.stateless": ("make_stateless",),
     "converter.preprocessing.description": ("Postprocess", "Preprocess"),
     "converter.round_trips": ("RoundTrip", "round_trip"),
     "converter.to_onnx.export": ("export_model", "save_onnx"),
     "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
     "converter.language_models.export": ("ExportedLanguageModel", "export_language_model"),
-    "converter.verification": ("verify", "verify_steps"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

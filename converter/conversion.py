@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from converter.errors import ConversionError, InternalError, InvalidModelError
+from converter.errors import InvalidModelError
 from converter.from_ir import apply_options, is_ir, read_ir
 from converter.from_onnx.input_forms import InputShapes, OptionError, shown
 from converter.from_onnx.options import Options, extension_paths, make_options
@@ -20,9 +20,8 @@ from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.passes.registry import passes
 from converter.stages import about, inform, informs, stage, talking
 from converter.targets.registry import DEFAULT, Target
-from ir_runtime.boundary import expected_errors
-from ir_runtime.errors import ContradictionError, ModelError
-from ir_runtime.errors import InternalError as FaultOfRuntime
+from ir_runtime.boundary import boundary
+from ir_runtime.errors import ContradictionError
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.records import record
@@ -38,7 +37,7 @@ MakeStates = Callable[[Model, Mapping[str, PartialShape]], object]
 """Puts variables into a model, whose inputs are to have these shapes."""
 
 
-@expected_errors(OptionError, (ConversionError,))
+@boundary(error=OptionError)
 def convert_model(
     model: ModelSource | None = None,
     input: InputShapes = None,
@@ -108,7 +107,7 @@ def convert_model(
         raise OptionError("convert_model needs one model: a path, bytes, a file object or an onnx.ModelProto")
     if dynamo:
         raise OptionError("dynamo is for PyTorch's modules: export yours with torch.onnx.export and convert the .onnx")
-    with talking(verbose):
+    with talking(bool(verbose)):
         converted = convert(
             model if model is not None else input_model,
             input=input,
@@ -141,6 +140,7 @@ class Conversion:
     """Which layers passes and rules looked at, which they replaced, and why not the others."""
 
 
+@boundary("the conversion", error=OptionError)
 def convert(
     model: Any,
     *,
@@ -164,6 +164,8 @@ def convert(
     ``preprocess`` may also be a :class:`converter.preprocessing.request.Request`.
     ``make_states`` does for a stateful model what ``make_stateful`` of :mod:`converter.states` does otherwise.
     """
+    model = os.fspath(model) if isinstance(model, os.PathLike) else model
+    share_weights = bool(share_weights)
     runtime = Target.parse(target)
     for extension in extensions:
         load_extension(extension)
@@ -172,31 +174,22 @@ def convert(
         raise OptionError("preprocessing is for models without caches: give no stateful with it")
     options = make_options(input, freeze, output, batch, stateful=bool(stateful))
     pairs = stateful if isinstance(stateful, Mapping) else None
+    if pairs and not all(isinstance(name, str) for pair in pairs.items() for name in pair):
+        raise OptionError("stateful must map names of inputs to names of outputs")
     made = (make_states or _states_of(pairs)) if options.stateful else None
     stages = _Stages(runtime, made, bool(fuse), bool(exact))
-    try:
-        if is_ir(model):
-            converted = _changed(model, options, bool(static), stages)
-        else:
-            with stage("read"):
-                file = open_model(model, share_weights)
-            with about(file.name):
-                converted = _converted(file, options, bool(static), stages)
-        if processing is not None:
-            from converter.preprocessing.insertion import insert
+    if is_ir(model):
+        converted = _changed(model, options, bool(static), stages)
+    else:
+        with stage("read"):
+            file = open_model(model, share_weights)
+        with about(file.name):
+            converted = _converted(file, options, bool(static), stages)
+    if processing is not None:
+        from converter.preprocessing.insertion import insert
 
-            with stage("preprocess"):
-                insert(converted.model, *processing.bound(converted.model))
-    except (ConversionError, ModelError) as error:
-        if isinstance(error, FaultOfRuntime):
-            raise InternalError(str(error)) from error
-        raise
-    except MemoryError as error:
-        raise ConversionError("there is not enough memory to convert the model") from error
-    except Exception as error:
-        raise InternalError(
-            f"the converter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
-        ) from error
+        with stage("preprocess"):
+            insert(converted.model, *processing.bound(converted.model))
     if informs():
         for line in converted.trace.lines():
             inform("%s", line)
@@ -284,7 +277,7 @@ def _converted(file: OnnxFile, options: Options, static: bool, stages: _Stages) 
     return Conversion(made, counts, rules, trace)
 
 
-@expected_errors(OptionError, (ConversionError,))
+@boundary(error=OptionError)
 def save_model(
     model: Model,
     path: str | os.PathLike[str],
@@ -312,7 +305,7 @@ def save_model(
         raise OptionError(f"save_model needs a model, such as convert_model returns, but got {shown(model)}")
     check_destination(model, Path(path))
     if compress is None:
-        stored = compressed(model, None, compress_to_fp16).model
+        stored = compressed(model, None, bool(compress_to_fp16)).model
         with stage("write"):
             write_model(stored, path)
         return
@@ -321,7 +314,7 @@ def save_model(
     chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
     if not isinstance(chosen, WeightCompression):
         raise OptionError(f'compress must be "int8", "int4" or a WeightCompression, but is {shown(compress)}')
-    stored = compressed(model, chosen, compress_to_fp16).model
+    stored = compressed(model, chosen, bool(compress_to_fp16)).model
     with stage("write"):
         write_model(stored, path)
 

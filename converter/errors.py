@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+from ir_runtime.errors import ConversionError as ConversionError
+from ir_runtime.errors import InternalError as InternalError
 from ir_runtime.records import record
-
-
-class ConversionError(Exception):
-    """Root of every error a caller of :mod:`converter` should expect.
-
-    ``problems`` lists each root cause where there are several.
-    """
-
-    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
-        super().__init__(message)
-        self.problems = tuple(problems)
 
 
 class InvalidModelError(ConversionError):
@@ -25,10 +16,6 @@ class InvalidModelError(ConversionError):
 
 class UnsupportedModelError(ConversionError):
     """The ONNX model is valid, but means what neither the IR nor this package can express."""
-
-
-class InternalError(ConversionError):
-    """A fault of this package, which its ``__cause__`` shows. The model may be right."""
 
 
 class VerificationError(ConversionError):

@@ -12,7 +12,7 @@ from converter.conversion import convert_model, save_model
 from converter.errors import ConversionError
 from converter.to_onnx.export import save_onnx
 from ir_runtime import read_model
-from ir_runtime.boundary import expected_errors
+from ir_runtime.boundary import boundary
 from ir_runtime.files.file_kinds import IR, kind_of_path
 from ir_runtime.graph.model_difference import ModelDifference, compare_models
 from ir_runtime.records import record
@@ -105,7 +105,7 @@ class RoundTrip:
         return titled(f"Round trip: {self.verdict}", table(("stage", "numbers"), rows))
 
 
-@expected_errors(ConversionError, (ConversionError,))
+@boundary(error=ConversionError)
 def round_trip(
     model: str | os.PathLike[str],
     *,
@@ -123,7 +123,7 @@ def round_trip(
     Raises :class:`ConversionError` where a stage cannot be done, and :class:`converter.VerificationError` where one
     cannot be run.
     """
-    from converter.verification import verify
+    from converter.equivalence.verification import verify
 
     path = Path(model)
     reports: dict[str, Report] = {}

@@ -1,10 +1,11 @@
-"""The errors that callers may expect: a public function returns, or raises an error that it documents."""
+"""The one boundary of the package: a public function returns, or raises an error that its callers may expect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from functools import wraps
+from types import TracebackType
 from typing import Any, TypeVar
 
 from .errors import FileError, InternalError, ModelError
@@ -15,52 +16,97 @@ _MAX_MESSAGE_LENGTH = 1000
 """Characters of another error's text that a message repeats."""
 
 
+_PACKAGES = ("ir_runtime", "converter")
+
+
 def shortened(text: str) -> str:
     """``text``, cut where it is too long for a message."""
     return text if len(text) <= _MAX_MESSAGE_LENGTH else f"{text[:_MAX_MESSAGE_LENGTH]}..."
 
 
-def expected_errors(
-    error: type[Exception] = ModelError, passed: tuple[type[Exception], ...] = ()
-) -> Callable[[Call], Call]:
-    """Decorator: the function raises only ``error``, one of ``passed``, or :class:`ModelError`.
+class boundary(ContextDecorator):  # noqa: N801, used as contextlib's own context managers are
+    """Decorator and context manager that says whose fault an exception is.
 
-    An :class:`OSError` becomes a :class:`FileError`. Any other exception, such as one that an object of the caller
-    raises when its elements are read, becomes an ``error`` with that exception as its cause.
+    A :class:`ModelError` passes. Any other exception is a fault of this package and becomes an
+    :class:`InternalError`, whose text starts with ``work`` (by default the name of the decorated function).
+
+    ``error`` belongs to public functions, whose body checks the arguments and leaves the work to other functions.
+    Lack of memory, and whatever the call, the body or an object of the caller that the body uses raises, become an
+    ``error``; an :class:`OSError` becomes a :class:`FileError`. Without it lack of memory and :class:`OSError` reach
+    the boundary of the public function.
+
+    ``reads`` is for the other places that use objects of the caller: shapes, arrays, file objects, callbacks. Whatever
+    is raised there becomes a ``reads``.
+
+    ``is_fault`` decides for which of the errors that would pass the package is to blame.
     """
 
-    expected: tuple[type[Exception], ...] = (ModelError, *passed)
+    def __init__(
+        self,
+        work: str = "",
+        *,
+        error: type[ModelError] | None = None,
+        reads: type[ModelError] | None = None,
+        is_fault: Callable[[ModelError], bool] = lambda error: False,
+    ) -> None:
+        self.work = work
+        self.error = error
+        self.reads = reads
+        self.is_fault = is_fault
 
-    def decorate(function: Call) -> Call:
+    def __call__(self, function: Call) -> Call:
+        work = self.work or function.__qualname__
+        inside = boundary(work, error=self.error, reads=self.reads, is_fault=self.is_fault)
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            try:
+            with inside:
                 return function(*args, **kwargs)
-            except expected:
-                raise
-            except OSError as cause:
-                raise FileError.of(cause) from cause
-            except MemoryError as cause:
-                raise error(f"{function.__name__} needs more memory than there is") from cause
-            except Exception as cause:
-                raise error(f"{function.__name__} cannot use what it was given: {described(cause)}") from cause
 
         return call  # type: ignore[return-value]
 
-    return decorate
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, cause: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(cause, Exception):
+            error = self.expected(cause, traceback)
+            if error is not cause:
+                raise error from cause
+
+    def expected(self, cause: Exception, traceback: TracebackType | None = None) -> Exception:
+        """The error that callers see instead of ``cause``, which came here by this ``traceback``."""
+        if isinstance(cause, ModelError):
+            return fault_of(self.work, cause) if self.is_fault(cause) else cause
+        if isinstance(cause, (MemoryError, OSError)):
+            if self.error is None:
+                return cause
+            if isinstance(cause, OSError):
+                return FileError.of(cause)
+            return self.error(f"{self.work} needs more memory than there is")
+        if self.reads is not None:
+            return self.reads(f"{self.work} cannot be used: {described(cause)}")
+        if self.error is not None and traceback is not None and _is_of_the_body(traceback):
+            return self.error(f"{self.work} cannot use what it was given: {described(cause)}")
+        return fault_of(self.work, cause)
 
 
-@contextmanager
-def own_work(work: str) -> Iterator[None]:
-    """A context for work on checked inputs: an unexpected exception in it becomes an :class:`InternalError`."""
-    try:
-        yield
-    except (ModelError, MemoryError, OSError):
-        raise
-    except Exception as error:
-        raise InternalError(
-            f"{work} failed by a fault of this package ({described(error)}): please report it"
-        ) from error
+def _is_of_the_body(traceback: TracebackType) -> bool:
+    """True where the exception was raised by the call of a public function or in its body, and not in the work."""
+    body = traceback.tb_next
+    frame = None if body is None else body.tb_next
+    while frame is not None:
+        if frame.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
+            return False
+        frame = frame.tb_next
+    return True
+
+
+def fault_of(work: str, cause: BaseException, advice: str = "") -> InternalError:
+    """The error for a fault of this package in ``work``; ``advice`` says what helps until it is fixed."""
+    return InternalError(f"{work} failed by a fault of this package ({described(cause)}): please report it{advice}")
 
 
 def described(error: BaseException) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class ModelError(Exception):
-    """Root of every error a caller of :mod:`ir_runtime` should expect."""
+    """Root of every error that a caller of :mod:`ir_runtime` or of :mod:`converter` should expect."""
 
 
 class FormatError(ModelError):
@@ -58,7 +61,19 @@ class UnknownOutputError(ExecutionError, KeyError, IndexError):
         return str(self.args[0]) if self.args else ""  # a KeyError would quote it
 
 
-class InternalError(ModelError):
+class ConversionError(ModelError):
+    """Root of the errors of :mod:`converter`, which exports it.
+
+    ``problems`` lists each root cause where there are several. The class stands here because :class:`InternalError`,
+    which both packages raise, is one: ``except converter.ConversionError`` has always caught the converter's faults.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class InternalError(ConversionError):
     """A fault of this package, which its ``__cause__`` shows where there is one; neither model nor inputs are wrong."""
 
 

@@ -57,7 +57,6 @@ for _room in (
     "language_models",
     "equivalence",
     "report",
-    "verification",
     "round_trips",
     "batch",
     "command_line",

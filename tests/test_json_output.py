@@ -244,11 +244,12 @@ def test_a_fault_of_this_package_is_json_too(made: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(made)
     monkeypatch.setattr("converter.command_line.inspect.summary_of", fail)
     done = CliRunner().invoke(main, ["inspect", "model.xml", "--json"])
-    assert isinstance(done.exception, LookupError)
     assert done.exit_code == 1
+    assert "Traceback" in done.stderr
     found = json.loads(done.stdout)
     check("inspect", found)
-    assert found["error"] == {"type": "LookupError", "message": "no such thing", "exit_code": 1}
+    message = "the command failed by a fault of this package (LookupError: no such thing): please report it"
+    assert found["error"] == {"type": "InternalError", "message": message, "exit_code": 1}
 
 
 def test_a_page_that_cannot_be_written_is_one_error(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,12 @@ from converter.errors import ConversionError
 from converter.from_onnx.input_forms import InputShapes, input_specs
 from converter.from_onnx.options import extension_paths, make_options
 from converter.targets.registry import DEFAULT, Target
-from ir_runtime.boundary import expected_errors
+from ir_runtime.boundary import boundary
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 
-@expected_errors(ConversionError, (ConversionError,))
+@boundary(error=ConversionError)
 def convert_many(
     models: Paths,
     folder: str | os.PathLike[str],

@@ -54,8 +54,9 @@ def main() -> None:
 
 def convert_one(job: Job) -> Row:
     """Convert, save and compare a model in this process. Every error becomes the row's."""
-    from converter.errors import ConversionError, InternalError, VerificationError
-    from ir_runtime.errors import ModelError
+    from converter.errors import VerificationError
+    from ir_runtime.boundary import boundary
+    from ir_runtime.errors import InternalError, ModelError
 
     row = Row(job.name, job.model, job.xml, REFUSED)
     work = _Work(job, row)
@@ -64,15 +65,14 @@ def convert_one(job: Job) -> Row:
             work.convert()
             work.verify()
             work.write_record()
-        except (ConversionError, ModelError, OSError, MemoryError) as error:
+        except Exception as cause:  # the row is the place where a fault of this package is seen
+            error = boundary("the work", error=ModelError).expected(cause)
             verdict = FAULT if isinstance(error, InternalError) else REFUSED
             if isinstance(error, VerificationError):
                 verdict = NOT_COMPARED
-            if _is_lack_of_memory(error):
+            if _is_lack_of_memory(cause):
                 verdict = OUT_OF_MEMORY
-            work.row = replace(work.row, verdict=verdict, reason=str(error) or "there is not enough memory")
-        except Exception as error:  # the row is the place where a fault of this package is seen
-            work.row = replace(work.row, verdict=FAULT, reason=f"{type(error).__name__}: {error}")
+            work.row = replace(work.row, verdict=verdict, reason=str(error))
     return replace(work.row, messages=tuple(messages))
 
 
@@ -126,7 +126,7 @@ class _Work:
             report = verify_steps(self.job.model, self.job.xml, steps=_STEPS, seed=settings.seed)
             compared, unproven = [step.comparison for step in report.steps], ()
         else:
-            from converter.verification import verify
+            from converter.equivalence.verification import verify
 
             same = {name: settings.options[name] for name in ("input", "freeze", "output", "batch")}
             report = verify(self.job.model, self.job.xml, seed=settings.seed, **same)

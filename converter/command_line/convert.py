@@ -279,7 +279,7 @@ def _convert_one(
         with state.working(f"Verifying {target.name}"):
             report = verify_steps(model, target, steps=STEPS, seed=seed)
     elif check:
-        from converter.verification import verify
+        from converter.equivalence.verification import verify
 
         with state.working(f"Verifying {target.name}"):
             report = verify(model, target, inputs=inputs, seed=seed, input=specs, output=kept, batch=batch, report=page)

@@ -111,7 +111,7 @@ def export(
             files = write_onnx(exported, target, external_data)
     report: Report | None = None
     if check:
-        from converter.verification import verify
+        from converter.equivalence.verification import verify
 
         with state.working(f"Verifying {target.name}"):
             report = verify(target, model, inputs=inputs, seed=seed, weights=False, report=page)

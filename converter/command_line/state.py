@@ -226,21 +226,14 @@ def _switched(args: list[str]) -> list[str]:
 
 
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Every expected error becomes one message and exit code 1; a traceback only with --verbose."""
+    """Every error becomes one message and exit code 1; a traceback only with --verbose."""
 
     @click.pass_context
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
         state: State = context.obj
         found: list[Any] = []
         with state.recording():
-            try:
-                error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
-            except (click.ClickException, click.exceptions.Exit, click.Abort):
-                raise
-            except Exception as fault:  # of this package: it ends with its traceback
-                if kwargs.get("as_json"):
-                    print_json_error(state, fault, 1)
-                raise
+            error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
             if error is not None:
                 if kwargs.get("as_json"):
                     print_json_error(state, error, 1)
@@ -251,14 +244,17 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def report_error(state: State, work: Callable[[], object]) -> Exception | None:
-    """Do ``work``; an expected error, whose text is also printed to stderr."""
-    from converter.errors import ConversionError
-    from ir_runtime import ModelError
+    """Do ``work``; its error, whose text is also printed to stderr."""
+    from ir_runtime.boundary import boundary
+    from ir_runtime.errors import InternalError, ModelError
 
     try:
         work()
-    except (ConversionError, ModelError, OSError, MemoryError) as error:
-        if state.verbose:
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as cause:
+        error = boundary("the command", error=ModelError).expected(cause)
+        if state.verbose or isinstance(error, InternalError):  # a report of a fault needs it
             _print_traceback()
         click.echo(f"{click.style('error:', fg='red', bold=True)} {text_of(error)}", err=True)
         return error

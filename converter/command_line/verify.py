@@ -158,7 +158,7 @@ def _verify_one(
     if steps is not None:
         limits = {"rtol": rtol, "atol": atol}
         return _verify_steps(state, model, ir, as_json, steps=steps, seed=seed, engine=engine, **limits)
-    from converter.verification import verify
+    from converter.equivalence.verification import verify
 
     for path in (model, ir):
         if path.is_dir():

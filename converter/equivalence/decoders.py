@@ -135,6 +135,8 @@ class IrDecoder:
         given = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
         try:
             found = self._engine.run({name: value for name, value in given.items() if name in self._inputs})
+        except VerificationError:
+            raise
         except ModelError as error:
             raise VerificationError(f"the IR cannot be run: {error}") from error
         if self._output not in found:

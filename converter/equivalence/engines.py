@@ -13,6 +13,7 @@ import numpy as np
 
 from converter.errors import VerificationError
 from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model, model_to_bytes
+from ir_runtime.boundary import boundary
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
@@ -44,15 +45,21 @@ def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = No
     the same in the precision that it chooses by itself. Raises :class:`VerificationError` for other names, and where
     the engine does not take the model.
     """
-    if name in ENGINES:
-        _check_results(model)
+    check_engine(name)
+    _check_results(model)
     if name == "numpy":
         compiled = compile_model(model)
         return Engine("NumPy", model, compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
-    if name not in ENGINES:
-        raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
+    check_engine(name)
     precision = None if name == "openvino-default" else "f32"
     return replace(_openvino(model, path, precision), compile_part=lambda part: _openvino(part, None, precision))
+
+
+@boundary("the engine", reads=VerificationError)
+def check_engine(name: object) -> None:
+    """Raises :class:`VerificationError` where there is no engine of this name."""
+    if name not in ENGINES:
+        raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
 
 
 def _check_results(model: Model) -> None:
@@ -168,11 +175,10 @@ class StepEngine:
 
 def session_in(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> StepEngine:
     """A session of ``model`` in the engine called ``name``: see :func:`engine_for`. OpenVINO's caches are float32."""
+    check_engine(name)
     if name == "numpy":
         session = compile_model(model).session()
         return StepEngine("NumPy", lambda feeds: dict(session(feeds)), session.reset)
-    if name not in ENGINES:
-        raise VerificationError(f"the engine must be {', '.join(ENGINES)}, not {name!r}")
     try:
         import openvino
     except ImportError as error:

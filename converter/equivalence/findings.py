@@ -21,7 +21,7 @@ from converter.equivalence.sides import Run
 from converter.equivalence.suspects import sentences, suspects
 from converter.equivalence.tolerances import Loss, furthest, gaps, widened
 from converter.equivalence.weights import check_weights
-from converter.errors import ConversionError, VerificationError
+from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.stages import stage
 from ir_runtime import CompiledModel, ModelError, compile_model
@@ -122,7 +122,7 @@ class Findings:
             minimised = minimise(
                 reference.oracle, model, fault, self._sides.given(run.feeds), folder, self._sides.engine
             )
-        except (ConversionError, ModelError, OSError) as error:  # the report must not be lost with it
+        except (ModelError, OSError) as error:  # the report must not be lost with it
             return replace(found, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
         return replace(found, minimised=minimised)
 
@@ -152,7 +152,7 @@ class Findings:
                 exact = ExactModel(self._source, self._options)
                 for run in failed:
                     self._compare_errors_of(run, exact)
-        except (ConversionError, ModelError) as error:
+        except ModelError as error:
             sides.notes.append(f"both sides could not be compared with the result in float64: {error}")
         return compared, ""
 
@@ -261,7 +261,7 @@ class Findings:
             compared = compare_layers(
                 sides.reference.oracle, other.model, given, sides.given(run.feeds), sides.tolerance, rounded
             )
-        except (VerificationError, ModelError):
+        except ModelError:
             return False
         return bool(compared.layers) and not compared.problems and not _is_faulty(compared)
 

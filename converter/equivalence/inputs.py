@@ -12,6 +12,7 @@ import numpy as np
 from converter.equivalence.input_values import Values, default_values, filled
 from converter.errors import VerificationError
 from ir_runtime import Port
+from ir_runtime.boundary import boundary
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.shapes import PartialShape
 
@@ -53,6 +54,7 @@ def usual_shape(declared: PartialShape) -> tuple[int, ...]:
     return tuple(shape)
 
 
+@boundary("the inputs", reads=VerificationError)
 def given_inputs(source: str | os.PathLike[str] | Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Array]:
     """The user's inputs: a mapping, an ``.npz`` with one array an input, or an ``.npy`` for the only one.
 

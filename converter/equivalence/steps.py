@@ -18,13 +18,14 @@ from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDeco
 from converter.equivalence.references import OnnxReference
 from converter.equivalence.report import LayerDifference
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
-from converter.equivalence.tolerances import chosen_by
-from converter.errors import ConversionError, VerificationError
+from converter.equivalence.tolerances import chosen_by, tolerance_of
+from converter.errors import VerificationError
 from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
 from converter.stages import inform, silent, stage, verbosely
 from converter.states.stateless import make_stateless
 from ir_runtime import Model, ModelError, read_model
+from ir_runtime.boundary import boundary
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
@@ -115,6 +116,7 @@ class StepsReport:
 
 
 @verbosely
+@boundary(error=VerificationError)
 def verify_steps(
     onnx_model: ModelSource,
     ir: Model | str | os.PathLike[str],
@@ -138,6 +140,7 @@ def verify_steps(
     for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
         if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
             raise VerificationError(f"{name} must be a whole number of {least} or more, but is {shown(number)}")
+    rtol, atol = (tolerance_of(name, number) for name, number in (("rtol", rtol), ("atol", atol)))
     stored = None if isinstance(ir, Model) else ir
     with stage("read"):
         model = ir if isinstance(ir, Model) else read_model(ir)
@@ -292,7 +295,7 @@ def _first_layer(
             keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
             _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
         found = verify(onnx_model, plain, inputs=given, rtol=rtol, atol=atol, layers=True, weights=False)
-    except (ConversionError, ModelError) as error:
+    except ModelError as error:
         return None, str(error)
     layer = found.first_fault or found.first_divergence
     if layer is None:

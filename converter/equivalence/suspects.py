@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.conversion import convert_model
-from converter.errors import ConversionError
 from converter.onnx_file.reader import ModelSource
 from converter.stages import silent
 from ir_runtime import Model, ModelError
@@ -44,7 +43,7 @@ def suspects(source: ModelSource, options: Mapping[str, Any], model: Model) -> d
             with silent():
                 converted = convert_model(source, **way, **options)
             difference = compare_models(model, converted)
-        except (ConversionError, ModelError):
+        except ModelError:
             continue
         if least is None or _count(difference) < _count(least):
             least = difference

@@ -17,19 +17,21 @@ from converter.equivalence.references import reference_for
 from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs, ValuesOf
 from converter.equivalence.sides import Sides
-from converter.equivalence.tolerances import chosen_by
+from converter.equivalence.tolerances import chosen_by, tolerance_of
 from converter.errors import VerificationError
 from converter.from_onnx.input_forms import InputShapes
 from converter.from_onnx.options import make_options
 from converter.onnx_file.reader import ModelSource
 from converter.stages import inform, stage, verbosely
 from ir_runtime import FileError, Model, read_model
+from ir_runtime.boundary import boundary
 from ir_runtime.files.whole_files import check_folder, check_writable
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 
 
 @verbosely
+@boundary(error=VerificationError)
 def verify(
     onnx_model: ModelSource | Model,
     ir: Model | str | os.PathLike[str],
@@ -91,17 +93,20 @@ def verify(
         check_folder(minimise)
     if report is not None:
         check_writable(report)
+    layers = None if layers is None else bool(layers)
     stored = None if isinstance(ir, Model) else ir
     with stage("read"):
         model = ir if isinstance(ir, Model) else read_model(ir)
-        if hasattr(onnx_model, "read"):
+        if isinstance(onnx_model, os.PathLike):
+            onnx_model = os.fspath(onnx_model)
+        elif hasattr(onnx_model, "read"):
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
     options = make_options(input, freeze, output, batch).bound(list(reference.input_names))
     for name, number in (("seed", seed), ("samples", samples)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
             raise VerificationError(f"{name} must be a whole number from 0 on, but is {number!r}")
-    rtol, atol = (_tolerance(name, number) for name, number in (("rtol", rtol), ("atol", atol)))
+    rtol, atol = (tolerance_of(name, number) for name, number in (("rtol", rtol), ("atol", atol)))
     running = engine_for(engine, model, stored)
     sides = Sides(
         reference,
@@ -149,12 +154,6 @@ def verify(
             found = replace(found, unwritten=(*found.unwritten, str(error)))
     inform("%s", found.verdict)
     return found
-
-
-def _tolerance(name: str, number: object) -> float | None:
-    if number is None or (isinstance(number, (int, float, np.number)) and number >= 0):
-        return None if number is None else float(number)
-    raise VerificationError(f"{name} must be a number from 0 on, but is {number!r}")
 
 
 def _name_of(side: object) -> str:

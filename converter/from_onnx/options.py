@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from converter.errors import ConversionError
 from converter.from_onnx.input_forms import (
     InputShapes,
     InputSpec,
@@ -18,6 +16,7 @@ from converter.from_onnx.input_forms import (
     input_specs,
     shown,
 )
+from ir_runtime.boundary import boundary
 from ir_runtime.graph.element_types import Array, ElementType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
@@ -94,25 +93,7 @@ class Options:
         return Tensor.from_array(value, kind)
 
 
-Call = TypeVar("Call", bound=Callable[..., Any])
-
-
-def read_safely(function: Call) -> Call:
-    """Decorator: errors of the user's own objects become an :class:`OptionError`."""
-
-    @wraps(function)
-    def reading(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except ConversionError:
-            raise
-        except Exception as error:
-            raise OptionError(f"the arguments cannot be read: {type(error).__name__}: {error}") from error
-
-    return reading  # type: ignore[return-value]
-
-
-@read_safely
+@boundary("the arguments", reads=OptionError)
 def make_options(
     input: InputShapes = None,
     freeze: Mapping[str, Any] | None = None,
@@ -161,6 +142,7 @@ def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:
         raise OptionError(f"output must list names of tensors, but has {shown(strange)}")
     if not outputs:
         raise OptionError("output must name at least one tensor")
+    ",".join(outputs).encode()  # no file can name what this refuses
     if len(set(outputs)) != len(outputs):
         raise OptionError("output names a tensor twice")
     return outputs
@@ -184,7 +166,7 @@ def _frozen(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
     return found
 
 
-@read_safely
+@boundary("the arguments", reads=OptionError)
 def extension_paths(extensions: Any) -> tuple[str | os.PathLike[str], ...]:
     """The Python files that ``extension`` names: a path, several separated by commas, or a list of paths."""
     if extensions is None:

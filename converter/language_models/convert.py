@@ -15,7 +15,7 @@ from converter.errors import ConversionError
 from converter.from_onnx.input_forms import InputShapes, OptionError
 from converter.targets.paged_attention import obstacles
 from converter.targets.registry import DEFAULT
-from ir_runtime.boundary import expected_errors
+from ir_runtime.boundary import boundary
 from ir_runtime.records import record
 
 from .encoder_decoders import convert_decoder, convert_encoder
@@ -47,7 +47,7 @@ class LanguageModel:
     """Why OpenVINO's paged attention cannot run the model; empty where it can."""
 
 
-@expected_errors(OptionError, (ConversionError,))
+@boundary(error=OptionError)
 def convert_language_model(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -71,7 +71,7 @@ def convert_language_model(
 
     Raises :class:`ConversionError` where the folder has no model, or the model no caches.
     """
-    source, target_folder = SourceFolder.open(folder), Path(output)
+    source, target_folder = SourceFolder.open(Path(folder)), Path(output)
     if target_folder.exists() and target_folder.resolve() == source.path.resolve():
         raise ConversionError(f"the output must be another folder than {source.path}")
     options: dict[str, Any] = {"fuse": fuse, "exact": exact, "target": target}

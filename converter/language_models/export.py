@@ -17,7 +17,7 @@ from converter.to_onnx.export import Exported
 from converter.to_onnx.file import write_onnx
 from converter.to_onnx.options import ExportOptions
 from ir_runtime import read_model
-from ir_runtime.boundary import expected_errors
+from ir_runtime.boundary import boundary
 from ir_runtime.records import record
 
 from .convert import MODEL
@@ -43,7 +43,7 @@ class ExportedLanguageModel:
     """Other settings and the files of the tokenizer."""
 
 
-@expected_errors(ConversionError, (ConversionError,))
+@boundary(error=ConversionError)
 def export_language_model(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],

@@ -202,14 +202,14 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
     if isinstance(source, (str, os.PathLike)):
         try:
             path = Path(source)
-        except TypeError as error:
+        except Exception as error:  # whatever a path of the user's own does
             raise ConversionError(f"the model's path cannot be read: {error}") from error
         mapped = _mapped(path, share_weights)
         data = mapped if isinstance(mapped, np.ndarray) else bytes_of(mapped)
         return OnnxFile(_parsed(mapped, str(path), path), path, data, share_weights)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = source
-    elif type(source).__module__.startswith("onnx.") and hasattr(source, "ListFields"):
+    elif type(source).__module__.startswith("onnx.") and type(source).__name__ == "ModelProto":
         file = OnnxFile(_of_onnx(source))  # known without onnx, which few have imported
         file._original = source
         return file

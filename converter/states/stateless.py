@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from converter.errors import ConversionError
-from ir_runtime.boundary import expected_errors
+from ir_runtime.boundary import boundary
 from ir_runtime.graph.model import Model, Node, Output, uses_in
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.indexing import Gather8
@@ -32,7 +32,7 @@ from .stateful import BEAMS, without_float_options
 _JOINED = re.compile(r"(?P<past>past.*?)(?P<present>present.*)")
 
 
-@expected_errors(ConversionError, (ConversionError,))
+@boundary(error=ConversionError)
 def make_stateless(model: Model) -> int:
     """Turn variables into inputs and outputs, in place; how many.
 

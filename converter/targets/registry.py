@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
+from ir_runtime.boundary import boundary
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model
 from ir_runtime.records import record
@@ -44,6 +45,7 @@ class Target:
     """None where there is no limit."""
 
     @classmethod
+    @boundary("the target", reads=ConversionError)
     def parse(cls, name: str) -> Target:
         """Read ``cpu``, ``any`` or ``cpu@2024.6``; raises :class:`ConversionError` for anything else."""
         found = _NAME.fullmatch(name) if isinstance(name, str) else None

@@ -18,9 +18,7 @@ from converter.onnx_file.types import onnx_number
 from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
-from ir_runtime.boundary import expected_errors
-from ir_runtime.errors import InternalError as FaultOfRuntime
-from ir_runtime.errors import ModelError
+from ir_runtime.boundary import boundary
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import NamedDimension, PartialShape
@@ -43,7 +41,7 @@ def _no_names(_: str) -> Sequence[str]:
     return ()
 
 
-@expected_errors(ConversionError, (ConversionError,))
+@boundary(error=ConversionError)
 def export_model(
     model: Model | str | os.PathLike[str],
     *,
@@ -73,7 +71,7 @@ def export_model(
     return Exported.of(model, options).message()
 
 
-@expected_errors(ConversionError, (ConversionError,))
+@boundary(error=ConversionError)
 def save_onnx(
     model: Model | str | os.PathLike[str],
     path: str | os.PathLike[str],
@@ -124,7 +122,7 @@ class Exported:
                 f"{type(model).__name__}"
             )
         prepared = model.clone() if isinstance(model, Model) else read_model(model)
-        try:
+        with boundary("the export", error=ConversionError):
             if any(isinstance(node.op.type, str) and node.op.type == "ReadValue" for node in prepared.nodes()):
                 make_stateless(prepared)
             if options.fp16 == "unfold":
@@ -143,16 +141,6 @@ class Exported:
             used_parts(graph, opsets.version)
             inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
             name_model(graph, inputs, outputs, opsets.version)
-        except FaultOfRuntime as error:
-            raise InternalError(str(error)) from error
-        except (ConversionError, ModelError):
-            raise
-        except MemoryError as error:
-            raise ConversionError("there is not enough memory to export the model") from error
-        except Exception as error:
-            raise InternalError(
-                f"the exporter failed, which is a fault of its own: {type(error).__name__}: {error}; please report it"
-            ) from error
         processing = {METADATA: record.text} if record else {}
         return cls(graph, translation.functions.called_in(graph), opsets.version, declared, processing)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from converter.errors import ConversionError, Problem, UnsupportedModelError, error_of
+from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.onnx_file.types import onnx_number
 from ir_runtime.graph.model import Model, Node, Output, uses_in
 from ir_runtime.graph.operation import TensorType
@@ -113,7 +113,7 @@ class Translation:
         except OpsetTooLow as error:
             self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
         except ConversionError as error:
-            if error.problems:
+            if error.problems or isinstance(error, InternalError):
                 raise
             self._add(node, str(error))
         return [Value(output.type) for output in node.outputs]

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..boundary import described, own_work
-from ..errors import InternalError
+from ..boundary import boundary, fault_of
 from ..graph.element_types import Array
 from ..graph.mapped_file import MappedFile
 from ..graph.model import Model
@@ -23,7 +22,7 @@ from .folded_graph import folded_graph
 from .kernels import Site
 from .kernels.caches import grown_caches
 from .kernels.threads import Unbuffered, Workers, processors
-from .plan import Plan, step_function
+from .plan import WITHOUT_KERNELS, Plan, step_function
 from .profile import Clock
 from .static_plans import StaticPlan
 from .static_plans.plans_by_shapes import StaticPlans
@@ -54,7 +53,7 @@ class Calls:
         """The plan for any shapes, while there is one."""
         self._had_other_shapes = False
         """Whether inputs came for which there was no static plan, after one was made."""
-        with own_work("making a plan"):
+        with boundary("making a plan"):
             # Static plans are made later, of the model as it is now.
             self._model = model.clone()
             self._variables = self._model.inputs[len(self._model.inputs) - variables :]
@@ -76,7 +75,7 @@ class Calls:
         """
         for file in self._files.values():
             file.check()
-        with own_work("the run"):
+        with boundary("the run"):
             if self._shortest_seconds < _SHORT_CALL_SECONDS:
                 return self._run_now(arguments, clock)
             with self._turns:
@@ -101,24 +100,21 @@ class Calls:
                 except Exception as error:
                     # Where the inputs are at fault, the plan for any shapes raises the better error.
                     self.plan_for_any_shapes().run(arguments, clock)
-                    raise InternalError(
-                        f"the plan for inputs of the shapes {[list(array.shape) for array in arguments]} failed, which "
-                        f"is a fault of this package ({described(error)}): please report it, and use "
-                        "compile_model(model, optimize=False) until it is mended"
-                    ) from error
+                    shapes = [list(array.shape) for array in arguments]
+                    raise fault_of(f"the plan for inputs of the shapes {shapes}", error, WITHOUT_KERNELS) from error
             values = self.plan_for_any_shapes().run(arguments, clock)
             return owned_by_caller(values[: self._owned], arguments) + values[self._owned :]
 
     def plan_of(self, part: Model) -> Plan:
         """A plan for another model, which is computed beside this one, with the same workers."""
-        with own_work("making a plan"):
+        with boundary("making a plan"):
             self._files = {**self._files, **_files_of(part)}
             part = part.clone()
             return Plan(part if self._workers is None else in_float32(part), self._workers, self.fallbacks)
 
     def run_plan(self, plan: Plan, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
         """The outputs of a plan of :meth:`plan_of`, which may be views of anything."""
-        with own_work("the run"), np.errstate(all="ignore"), self._buffers():
+        with boundary("the run"), np.errstate(all="ignore"), self._buffers():
             return plan.run(arguments, clock)
 
     def _buffers(self) -> contextlib.AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..boundary import expected_errors
+from ..boundary import boundary
 from ..errors import ExecutionError, ModelError
 from ..graph.model import Model
 from .ports import InferenceResult, arguments_in_order, ports_of
@@ -24,8 +24,6 @@ class CompiledModel:
             raise ExecutionError(
                 f"a Model is required, which read_model and convert_model return, but got {type(model).__name__}"
             )
-        if not isinstance(threads, int) or threads < 1:
-            raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
         self._steps = Steps(model, optimize=optimize, threads=threads)
         self._calls = self._steps.calls
         self.inputs, self.outputs = ports_of(model)
@@ -62,7 +60,7 @@ class CompiledModel:
     def __reduce__(self) -> tuple[Any, ...]:
         raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")
 
-    @expected_errors(ExecutionError)
+    @boundary(error=ExecutionError)
     def __call__(self, inputs: Any = None) -> InferenceResult:
         """Execute the model. Its variables have their initial values in each call; a :meth:`session` keeps them.
 
@@ -80,7 +78,7 @@ class CompiledModel:
         """
         return Session(self._steps, self.inputs, self.outputs)
 
-    @expected_errors(ExecutionError)
+    @boundary(error=ExecutionError)
     def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
         """Execute the model ``repeat`` times, after one call that is not measured, and return the time of each layer
         and of each type of layer. ``inputs`` are those of a call.
@@ -95,7 +93,7 @@ class CompiledModel:
         return clock.profile()
 
 
-@expected_errors(ExecutionError)
+@boundary(error=ExecutionError)
 def compile_model(model: Model, *device: object, optimize: bool = True, threads: int = 1) -> CompiledModel:
     """Prepare ``model`` for execution in NumPy: order its layers, fold constants, choose kernels.
 
@@ -115,4 +113,6 @@ def compile_model(model: Model, *device: object, optimize: bool = True, threads:
         raise ExecutionError(
             f"models run in NumPy here, on no device: write compile_model(model) without {device[0]!r}"
         )
-    return CompiledModel(model, optimize=optimize, threads=threads)
+    if not isinstance(threads, int) or threads < 1:
+        raise ExecutionError(f"threads must be a number of 1 or more, but are {threads!r}")
+    return CompiledModel(model, optimize=bool(optimize), threads=threads)

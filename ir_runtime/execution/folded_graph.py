@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..errors import ExecutionError, ModelError
+from ..errors import ExecutionError, InternalError, ModelError
 from ..graph.element_types import Array
 from ..graph.model import Model, Node, Output
 from ..graph.operation import TensorType
@@ -82,5 +82,7 @@ def _constant_outputs(node: Node, inputs: Sequence[TensorType]) -> list[Tensor] 
         return [node.op.data]
     try:
         return fold(node.op, inputs, [output.type for output in node.outputs], limited=False)
+    except InternalError:
+        raise
     except (ModelError, MemoryError) as error:
         raise ExecutionError(f"layer '{node.name}' ({node.op.type}): {error}") from error

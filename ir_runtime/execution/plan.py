@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..boundary import described
-from ..errors import ExecutionError, InternalError, ModelError
+from ..boundary import boundary, fault_of
+from ..errors import ExecutionError, ModelError
 from ..graph.element_types import Array
 from ..graph.mapped_file import aligned
 from ..graph.model import Model, Node, Output
@@ -136,6 +136,10 @@ def _is_packed(step: Step, constant: Output) -> bool:
     return step.prepared is not None and constant in step.prepared.packed
 
 
+WITHOUT_KERNELS = ", and use compile_model(model, optimize=False) until it is mended"
+"""What helps where a kernel or a plan fails."""
+
+
 def _kernel_results(
     kernel: Kernel, evaluate: StepFunction, name: str, type: str, inputs: Sequence[Array]
 ) -> Array | tuple[Array, ...] | None:
@@ -150,10 +154,7 @@ def _kernel_results(
         raise
     except Exception as error:
         evaluate(*inputs)
-        raise InternalError(
-            f"layer '{name}' ({type}): its kernel failed, which is a fault of this package ({described(error)}): "
-            "please report it, and use compile_model(model, optimize=False) until it is mended"
-        ) from error
+        raise fault_of(f"layer '{name}' ({type}): its kernel", error, WITHOUT_KERNELS) from error
 
 
 def step_function(
@@ -222,19 +223,14 @@ def _evaluation_of_each(step: Step, constants: Mapping[Output, Array]) -> StepFu
 
 def _with_location(node: Node, evaluate: Callable[..., Any]) -> Callable[..., Any]:
     """``evaluate`` with errors that name the layer."""
+    where = f"layer '{node.name}' ({node.op.type}, opset{node.op.opset})"
 
+    @boundary(where)
     def compute(*inputs: Array) -> Any:
         try:
             return evaluate(*inputs)
-        except ModelError as error:
-            raise type(error)(_message(node, error)) from error
-        except (ValueError, IndexError, OverflowError, MemoryError) as error:
-            raise ExecutionError(_message(node, error)) from error
-        except Exception as error:
-            raise InternalError(_message(node, f"a fault of this package: {described(error)}")) from error
+        except (ModelError, ValueError, IndexError, OverflowError, MemoryError) as error:
+            kind = type(error) if isinstance(error, ModelError) else ExecutionError
+            raise kind(f"{where}: {str(error) or type(error).__name__}") from error
 
     return compute
-
-
-def _message(node: Node, error: Exception | str) -> str:
-    return f"layer '{node.name}' ({node.op.type}, opset{node.op.opset}): {error or type(error).__name__}"

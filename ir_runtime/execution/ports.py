@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..boundary import boundary
 from ..errors import ExecutionError, UnknownOutputError
 from ..graph.element_types import Array, ElementType
 from ..graph.model import Model, Node, Output
@@ -106,6 +107,7 @@ def port_of(names: Sequence[str], name: str, type: TensorType) -> Port:
     return Port(names[0] if names else name, tuple(names), shape, type.element_type, type.shape)
 
 
+@boundary("the inputs", reads=ExecutionError)
 def arguments_in_order(ports: Sequence[Port], inputs: Any) -> list[Array]:
     """One array for each of the input ``ports``, from the ``inputs`` of a call: see :meth:`CompiledModel.__call__`.
 
@@ -140,6 +142,7 @@ def _position(ports: Sequence[Port], key: Any) -> int:
     raise ExecutionError(f"the model has no input {key!r}; its inputs are {[port.name for port in ports]}")
 
 
+@boundary("the value", reads=ExecutionError)
 def as_array(port: Port, value: Any, what: str = "input") -> Array:
     """``value`` as an array of the port's dtype and shape; only what is no array yet is converted."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..boundary import expected_errors, shortened
+from ..boundary import boundary, shortened
 from ..errors import ExecutionError, ModelError
 from ..graph.element_types import Array
 from .ports import InferenceResult, Port, arguments_in_order, as_array
@@ -45,13 +45,13 @@ class Session:
         self.states = States(self)
         """The values of the variables, by name."""
 
-    @expected_errors(ExecutionError)
+    @boundary(error=ExecutionError)
     def __call__(self, inputs: Any = None) -> InferenceResult:
         """Execute the next step. ``inputs`` and result are those of a call of the compiled model."""
         with self._used():
             return self._step(inputs, None)
 
-    @expected_errors(ExecutionError)
+    @boundary(error=ExecutionError)
     def profile(self, steps: Iterable[Any]) -> Profile:
         """Execute a step with each of the inputs in ``steps``, and return the mean time of each layer, and of each type
         of layer.
@@ -144,7 +144,7 @@ class States(MutableMapping[str, Array]):
                 raise StateError(f"the variable {name!r} has no value yet: the next call starts with its initial value")
             return np.array(value.array, order="C")
 
-    @expected_errors(ExecutionError)
+    @boundary(error=ExecutionError)
     def __setitem__(self, name: str, value: Any) -> None:
         with self._session._used():
             port = self._session._port(name)

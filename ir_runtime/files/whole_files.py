@@ -25,7 +25,11 @@ def check_target(path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(path)  # which refuses what no path may hold, where path.exists() is False
         refused = path.exists() and not path.is_file()
+    except ValueError as error:
+        raise FileError(f"{str(path)!r} cannot be the path of a file: {error}") from error
     except OSError as error:
         raise FileError.of(error, path, "written") from error
     if refused:

@@ -17,7 +17,7 @@ import numpy as np
 from lxml import etree
 
 from .. import operations as _operations
-from ..boundary import expected_errors, shortened
+from ..boundary import boundary, shortened
 from ..errors import FormatError, ModelError, UnsupportedError
 from ..graph.element_types import Array, from_precision
 from ..graph.mapped_file import MappedFile, bytes_of
@@ -48,7 +48,7 @@ _MAX_NESTING = 64
 _MAX_ELEMENTS = 2**62
 
 
-@expected_errors(FormatError)
+@boundary(error=FormatError)
 def read_model(
     xml: str | os.PathLike[str] | bytes | IO[bytes],
     weights: str | os.PathLike[str] | bytes | IO[bytes] | Array | None = None,
@@ -87,6 +87,7 @@ def read_model(
     return model
 
 
+@boundary("the XML", reads=FormatError)
 def _contents(source: str | os.PathLike[str] | bytes | IO[bytes]) -> tuple[bytes, Path | None]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), None

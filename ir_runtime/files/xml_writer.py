@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from ..boundary import expected_errors
+from ..boundary import boundary
 from ..errors import ModelError
 from ..graph.model import (
     Model,
@@ -41,7 +41,7 @@ _ENTITIES = {
 }  # fmt: skip
 
 
-@expected_errors()
+@boundary(error=ModelError)
 def write_model(
     model: Model,
     xml: str | os.PathLike[str] | IO[bytes],
@@ -103,6 +103,7 @@ def check_destination(model: Model, xml: Path, weights: Path | None = None) -> N
             raise ModelError(f"the weights would overwrite {weights}, which the model was made from: use another name")
 
 
+@boundary(error=ModelError)
 def model_to_bytes(model: Model) -> tuple[bytes, bytes]:
     """The contents of the ``.xml`` and of the ``.bin``."""
     xml, weights = io.BytesIO(), io.BytesIO()

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..boundary import expected_errors
+from ..boundary import boundary
 from ..errors import ModelError
 from ..records import record
 from .copies import copy_nodes
@@ -147,7 +147,7 @@ class Model:
             self.version,
         )
 
-    @expected_errors()
+    @boundary(error=ModelError)
     def reshape(self, shapes: Any) -> None:
         """Give inputs other shapes, in place; every type that follows from them is inferred again.
 

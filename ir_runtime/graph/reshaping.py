@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..boundary import boundary
 from ..errors import ModelError
 from .node import Node, Output
 from .operation import Operation, TensorType
@@ -64,6 +65,7 @@ def _are_same(some: Sequence[TensorType], others: Sequence[TensorType]) -> bool:
     return len(some) == len(others) and False not in [one is other for one, other in zip(some, others)]
 
 
+@boundary("the shapes", reads=ModelError)
 def types_for(parameters: Sequence[Node], shapes: Any) -> dict[Node, TensorType]:
     """The types of those ``parameters`` that are given other shapes: see :meth:`Model.reshape`.
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..boundary import described
-from ..errors import InferenceError, InternalError, ModelError
+from ..boundary import boundary
+from ..errors import InferenceError
 from ..graph.element_types import Array
 from ..graph.operation import (
     BOUNDS_LIMIT,
@@ -90,14 +90,10 @@ def _count(type: TensorType) -> int:
 
 
 def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) -> list[Tensor]:
-    try:
-        with np.errstate(all="ignore"):
+    with boundary(op.type), np.errstate(all="ignore"):
+        try:
             results = as_tuple(op.evaluate(*values))
-    except (ValueError, IndexError, OverflowError) as error:
-        raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
-    except (ModelError, MemoryError):
-        raise
-    except Exception as error:
-        raise InternalError(f"{op.type} failed by a fault of this package: {described(error)}") from error
+        except (ValueError, IndexError, OverflowError) as error:
+            raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
     kinds = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
     return [Tensor.from_array(result, kind) for result, kind in zip(results, kinds)]

@@ -7,13 +7,12 @@ changes a model in place, bodies included, and registers its function under the 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, get_args
 
-from ir_runtime.boundary import described
+from ir_runtime.boundary import boundary
 from ir_runtime.errors import AttributeValueError, InferenceError, InternalError, ModelError
 from ir_runtime.graph.invariants import Promise, check
 from ir_runtime.graph.model import Model
@@ -249,21 +248,13 @@ class Pipeline:
         return self.registered[entry.name]
 
 
-@contextlib.contextmanager
-def _blamed_on(name: str, *also: type[Exception]) -> Iterator[None]:
-    """Errors of the package's own, and those of ``also``, become an :class:`InternalError` that names the pass."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, InternalError):
-            is_told = f"'{name}'" in str(error)
-        else:
-            is_told = isinstance(error, (MemoryError, ModelError)) and not isinstance(error, also)
-        if is_told:
-            raise
-        raise InternalError(
-            f"the pass '{name}' failed, which is a fault of this package: {described(error)}"
-        ) from error
+def _blamed_on(name: str, *also: type[ModelError]) -> boundary:
+    """Faults, and errors of the types ``also``, become an :class:`InternalError` that names the pass."""
+
+    def is_fault(error: ModelError) -> bool:
+        return f"'{name}'" not in str(error) if isinstance(error, InternalError) else isinstance(error, also)
+
+    return boundary(f"the pass '{name}'", is_fault=is_fault)
 
 
 def _classes_in(model: Model) -> Mapping[str, type[Operation]]:

@@ -395,7 +395,7 @@ def put(name: str, value: Any) -> Callable[[Session], Any]:
     [
         (put("a", np.zeros(2)), r"state 'a' must have dtype float32 \(f32\), but has float64"),
         (put("a", np.zeros(3, np.float32)), r"state 'a' must have the shape \[2\], but has \[3\]"),
-        (put("a", "text"), "cannot use what it was given"),
+        (put("a", "text"), "the state 'a' cannot be used: ValueError: could not convert string to float"),
         (put("ab", X), "no variable 'ab'; did you mean 'a'?"),
         (put("other", X), "no variable 'other'; its variables are 'a', 'c'"),
         (lambda session: session.states["b"], "no variable 'b'"),

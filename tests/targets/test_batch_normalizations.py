@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import converter
 import ir_runtime
-from converter.verification import verify
+from converter.equivalence.verification import verify
 
 C = 6
 PLAIN = "y = BatchNormalization<epsilon=0.01>(u, g, b, m, v)"

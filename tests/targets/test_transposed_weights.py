@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import converter
 import ir_runtime
-from converter.verification import verify
+from converter.equivalence.verification import verify
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1

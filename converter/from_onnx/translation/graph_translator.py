@@ -24,7 +24,7 @@ from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
 from converter.stages import warn
-from ir_runtime import ModelError
+from ir_runtime.boundary import fault_of
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shape_inference import make_node
@@ -61,9 +61,7 @@ from .values import Value, tensor_of
 
 _MAX_NESTING = 60
 
-_TRANSLATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """Errors of Python that show a fault in a translator."""
-_OWN_FAULT = "translating it failed by a fault of this package; please report it with the model"
 
 
 class SeveralProblems(ConversionError):
@@ -286,19 +284,18 @@ class GraphTranslator:
             self._emit(node, domain, opset)
         except SeveralProblems:
             return False
-        except (ConversionError, ModelError) as error:
-            if is_own_fault(error, node):
-                problems.append(problem_of(node, opset, f"{_OWN_FAULT}: {error}", unsupported=False, cause=error))
-            else:
-                problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
-            return False
         except EXHAUSTED as error:
             reason = f"translating it takes more memory than there is ({type(error).__name__})"
             problems.append(problem_of(node, opset, reason, unsupported=True, cause=error.with_traceback(None)))
             return False
-        except _TRANSLATOR_ERRORS as error:
-            reason = f"{_OWN_FAULT}: {error!r}"
-            problems.append(problem_of(node, opset, reason, unsupported=False, cause=error))
+        except OSError:
+            raise
+        except Exception as error:
+            if is_own_fault(error, node):
+                reason = str(fault_of("translating it", error, " with the model"))
+                problems.append(problem_of(node, opset, reason, unsupported=False, cause=error))
+            else:
+                problems.append(problem_of(node, opset, str(error), isinstance(error, UnsupportedModelError)))
             return False
         return True
 

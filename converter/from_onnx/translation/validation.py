@@ -14,7 +14,7 @@ from converter.onnx_file.functions import has_schema_function
 from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.types import element_type_of
-from ir_runtime.errors import AttributeValueError, InternalError
+from ir_runtime.errors import AttributeValueError, InternalError, ModelError
 from ir_runtime.graph.model import Output
 
 from .context import Context
@@ -43,10 +43,8 @@ def is_own_fault(error: Exception, node: NodeProto) -> bool:
 
     A wrong value of an IR layer's attribute is the model's fault if an attribute of the node is or holds that value.
     """
-    if isinstance(error, InternalError):
-        return True
     if not isinstance(error, AttributeValueError):
-        return False
+        return isinstance(error, InternalError) or not isinstance(error, ModelError)
     given = [attribute_value(attribute) for attribute in node.attribute]
     given += [item for value in given if isinstance(value, (list, tuple)) for item in value]
     return error.value is None or not any(_is_same(value, error.value) for value in given)
