@@ -26,7 +26,6 @@ from ir_runtime.graph.reshaping import infer_again
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Result1
-from ir_runtime.rewriting.uses import replace_all_uses, uses_of
 
 Rng = np.random.Generator
 Inject = Callable[[Model, Node, Rng], bool]
@@ -76,7 +75,7 @@ def _wrong_axis(model: Model, node: Node, rng: Rng) -> bool:
     if axes.tensor is None or not axes.element_type.is_integral or not node.inputs[0].shape.has_rank:
         return False
     moved = (axes.tensor.array() - 1) % node.inputs[0].shape.rank
-    node.inputs[position] = _constant(moved, axes)
+    node.replace_input(position, _constant(moved, axes))
     return not np.array_equal(moved, axes.tensor.array() % node.inputs[0].shape.rank)
 
 
@@ -85,7 +84,7 @@ def _swapped(model: Model, node: Node, rng: Rng) -> bool:
         return False
     if node.op.type == "SquaredDifference" or node.inputs[0] is node.inputs[1]:
         return False
-    node.inputs[:2] = node.inputs[1::-1]
+    node.inputs = (*node.inputs[1::-1], *node.inputs[2:])
     return True
 
 
@@ -98,7 +97,7 @@ def _transposed_weight(model: Model, node: Node, rng: Rng) -> bool:
     array = weight.tensor.array()
     for first, second in ((-2, -1), (0, 1)):
         if array.ndim >= 2 and array.shape[first] == array.shape[second] > 1:
-            node.inputs[1] = _constant(np.swapaxes(array, first, second), weight)
+            node.replace_input(1, _constant(np.swapaxes(array, first, second), weight))
             return True
     return False
 
@@ -113,9 +112,7 @@ def _missing(model: Model, node: Node, rng: Rng) -> bool:
     others = [other.tensor for other in node.inputs[1:] if other.tensor is not None]
     if neutral is not None and others and (others[0].array() == neutral).all():
         return False  # without biases of zeros the model is the same
-    for name in made.names:
-        source.add_name(name)
-    replace_all_uses(model, {made: source})
+    made.replace_by(source)
     return True
 
 
@@ -183,7 +180,7 @@ def _other_value(model: Model, node: Node, rng: Rng) -> bool:
     fitting = [o for o in before if o.element_type == source.element_type and o.shape == source.shape]
     if source.tensor is not None or not fitting:
         return False
-    node.inputs[0] = fitting[int(rng.integers(len(fitting)))]
+    node.replace_input(0, fitting[int(rng.integers(len(fitting)))])
     return True
 
 
@@ -194,7 +191,7 @@ def _nudged_number(model: Model, node: Node, rng: Rng) -> bool:
     for position, source in enumerate(node.inputs):
         if source.tensor is not None and source.tensor.size == 1 and source.element_type.is_real:
             value = source.tensor.array()
-            node.inputs[position] = _constant(np.asarray(value * np.float32(1.001), value.dtype), source)
+            node.replace_input(position, _constant(np.asarray(value * np.float32(1.001), value.dtype), source))
             return bool(value.any())
     return False
 
@@ -238,7 +235,9 @@ def _indices_without_sign(model: Model, node: Node, rng: Rng) -> bool:
     """Negative indices no longer count from the end."""
     if node.op.type not in ("Gather", "GatherElements") or node.inputs[1].tensor is not None:
         return False
-    node.inputs[1] = make_node(find_operation("Abs", 1)(), [node.inputs[1]], f"{node.name}/without_sign").outputs[0]
+    node.replace_input(
+        1, make_node(find_operation("Abs", 1)(), [node.inputs[1]], f"{node.name}/without_sign").outputs[0]
+    )
     return True
 
 
@@ -319,7 +318,7 @@ def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str
             if kind == "a row that no input reaches":
                 names.add(node.inputs[0].node.name)
             if node.op.data is not None:
-                names |= {user.name for user in uses_of(made)[node.outputs[0]]}
+                names |= {user.name for user in node.outputs[0].uses}
             names |= {source.node.name for source in node.inputs if source.tensor is not None}
             if kind == "layer missing" and node.origin is not None:  # what is left of its ONNX node is named
                 names.add(node.origin.node)

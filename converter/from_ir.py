@@ -20,9 +20,8 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting.constant_folding import fold
-from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 
 def is_ir(source: Any) -> bool:
@@ -96,11 +95,9 @@ def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
     (output,) = node.outputs
     tensor = options.frozen_tensor(name, output.element_type, output.shape)
     constant = make_node(Const1(value=tensor), (), node.name)
-    constant.outputs[0].names = list(output.names)
-    model.parameters.remove(node)
-    replace_all_uses(model, {output: constant.outputs[0]})
-    model.changed()
-    update_types(model, [constant.outputs[0]])
+    output.replace_by(constant.outputs[0])
+    model.parameters = [end for end in model.parameters if end is not node]
+    infer_stale(model)
 
 
 def _retype(model: Model, node: Node, kind: ElementType) -> None:
@@ -115,9 +112,8 @@ def _retype(model: Model, node: Node, kind: ElementType) -> None:
         Convert1(destination_type=output.element_type), [parameter.outputs[0]], unique(f"{parameter.name}/Convert")
     )
     parameter.outputs[0].names, parameter.output_names = list(output.names), list(node.output_names)
-    model.parameters[model.parameters.index(node)] = parameter
-    replace_all_uses(model, {output: converted.outputs[0]})
-    model.changed()
+    model.parameters = [parameter if end is node else end for end in model.parameters]
+    output.replace_by(converted.outputs[0], move_names=False)
 
 
 def _cut(model: Model, outputs: tuple[str, ...]) -> None:
@@ -134,14 +130,11 @@ def _cut(model: Model, outputs: tuple[str, ...]) -> None:
     if missing:
         raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], known)}")
     unique = UniqueNames(model)
-    model.results = []
-    for name in outputs:
-        result = make_node(Result1(), [known[name]], unique(f"{name}/result"))
+    results = [make_node(Result1(), [known[name]], unique(f"{name}/result")) for name in outputs]
+    for name, result in zip(outputs, results):
         result.output_names = [name]
-        model.results.append(result)
-    model.changed()
-    read = {source for node in model.nodes() for source in node.inputs}
-    model.parameters = [node for node in model.parameters if node.outputs[0] in read]
+    model.results = results
+    model.parameters = [node for node in model.parameters if node.outputs[0].is_used]
 
 
 def _fold_shapes(model: Model) -> None:
@@ -151,14 +144,10 @@ def _fold_shapes(model: Model) -> None:
         raise ConversionError(f"static needs known shapes, but {', '.join(map(repr, dynamic))} have dynamic dimensions")
     for part in model.parts():
         unique = UniqueNames(part)
-        replaced: dict[Output, Output] = {}
         for node in part.nodes:
             if node.op.role or not node.inputs or any(output.element_type.is_real for output in node.outputs):
                 continue
             tensors = fold(node.op, [source.type for source in node.inputs], [output.type for output in node.outputs])
             for output, tensor in zip(node.outputs, tensors or ()):
                 constant = make_node(Const1(value=tensor), (), unique(f"{node.name}/constant"))
-                replaced[output] = constant.outputs[0]
-        if replaced:
-            replace_all_uses(part.model, replaced)
-    model.changed()
+                output.replace_by(constant.outputs[0], move_names=False)

@@ -16,7 +16,6 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import (
     Model,
     Node,
-    Output,
     RuntimeInfo,
 )
 from ir_runtime.graph.operation import TensorType
@@ -26,7 +25,6 @@ from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 from .half_precision import LARGEST, misfits, to_half
 
@@ -60,7 +58,6 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     for part in model.all_models():
         unique = UniqueNames(part)
         of_shapes = constants_of_shapes(part)
-        replaced: dict[Output, Output] = {}
         for node in part.nodes():
             tensor = node.op.data
             if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64) or tensor.size < 2:
@@ -71,9 +68,8 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
             if reason:
                 result.kept[reason] += 1
             else:
-                replaced[node.outputs[0]] = _compressed(node, unique).outputs[0]
-        replace_all_uses(part, replaced)
-        result.count += len(replaced)
+                node.outputs[0].replace_by(_compressed(node, unique).outputs[0])
+                result.count += 1
     return result
 
 
@@ -121,7 +117,6 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
     back = make_node(Convert1(destination_type=tensor.element_type), small.outputs, node.name)
     back.runtime_info = (*node.runtime_info, DECOMPRESSION)
     back.origin = small.origin = node.origin
-    back.outputs[0].names = list(node.outputs[0].names)
     back.outputs[0].runtime_info = node.outputs[0].runtime_info
     return back
 

@@ -17,7 +17,6 @@ from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 from .float16_constants import constants_of_shapes
 from .half_precision import LARGEST, to_half
@@ -32,7 +31,6 @@ def unfold_halves(model: Model) -> int:
     """Store float16 constants that are converted to a wider type in that type, in place; how many there were."""
     count = 0
     for part in model.all_models():
-        replaced: dict[Output, Output] = {}
         for node in part.nodes():
             if not isinstance(node.op, Convert1) or not _is_half_constant(node.inputs[0]):
                 continue
@@ -40,12 +38,9 @@ def unfold_halves(model: Model) -> int:
             if not output.element_type.is_real or output.element_type.bits < 32:
                 continue
             wide = _constant(node.inputs[0], output.element_type, node.name)
-            wide.names, wide.runtime_info = list(output.names), output.runtime_info
-            output.names = []
-            replaced[output] = wide
-        replace_all_uses(part, replaced)
-        count += len(replaced)
-        part.changed()
+            wide.runtime_info = output.runtime_info
+            output.replace_by(wide)
+            count += 1
     return count
 
 
@@ -91,7 +86,6 @@ class _Halving:
                     self._beyond.update(outputs)
             elif node.op.role or node.op.subgraphs or not self._narrow(node):
                 self._keep(node)
-        self._model.changed()
 
     def _is_decompression(self, node: Node) -> bool:
         return isinstance(node.op, Convert1) and node.outputs[0] in self._single and _is_half_constant(node.inputs[0])
@@ -106,7 +100,7 @@ class _Halving:
 
     def _keep(self, node: Node) -> None:
         """Let a layer compute in float32."""
-        node.inputs = [self._as_single(source) for source in node.inputs]
+        node.replace_inputs([self._as_single(source) for source in node.inputs])
 
     def _narrow(self, node: Node) -> bool:
         """Let a layer compute in float16; False where it cannot."""
@@ -116,9 +110,7 @@ class _Halving:
             types = infer_types(op, [source.type for source in inputs])
         except ModelError:
             return False
-        node.op, node.inputs = op, inputs
-        for output, kind in zip(node.outputs, types):
-            output.type = kind
+        node.update(op, inputs, types)
         return True
 
     def _is_wanted(self, source: Output) -> bool:

@@ -53,7 +53,7 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses, replace_all_uses, uses_of
+from ir_runtime.rewriting.uses import Uses
 
 from .float16_constants import DECOMPRESSION
 from .integer_grid import OnGrid, element_type_of_codes, put_on_grid
@@ -169,21 +169,19 @@ def compress_weights(model: Model, options: WeightCompression) -> CompressedWeig
     """
     result = CompressedWeights()
     for part in model.all_models():
-        uses = uses_of(part)
+        uses = Uses()
         found = [weights for node in part.nodes() if (weights := _weights(node, uses)) is not None]
         last = _last_products(part, {use.node for weights in found for use in weights.uses})
         unique = UniqueNames(part)
-        replaced: dict[Output, Output] = {}
         for weights in found:
             way = _way(weights, options, last)
             new_layers = _compressed(weights, way, uses, unique)
             if isinstance(new_layers, str):
                 result.kept[new_layers] += 1
                 continue
-            replaced[weights.value] = new_layers[-1].outputs[0]
+            weights.value.replace_by(new_layers[-1].outputs[0], move_names=False)
             result.count[str(way)] += 1
             result.constants.update(layer for layer in new_layers if layer.op.data is not None)
-        replace_all_uses(part, replaced)
     if result.count:
         before = (info for info in model.runtime_info if info.tag != WEIGHT_COMPRESSION)
         model.runtime_info = (*before, _record_of(options))

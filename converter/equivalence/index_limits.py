@@ -24,7 +24,7 @@ from ir_runtime.operations.scatter import (
     ScatterUpdate3,
 )
 from ir_runtime.operations.slicing import Split1, StridedSlice1, VariadicSplit1
-from ir_runtime.rewriting.uses import Uses, uses_of
+from ir_runtime.rewriting.uses import Uses
 
 _ALONG_AN_INPUT = (Gather1, Gather7, Gather8)
 _SCATTERS = (ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12)
@@ -48,7 +48,7 @@ class IndexLimits:
     """Where the inputs of ``model`` are indices."""
 
     def __init__(self, model: Model) -> None:
-        uses = uses_of(model)
+        uses = Uses()
         self._uses = {
             position: found
             for position, output in enumerate(model.inputs)

@@ -16,12 +16,11 @@ from converter.compression.float16_constants import DECOMPRESSION
 from converter.compression.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output, RuntimeInfo
+from ir_runtime.graph.model import Node, RuntimeInfo
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.uses import replace_all_uses
 
 RUNS = 4
 _RUNS_OF_OUTPUTS_BELOW = {64: 16, 4096: 8}
@@ -119,7 +118,6 @@ def perturbed_model(model: Model, seed: int) -> Model:
     copy = model.clone()
     rounded = RoundedWeights.of(copy)
     for part in copy.all_models():
-        replaced: dict[Output, Output] = {}
         for node in part.nodes():
             if not rounded.holds(node):
                 continue
@@ -128,8 +126,7 @@ def perturbed_model(model: Model, seed: int) -> Model:
             assert stored is not None
             perturbed = rounded.perturbed(node, stored.array().astype(value.element_type.dtype), generator)
             constant = make_node(Const1(value=Tensor.from_array(perturbed, value.element_type)), (), node.name)
-            replaced[value] = constant.outputs[0]
-        replace_all_uses(part, replaced)
+            value.replace_by(constant.outputs[0], move_names=False)
     return copy
 
 

@@ -31,7 +31,6 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.uses import replace_all_uses
 
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
@@ -308,6 +307,5 @@ def _freeze(model: Model, name: str, value: Array) -> None:
     constant = make_node(
         Const1(value=Tensor.from_array(value.astype(node.outputs[0].element_type.dtype))), (), node.name
     )
-    model.parameters.remove(node)
-    replace_all_uses(model, {node.outputs[0]: constant.outputs[0]})
-    model.changed()
+    node.outputs[0].replace_by(constant.outputs[0], move_names=False)
+    model.parameters = [end for end in model.parameters if end is not node]

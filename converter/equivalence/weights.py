@@ -37,7 +37,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.constant_folding import as_tuple
-from ir_runtime.rewriting.uses import uses_of
+from ir_runtime.rewriting.uses import Uses
 
 _LARGEST_STEP = 1.01
 """Steps of its grid that a compressed weight may be away; more than one for the rounding of the comparison."""
@@ -62,7 +62,7 @@ class _WeightChecks:
         self._names = anchors(graph, nodes)
         self._named = {name: output for output, names in self._names.items() for name in names}
         self._rounded = RoundedWeights.of(model)
-        self._uses = uses_of(model)
+        self._uses = Uses()
         self._known = KnownValues(model)
         self._constants: dict[str, Node] = {}
         for part in model.parts():

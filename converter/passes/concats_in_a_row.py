@@ -24,7 +24,7 @@ def concat_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     behind = uses.only_reader(node.outputs[0])
     if behind is not None and _axis(behind) is not None and _axis(behind) == _axis(node):
         return fail("the Concat behind it takes its inputs")
-    pending, found = node.inputs[::-1], list[Output]()
+    pending, found = list(node.inputs[::-1]), list[Output]()
     while pending:
         value = pending.pop()
         if _axis(value.node) == _axis(node) and len(uses[value]) == 1:

@@ -107,7 +107,7 @@ class _Folding:
 
     def run(self, part: Part, known: dict[Node, None]) -> None:
         """Go through the layers ``known`` from the last to the first: where one stays, its inputs may be constants."""
-        uses, unique = Uses(part.uses), UniqueNames(part)
+        uses, unique = Uses(), UniqueNames(part)
         for node in reversed(known):
             read = [output for output in node.outputs if output in uses]
             if not read:
@@ -120,7 +120,7 @@ class _Folding:
                 constant = Builder().tensor(tensor)
                 constant.node.name = node.name if len(node.outputs) == 1 else unique(f"{node.name}/constant")
                 constant.node.origin = node.origin
-                uses.replace(output, constant)
+                output.replace_by(constant)
             self._trace.matched(node)
             self.count += 1
 

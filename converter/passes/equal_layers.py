@@ -36,7 +36,7 @@ def equal_layers(model: Model, trace: PassTrace) -> int:
 
 
 def _merge(part: Part, trace: PassTrace) -> int:
-    uses, first, count = Uses(part.uses), dict[Any, Node](), 0
+    uses, first, count = Uses(), dict[Any, Node](), 0
     for node in part.nodes:
         key = _key(node)
         if key is None:
@@ -48,7 +48,7 @@ def _merge(part: Part, trace: PassTrace) -> int:
             trace.not_matched(node, fail("a result returns it"))
             continue
         for old, new in zip(node.outputs, kept.outputs):
-            uses.replace(old, new)
+            old.replace_by(new)
         trace.matched(node)
         count += 1
     return count

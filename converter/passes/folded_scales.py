@@ -56,16 +56,15 @@ def _fold_in(part: Part, trace: PassTrace) -> int:
     nodes = part.nodes_of(_SCALES)
     if not nodes or not part.nodes_of(_WEIGHTED):
         return 0
-    uses, unique, count = Uses(part.uses), UniqueNames(part), 0
+    uses, unique, count = Uses(), UniqueNames(part), 0
     for node in nodes:
-        if uses.is_unused(node):
+        if not node.is_in_graph:
             continue
         layers = _folded(node, uses, unique)
         if isinstance(layers, NotMatched):
             trace.not_matched(node, layers)
             continue
-        uses.replace(node.outputs[0], layers[-1].outputs[0])
-        uses.add(layers)
+        node.outputs[0].replace_by(layers[-1].outputs[0])
         trace.matched(node)
         count += 1
     return count

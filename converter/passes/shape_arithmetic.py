@@ -66,15 +66,14 @@ class _Walk:
         self._changed_bodies = changed_bodies
         self._trace = trace
         self._shapes = symbolic_shapes()
-        self._builder = Builder()
-        self._unique = UniqueNames(part)
+        self._builder = Builder(UniqueNames(part))
         self._sources: dict[frozenset[Polynomial], tuple[Output, list[Polynomial]]] = {}
         """For each set of dynamic dimensions the first value that has them, of those whose shape is read."""
         self._whole: dict[tuple[Polynomial, ...], Output] = {}
         """For each shape the first value that has it, of those whose shape is read."""
         self._lists: dict[tuple[tuple[Polynomial, ...], int, ElementType], Output | None] = {}
-        self._named = 0
-        """How many of the emitted layers have their names."""
+        self._noted = 0
+        """How many of the emitted layers have had their dimensions noted."""
         self._new_types: set[Output] = set()
         self.count = 0
 
@@ -88,6 +87,7 @@ class _Walk:
                 continue
             before = node.inputs
             if not node.op.role:
+                self._builder.begin(node)
                 self._simplify(node)
             if node.inputs != before:
                 self.count += 1
@@ -135,9 +135,9 @@ class _Walk:
         source = node.inputs[index]
         if elements is None or source.tensor is not None or isinstance(source.node.op, _CALCULATED):
             return
-        made = self._list(elements.reshape(-1).tolist(), elements.ndim, source.element_type, node)
+        made = self._list(elements.reshape(-1).tolist(), elements.ndim, source.element_type)
         if made is not None and not _is_same(made, source):
-            node.inputs = [*node.inputs[:index], made, *node.inputs[index + 1 :]]
+            node.replace_input(index, made)
 
     def _reshape(self, node: Node) -> bool:
         assert isinstance(node.op, Reshape1)
@@ -152,8 +152,8 @@ class _Walk:
         shorter = self._with_zeros(dims, target, shape, node.op.special_zero)
         if shorter is None:
             return False
-        node.inputs = [value, self._builder.constant(shorter, source.element_type)]
-        self._name(node)
+        node.replace_input(1, self._builder.constant(shorter, source.element_type))
+        self._note_emitted()
         node.op = Reshape1(special_zero=True)
         return True
 
@@ -223,14 +223,14 @@ class _Walk:
 
     # --- emitting lists ---
 
-    def _list(self, elements: Sequence[Polynomial], rank: int, kind: ElementType, node: Node) -> Output | None:
+    def _list(self, elements: Sequence[Polynomial], rank: int, kind: ElementType) -> Output | None:
         """A list (or with rank 0 a number) of these elements; None where there is no way to one of them."""
         if rank > 1 or not elements:
             return None
         key = (tuple(elements), rank, kind)
         if key not in self._lists:
             self._lists[key] = self._emitted(elements, rank, kind)
-            self._name(node)
+            self._note_emitted()
         return self._lists[key]
 
     def _emitted(self, elements: Sequence[Polynomial], rank: int, kind: ElementType) -> Output | None:
@@ -313,13 +313,11 @@ class _Walk:
         at = self._builder.constant([index] if rank else index)
         return self._builder.emit(Gather8(), value, at, self._builder.constant(0))
 
-    def _name(self, node: Node) -> None:
-        """Name new layers after the layer that reads them, and note their dimensions."""
-        for layer in self._builder.emitted[self._named :]:
-            layer.name = self._unique(f"{node.name}/{layer.op.type}")
-            layer.origin = node.origin
+    def _note_emitted(self) -> None:
+        """Note the dimensions of new layers."""
+        for layer in self._builder.emitted[self._noted :]:
             self._shapes.add(layer)
-        self._named = len(self._builder.emitted)
+        self._noted = len(self._builder.emitted)
 
 
 def _infer_again(node: Node) -> list[Output]:

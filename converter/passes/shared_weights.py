@@ -9,7 +9,6 @@ Language models use one matrix to look tokens up and to score them; exporters an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 from .registry import passes
 
@@ -39,17 +37,11 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
     """Put transposes in the place of constants that are another constant's."""
     count = 0
     for part in model.parts():
-        replaced: dict[Output, Output] = {}
         alike: dict[object, list[Node]] = defaultdict(list)
         unique = UniqueNames(part)
-        uses = part.uses
-
-        def is_factor(node: Node, uses: Mapping[Output, list[Node]] = uses) -> bool:
-            return all(isinstance(reader.op, MatMul1) for reader in uses.get(node.outputs[0], ()))
-
         constants = [node for node in part.nodes if node.op.data is not None]
         # A product reads either of both as it is, a look-up does not: its constant is the one that stays.
-        for node in sorted(constants, key=is_factor):
+        for node in sorted(constants, key=_is_factor):
             tensor = node.op.data
             if (
                 tensor is None
@@ -68,11 +60,13 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
                 alike[key].append(node)
             else:
                 trace.matched(node)
-                replaced[node.outputs[0]] = _transposed(kept, node, unique)
-        if replaced:
-            replace_all_uses(part.model, replaced)
-        count += len(replaced)
+                node.outputs[0].replace_by(_transposed(kept, node, unique))
+                count += 1
     return count
+
+
+def _is_factor(node: Node) -> bool:
+    return all(isinstance(user.op, MatMul1) for user in node.outputs[0].uses)
 
 
 def _is_transposed(other: Node, values: Array) -> bool:
@@ -90,5 +84,4 @@ def _transposed(kept: Node, node: Node, unique: UniqueNames) -> Output:
     order = make_node(Const1(value=Tensor.from_array(np.array([1, 0]))), (), unique(f"{node.name}/order"))
     made = make_node(Transpose1(), [kept.outputs[0], order.outputs[0]], node.name)
     made.origin = node.origin
-    made.outputs[0].names = list(node.outputs[0].names)
     return made.outputs[0]

@@ -62,7 +62,7 @@ def _split_in(part: Part, trace: PassTrace) -> int:
             trace.not_matched(node, found)
         else:
             groups[node.inputs[0], found[0]].append(found[1])
-    uses, unique, count = Uses(part.uses), UniqueNames(part), 0
+    uses, unique, count = Uses(), UniqueNames(part), 0
     for (data, axis), slices in groups.items():
         size = data.shape[axis]
         lengths = _lengths(slices, size) or _lengths([_from_begin(each, size) for each in slices], size)
@@ -77,9 +77,8 @@ def _split_in(part: Part, trace: PassTrace) -> int:
         slices.sort(key=lambda each: _from_begin(each, size))
         layers = _split(data, axis, lengths, slices[0].node, unique)
         for each, output in zip(slices, layers[-1].outputs):
-            uses.replace(each.node.outputs[0], output)
+            each.node.outputs[0].replace_by(output)
             trace.matched(each.node)
-        uses.add(layers)
         count += len(slices)
     return count
 

@@ -26,7 +26,7 @@ def transpose_in_product(builder: Builder, node: Node, uses: Uses) -> Replacemen
     for index, value in enumerate(node.inputs):
         if _swaps_the_last_two(value) and uses.only_reader(value) is node:
             inputs[index], flags[index] = value.node.inputs[0], not flags[index]
-    if inputs == node.inputs:
+    if tuple(inputs) == node.inputs:
         return fail("no input is a Transpose of the last two dimensions that nothing else reads")
     return builder.emit(MatMul1(transpose_a=flags[0], transpose_b=flags[1]), *inputs)
 

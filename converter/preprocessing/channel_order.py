@@ -15,7 +15,6 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.convolution import Convolution1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.uses import Uses, uses_of
 
 _BY_CHANNEL = (Add1, Subtract1, Multiply1, Divide1)
 _WIDENING = (Convert1, Subtract1, Multiply1)
@@ -28,7 +27,7 @@ def reverse_in_weights(model: Model, value: Output, axis: int) -> list[str] | No
     None, and nothing is changed, where not every layer that reads the value has such constants.
     """
     found: dict[Node, int] = {}
-    if axis != 1 or not _collect(uses_of(model), value, found):
+    if axis != 1 or not _collect(value, found):
         return None
     for node, place in found.items():
         _reverse_constant(node, place)
@@ -40,12 +39,12 @@ def reverse_back(model: Model, names: list[str]) -> bool:
 
     False, and nothing is changed, where a later change has taken such a layer away or put others before its constant.
     """
-    uses, found = uses_of(model), dict[Node, int]()
+    found = dict[Node, int]()
     for node in model.nodes():
         if node.name not in names:
             continue
         if isinstance(node.op, Convolution1):
-            place, is_known = 1, _is_constant(uses, node)
+            place, is_known = 1, _is_constant(node)
         elif isinstance(node.op, _BY_CHANNEL):
             place = 1 if _is_widened(node.inputs[1]) else 0
             is_known = _is_widened(node.inputs[place])
@@ -61,15 +60,15 @@ def reverse_back(model: Model, names: list[str]) -> bool:
     return True
 
 
-def _collect(uses: Uses, value: Output, found: dict[Node, int]) -> bool:
+def _collect(value: Output, found: dict[Node, int]) -> bool:
     """Which inputs of which layers are to be reversed; False where some layer cannot have that."""
-    readers = uses[value]
+    readers = value.uses
     for node in readers:
         if not value.shape.has_rank or node.inputs.count(value) != 1 or node in found:
             return False
         place = 1 - node.inputs.index(value)
         if isinstance(node.op, Convolution1):
-            if place != 1 or not _is_constant(uses, node):
+            if place != 1 or not _is_constant(node):
                 return False
             found[node] = place
         elif isinstance(node.op, _BY_CHANNEL):
@@ -81,7 +80,7 @@ def _collect(uses: Uses, value: Output, found: dict[Node, int]) -> bool:
                 if own != 1:  # the walk back goes by the second dimension
                     return False
                 found[node] = place
-            if not _collect(uses, node.outputs[0], found):
+            if not _collect(node.outputs[0], found):
                 return False
         else:
             return False
@@ -94,12 +93,12 @@ def _is_widened(value: Output) -> bool:
     return source.op.data is not None or (isinstance(source.op, Convert1) and source.inputs[0].node.op.data is not None)
 
 
-def _is_constant(uses: Uses, node: Node) -> bool:
+def _is_constant(node: Node) -> bool:
     """Whether weights are a constant, or one that is widened by channels of the output alone."""
     value = node.inputs[1]
     while value.node.op.data is None:
         before = value.node
-        if not isinstance(before.op, _WIDENING) or len(uses[value]) != 1:
+        if not isinstance(before.op, _WIDENING) or value.only_user is None:
             return False
         for other in before.inputs[1:]:
             if not other.shape.is_static or (other.shape.rank > 1 and other.shape[1].value != 1):
@@ -119,4 +118,4 @@ def _reverse_constant(node: Node, place: int) -> None:
     new = make_node(Const1(value=turned), (), old.node.name)
     new.origin, new.runtime_info = old.node.origin, old.node.runtime_info
     new.outputs[0].names = list(old.names)
-    node.inputs = [new.outputs[0] if number == place else source for number, source in enumerate(node.inputs)]
+    node.replace_input(place, new.outputs[0])

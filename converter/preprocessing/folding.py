@@ -26,7 +26,6 @@ from ir_runtime.operations.convolution import Convolution1
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_uses, uses_of
 
 
 def fold(model: Model, value: Output, one: Resolved) -> Resolved:
@@ -35,9 +34,9 @@ def fold(model: Model, value: Output, one: Resolved) -> Resolved:
     Raises :class:`ConversionError`, and changes nothing, where a layer that reads the input is no convolution with
     constant weights.
     """
-    uses, steps = uses_of(model), one.steps
+    steps = one.steps
     axis = None if one.channel_axis is None else one.order.index(one.channel_axis)
-    readers = uses[value]
+    readers = value.uses
     for node in readers:
         _check(node, value, one.name, axis)
     mean, scale = (cast("tuple[float, ...] | None", numbers) for numbers in (steps.mean, steps.scale))
@@ -52,10 +51,9 @@ def fold(model: Model, value: Output, one: Resolved) -> Resolved:
     for node, weights in folded.items():
         old = node.inputs[1]
         bias = -_sums(cast(Tensor, old.node.op.data).array(), shifts)
-        node.inputs = [value, _constant(cast(Tensor, weights), old.node.name)]
+        node.replace_inputs([value, _constant(cast(Tensor, weights), old.node.name)])
         if is_mean_folded:
-            _add(uses[node.outputs[0]], node, bias, unique)
-    model.changed()
+            _add(node, bias, unique)
     return replace(one, steps=replace(steps, scale=None, mean=None if is_mean_folded else steps.mean, fold=False))
 
 
@@ -85,9 +83,10 @@ def _sums(weights: Array, shifts: Array) -> Array:
     return total
 
 
-def _add(readers: list[Node], node: Node, bias: Array, unique: UniqueNames) -> None:
+def _add(node: Node, bias: Array, unique: UniqueNames) -> None:
     """Add a number to each channel behind a convolution: to the bias where it has one."""
     made = node.outputs[0]
+    readers = made.uses
     shaped = bias.reshape(1, -1, *[1] * (made.shape.rank - 2))
     if len(readers) == 1 and isinstance(readers[0].op, Add1):
         place = 1 - readers[0].inputs.index(made)
@@ -96,13 +95,12 @@ def _add(readers: list[Node], node: Node, bias: Array, unique: UniqueNames) -> N
             source = readers[0].inputs[place]
             total = (known.astype(np.float64) + shaped).astype(known.dtype)
             merged = _constant(Tensor.from_array(total, source.element_type), source.node.name)
-            readers[0].inputs = [merged if at == place else made for at in (0, 1)]
+            readers[0].replace_input(place, merged)
             return
     tensor = Tensor.from_array(shaped.astype(made.element_type.dtype), made.element_type)
     layer = make_node(Add1(), [made, _constant(tensor, unique(f"{node.name}/bias"))], unique(f"{node.name}/Add"))
     layer.origin = node.origin
-    layer.outputs[0].names, made.names = list(made.names), []
-    replace_uses(made, layer.outputs[0], readers)
+    made.replace_by(layer.outputs[0])
 
 
 def _constant(tensor: Tensor, name: str) -> Output:

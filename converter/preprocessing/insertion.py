@@ -31,9 +31,8 @@ from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 _PLANES = {
     ("nv12", "rgb"): NV12toRGB8,
@@ -73,7 +72,6 @@ def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str,
         if own in written:
             raise ConversionError(f"output '{own}' has postprocessing already: give all of it in one conversion")
         written[own] = _insert_output(model, node, own, behind)
-    model.changed()
     Recorded(taken, written, tuple(reversed_layers)).write(model)
     return len(inputs) + len(outputs)
 
@@ -119,19 +117,16 @@ def _insert_input(model: Model, node: Node, one: Resolved) -> list[str]:
         axis = one.order.index(cast(int, one.channel_axis))
         found = reverse_in_weights(model, old, axis)
         reverses, reversed_layers = found is None, found or []
-    builder = Builder()
+    builder = Builder(unique)
+    builder.begin(node)
     value = steps_as_layers(builder, new, one, old.element_type.name, reverses=reverses, swapped=one.steps.swaps_colors)
-    for emitted in builder.emitted:
-        emitted.name = unique(f"{node.name}/{emitted.op.type}")
-        emitted.origin = node.origin
-    model.parameters[model.parameters.index(node)] = parameter
+    model.parameters = [parameter if end is node else end for end in model.parameters]
     old.names = []
     if value is not new:
         value.add_name(inner_name(one.name))
     node.name = unique(node.name)
-    replace_all_uses(model, {old: value})
-    model.changed()
-    update_types(model, [value])
+    old.replace_by(value)
+    infer_stale(model)
     return reversed_layers
 
 
@@ -194,18 +189,17 @@ def _insert_output(model: Model, node: Node, name: str, steps: Postprocess) -> P
     kind = element_type(steps.element_type) if steps.element_type else old.element_type
     if not (kind.is_real or kind.is_integral or kind is old.element_type):
         raise ConversionError(f"output '{name}' is {old.element_type} and cannot be returned as {kind}")
-    builder, unique = Builder(), UniqueNames(model)
+    builder = Builder(UniqueNames(model))
+    builder.begin(name)
     value = layers.in_type(builder, old, kind)
     if order is not None:
         value = builder.emit(Transpose1(), value, builder.constant(list(order)))
-    for emitted in builder.emitted:
-        emitted.name = unique(f"{name}/{emitted.op.type}")
     complete = replace(steps, element_type=kind.name)
     if value is not old:
         names = list(node.end_names)
         old.names = [inner_name(name), *(other for other in old.names if other not in names)]
         value.names, node.output_names = names, names
-        node.inputs = [value]
+        node.replace_inputs([value])
     if steps.layout is not None:
         value.runtime_info = (*value.runtime_info, layout_info(steps.layout))
     return complete

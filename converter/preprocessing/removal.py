@@ -10,7 +10,6 @@ from converter.preprocessing.recorded import Recorded
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Parameter1
-from ir_runtime.rewriting.uses import replace_all_uses
 
 
 def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
@@ -39,13 +38,11 @@ def without_preprocessing(model: Model, record: Recorded) -> Model | None:
         parameter = make_node(Parameter1(shape=value.shape, element_type=value.element_type), (), node.name)
         node.outputs[0].names, parameter.outputs[0].names = [], list(node.outputs[0].names)
         parameter.output_names = list(node.output_names)
-        copy.parameters[copy.parameters.index(node)] = parameter
-        replace_all_uses(copy, {value: parameter.outputs[0]})
-        copy.changed()
+        copy.parameters = [parameter if end is node else end for end in copy.parameters]
+        value.replace_by(parameter.outputs[0], move_names=False)
     values = {name: output for node in copy.nodes() for output in node.outputs for name in output.names}
     for result in copy.results:
         _return_inner(result, record, values)
-    copy.changed()
     if not reverse_back(copy, list(record.reversed_layers)):
         return None
     Recorded({}, {}).write(copy)
@@ -60,4 +57,4 @@ def _return_inner(result: Node, record: Recorded, values: Mapping[str, Output]) 
     names = list(result.end_names)
     result.inputs[0].names = []
     before.names = [*names, *(other for other in before.names if other not in names)]
-    result.inputs = [before]
+    result.replace_inputs([before])

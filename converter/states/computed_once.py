@@ -20,9 +20,8 @@ from ir_runtime.graph.model import Model, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Assign6, ReadValue6
 from ir_runtime.records import record
-from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 from .stateful import compute_in_float32
 
@@ -56,12 +55,12 @@ def keep_computed(model: Model, once: ComputedOnce) -> int:
             raise ConversionError(f"'{present}' {value.type} cannot be the value of input '{past}' {given.type}")
         operation = ReadValue6(variable_id=past, variable_type=value.element_type, variable_shape=value.shape)
         read = make_node(operation, [value], unique(f"{past}/ReadValue"))
-        model.sinks.append(make_node(Assign6(variable_id=past), read.outputs, unique(f"{past}/Assign")))
+        model.sinks = (*model.sinks, make_node(Assign6(variable_id=past), read.outputs, unique(f"{past}/Assign")))
         replaced[given] = read.outputs[0]
-    replace_all_uses(model, replaced)
-    gone = {value.node for value in replaced}
-    model.parameters = [node for node in model.parameters if node not in gone]
-    update_types(model, replaced.values())
+    for old, new in replaced.items():
+        old.replace_by(new, move_names=False)
+    model.parameters = [node for node in model.parameters if node.outputs[0] not in replaced]
+    infer_stale(model)
     return len(replaced)
 
 
@@ -80,8 +79,9 @@ def _joined(model: Model, added: Model, unique: UniqueNames) -> Mapping[str, Out
         node.name = unique(node.name)
         for value in node.outputs:
             value.names = [name for name in value.names if name not in taken]
-    replace_all_uses(added, shared)
-    update_types(added, shared.values())
-    gone = {value.node for value in shared}
-    model.parameters += [node for node in added.parameters if node not in gone]
+    for old, new in shared.items():
+        old.replace_by(new, move_names=False)
+    infer_stale(added)
+    model.parameters = (*model.parameters, *(node for node in added.parameters if node.outputs[0] not in shared))
+    added.parameters, added.results, added.sinks = (), (), ()  # the layers belong to ``model`` from now on
     return {name: node.inputs[0] for name, node in results.items()}

@@ -12,9 +12,9 @@ encoder,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
-from ir_runtime.graph.model import Model, Node, Output, uses_in
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1
@@ -25,7 +25,6 @@ from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
 from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 _MASK = "attention_mask"
 _Length = Callable[[Builder], Output]
@@ -45,20 +44,18 @@ def take_lengths(
         find = _from_parts(presents)
     else:
         find = _from_mask(mask, tokens, pasts, presents)
-    nodes = model.nodes()
-    readers, builder, replaced = uses_in(nodes), Builder(), dict[Output, Output]()
-    for node in nodes:
+    builder, replaced = Builder(unique), dict[Output, Output]()
+    for node in model.nodes():
         if not isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.inputs[0].node.op.role == "parameter":
             continue
         found = find(node.inputs[0])
         if found is None:
             continue
-        known = len(builder.emitted)
         axis, length = found
-        replaced |= _replacements(builder, node, node.inputs[0], axis, length(builder), readers)
-        for made in builder.emitted[known:]:
-            made.name, made.origin = unique(f"{node.name}/{made.op.type}"), node.origin
-    replace_all_uses(model, replaced)
+        builder.begin(node)
+        replaced |= _replacements(builder, node, node.inputs[0], axis, length(builder))
+    for old, new in replaced.items():
+        old.replace_by(new, move_names=False)
 
 
 def _from_mask(mask: Output, tokens: Output, pasts: Mapping[Output, int], presents: Mapping[Output, int]) -> _Find:
@@ -106,13 +103,12 @@ def _replacements(
     value: Output,
     axis: int,
     length: Output,
-    readers: Mapping[Output, Sequence[Node]],
 ) -> dict[Output, Output]:
     """What replaces the dimensions that are picked from a shape, or the whole shape where it is read otherwise."""
     whole, kind = shape.outputs[0], shape.outputs[0].element_type
     found: dict[Output, Output] = {}
     is_whole_read = False
-    for reader in readers.get(whole, ()):
+    for reader in whole.uses:
         index = reader.inputs[1].type.constant if isinstance(reader.op, (Gather1, Gather7, Gather8)) else None
         if index is not None and index.size == 1 and int(index.reshape(-1)[0]) % value.shape.rank == axis:
             picked = in_type(builder, length, kind)

@@ -27,14 +27,11 @@ def add_masks(model: Model) -> int:
     found = [node for node in model.nodes() if _lacks_mask(node)]
     if not found:
         return 0
-    builder, unique, key = Builder(), UniqueNames(model), found[0].inputs[1]
+    builder, key = Builder(UniqueNames(model)), found[0].inputs[1]
+    builder.begin("mask", found[0].origin)
     mask = _mask(builder, past=key.node.inputs[0], new=key.node.inputs[1])
-    for layer in builder.emitted:
-        layer.name = unique(f"mask/{layer.op.type}")
-        layer.origin = found[0].origin
     for node in found:
-        node.inputs[3:4] = [mask]
-    model.changed()
+        node.inputs = (*node.inputs[:3], mask, *node.inputs[4:])
     return len(found)
 
 

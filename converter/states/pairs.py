@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from converter.errors import ConversionError
-from ir_runtime.graph.model import Model, Node, Output, uses_in
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1
@@ -62,11 +62,10 @@ def pairs_of(model: Model, names: Mapping[str, str] | None = None) -> list[Pair]
         if fitting:
             found[past] = fitting[0]
     taken = set(found.values())
-    readers = uses_in(model.nodes())
     for past in model.parameters:
         if past in found:
             continue
-        kept = [node for node in _results_with(past.outputs[0], readers) if node not in taken]
+        kept = [node for node in _results_with(past.outputs[0]) if node not in taken]
         if len(kept) > 1:
             outputs = ", ".join(f"'{node.end_names[0]}'" for node in kept)
             raise ConversionError(f"input '{past.end_names[0]}' is kept in several outputs, {outputs}: name its output")
@@ -89,13 +88,13 @@ def _fit(past: Output, present: Output) -> bool:
     return not (past.shape.has_rank and present.shape.has_rank) or past.shape.rank == present.shape.rank
 
 
-def _results_with(value: Output, readers: Mapping[Output, Sequence[Node]]) -> list[Node]:
+def _results_with(value: Output) -> list[Node]:
     """The results that return ``value`` with something added or replaced, but not unchanged."""
     found: dict[Node, None] = {}
     pending, seen = [(value, False)], {value}
     while pending:
         kept, is_changed = pending.pop()
-        for reader in readers.get(kept, ()):
+        for reader in kept.uses:
             if reader.op.role == "result" and is_changed:
                 found[reader] = None
             is_data = reader.inputs[0] is kept or isinstance(reader.op, Concat1)

@@ -21,7 +21,7 @@ import numpy as np
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output, uses_in
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.elementwise import Binary, Comparison, Cos1, Sin1
@@ -33,7 +33,7 @@ from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.submodel import extract
-from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 NAME = "position_ids"
@@ -54,8 +54,7 @@ def add_position_ids(model: Model, caches: Mapping[Node, tuple[PartialShape, int
     names = {name: node for node in model.parameters for name in node.end_names}
     if NAME in names or _TOKENS not in names:
         return 0
-    readers = uses_in(model.nodes())
-    candidates = list(_computed_integers(model, readers))
+    candidates = list(_computed_integers(model))
     found = set(candidates)
     for past, count in _PROBES:
         feeds = _feeds(model, caches, past, count)
@@ -68,15 +67,15 @@ def add_position_ids(model: Model, caches: Mapping[Node, tuple[PartialShape, int
         (value, reader)
         for value in candidates
         if value in found
-        for reader in readers.get(value, ())
-        if found.isdisjoint(reader.outputs) and _leads_to_positions(reader, readers)
+        for reader in value.uses
+        if found.isdisjoint(reader.outputs) and _leads_to_positions(reader)
     ]
     if not uses:
         return 0
-    return _replace(model, uses, readers)
+    return _replace(model, uses)
 
 
-def _computed_integers(model: Model, readers: Mapping[Output, Sequence[Node]]) -> Iterator[Output]:
+def _computed_integers(model: Model) -> Iterator[Output]:
     """Values that follow from a Range or a running sum by layers over integers."""
     pending = [node.outputs[0] for node in model.nodes() if isinstance(node.op, (Range4, CumSum3))]
     seen = set(pending)
@@ -86,7 +85,7 @@ def _computed_integers(model: Model, readers: Mapping[Output, Sequence[Node]]) -
             continue
         if value.element_type is not element_types.boolean:
             yield value
-        for reader in readers.get(value, ()):
+        for reader in value.uses:
             for output in reader.outputs:
                 if output not in seen and reader.op.role == "" and not reader.op.subgraphs:
                     seen.add(output)
@@ -121,7 +120,7 @@ def _values(model: Model, candidates: Sequence[Output], feeds: Mapping[str, Arra
     return {value: np.asarray(results[f"value {index}"]) for index, value in enumerate(candidates)}
 
 
-def _leads_to_positions(reader: Node, readers: Mapping[Output, Sequence[Node]]) -> bool:
+def _leads_to_positions(reader: Node) -> bool:
     """Whether a layer leads to angles or to a table, and to no comparison, which would be a mask."""
     pending, seen, leads = [reader], set[Node](), False
     while pending:
@@ -134,34 +133,29 @@ def _leads_to_positions(reader: Node, readers: Mapping[Output, Sequence[Node]]) 
         if isinstance(node.op, _ENDS):
             leads = True
         else:
-            pending.extend(other for output in node.outputs for other in readers.get(output, ()))
+            pending.extend(other for output in node.outputs for other in output.uses)
     return leads
 
 
-def _replace(model: Model, uses: Sequence[tuple[Output, Node]], readers: Mapping[Output, Sequence[Node]]) -> int:
-    unique, builder = UniqueNames(model), Builder()
+def _replace(model: Model, uses: Sequence[tuple[Output, Node]]) -> int:
+    unique = UniqueNames(model)
+    builder = Builder(unique)
+    builder.begin(NAME)
     parameter = make_node(Parameter1(shape=PartialShape.of_rank(2), element_type=element_types.i64), (), unique(NAME))
     parameter.outputs[0].add_name(NAME)
-    count, changed = 0, set[Output]()
+    count = 0
     for value, reader in uses:
-        known = len(builder.emitted)
-        new = _in_shape_of(builder, parameter.outputs[0], value, reader, readers)
-        if new is None:
-            continue
-        for node in builder.emitted[known:]:
-            node.name = unique(f"{NAME}/{node.op.type}")
-        reader.inputs = [new if source is value else source for source in reader.inputs]
-        changed.add(new)
-        count += 1
+        new = _in_shape_of(builder, parameter.outputs[0], value, reader)
+        if new is not None:
+            reader.replace_inputs([new if source is value else source for source in reader.inputs])
+            count += 1
     if count:
-        model.parameters.append(parameter)
-        update_types(model, changed)
+        model.parameters = (*model.parameters, parameter)
+        infer_stale(model)
     return count
 
 
-def _in_shape_of(
-    builder: Builder, positions: Output, value: Output, reader: Node, readers: Mapping[Output, Sequence[Node]]
-) -> Output | None:
+def _in_shape_of(builder: Builder, positions: Output, value: Output, reader: Node) -> Output | None:
     """The positions ``[batch, tokens]`` with dimensions of 1 where ``value`` has them; None where that is another rank.
 
     Where a table is read by a row of positions alone, its result gets a batch, which the layers behind it broadcast.
@@ -169,7 +163,7 @@ def _in_shape_of(
     wanted = in_type(builder, positions, value.element_type)
     rank = value.shape.rank
     if rank == 1:
-        behind = readers.get(reader.outputs[0], ())
+        behind = reader.outputs[0].uses
         is_table = isinstance(reader.op, _GATHERS) and reader.inputs[1] is value and reader.inputs[0].shape.rank == 2
         broadcast = all(
             isinstance(other.op, Binary)

@@ -32,9 +32,8 @@ from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.shape_layers import concat_lists
-from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 from .lengths import take_lengths
 from .pairs import Pair, pairs_of
@@ -89,26 +88,23 @@ def make_stateful(
     tokens = _tokens(model, pairs)
     variables = [_variable(pair, tokens, declared or {}) for pair in pairs]
     add_position_ids(model, {one.pair.past: (one.shape, one.growing_axis) for one in variables})
-    builder, unique = Builder(), UniqueNames(model)
-    beams = None
+    unique = UniqueNames(model)
+    builder, beams = Builder(unique), None
     if any(variable.growing_axis is not None for variable in variables):
         beams = _beams(model, unique)
     replaced: dict[Output, Output] = {}
     for variable in variables:
-        known = len(builder.emitted)
-        read = _read(builder, variable, tokens, beams)
-        for node in builder.emitted[known:]:
-            node.name = unique(f"{variable.pair.name}/{node.op.type}")
-            node.origin = variable.pair.past.origin
-        replaced[variable.pair.past.outputs[0]] = read
-    replace_all_uses(model, replaced)
+        builder.begin(variable.pair.name, variable.pair.past.origin)
+        replaced[variable.pair.past.outputs[0]] = _read(builder, variable, tokens, beams)
+    for past, read in replaced.items():
+        past.replace_by(read, move_names=False)
     if tokens is not None:
         growing = [(one, axis) for one in variables for axis in (one.growing_axis,) if axis is not None]
         pasts = {replaced[one.pair.past.outputs[0]]: axis for one, axis in growing}
         presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
         take_lengths(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
-    update_types(model, replaced.values())
+    infer_stale(model)
     model.runtime_info += _options(model)
     return len(variables)
 
@@ -162,7 +158,7 @@ def _batch_axis(own: PartialShape, tokens: Output | None, declared: Mapping[str,
 def _beams(model: Model, unique: UniqueNames) -> Output:
     node = make_node(Parameter1(shape=PartialShape([None]), element_type=element_types.i32), (), unique(BEAMS))
     node.outputs[0].add_name(BEAMS)
-    model.parameters.append(node)
+    model.parameters = (*model.parameters, node)
     return node.outputs[0]
 
 
@@ -192,10 +188,9 @@ def _store(model: Model, variables: Sequence[_Variable], unique: UniqueNames) ->
         assign = make_node(
             Assign6(variable_id=variable.identifier), pair.present.inputs, unique(f"{pair.present.end_names[0]}/Assign")
         )
-        model.sinks.append(assign)
+        model.sinks = (*model.sinks, assign)
     model.parameters = [node for node in model.parameters if node not in gone]
     model.results = [node for node in model.results if node not in gone]
-    model.changed()
 
 
 def _options(model: Model) -> tuple[RuntimeInfo, ...]:

@@ -18,14 +18,13 @@ from collections.abc import Sequence
 
 from converter.errors import ConversionError
 from ir_runtime.boundary import boundary
-from ir_runtime.graph.model import Model, Node, Output, uses_in
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
 from ir_runtime.rewriting.output_tensors import give_own_tensors, promised_names
-from ir_runtime.rewriting.type_updates import update_types
+from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_all_uses
 
 from .stateful import BEAMS, without_float_options
 
@@ -48,7 +47,7 @@ def make_stateless(model: Model) -> int:
     if not reads:
         raise ConversionError("the model has no variables: it is stateless already")
     _check(reads)
-    readers, unique, promised = uses_in(nodes), UniqueNames(model), promised_names(model)
+    unique, promised = UniqueNames(model), promised_names(model)
     replaced: dict[Output, Output] = {}
     for node in reads:
         identifier = node.op.variable_id  # type: ignore[attr-defined]
@@ -57,20 +56,19 @@ def make_stateless(model: Model) -> int:
         op = Parameter1(shape=kind.shape, element_type=kind.element_type)
         parameter = make_node(op, (), unique(past))
         parameter.outputs[0].add_name(past)
-        model.parameters.append(parameter)
+        model.parameters = (*model.parameters, parameter)
         replaced[node.outputs[0]] = parameter.outputs[0]
-        replaced.update((gather.outputs[0], parameter.outputs[0]) for gather in _by_beams(node, readers))
+        replaced.update((gather.outputs[0], parameter.outputs[0]) for gather in _by_beams(node))
         if identifier in assigns:
             result = make_node(Result1(), assigns[identifier].inputs, unique(f"{present}/result"))
             result.output_names = [present]
-            model.results.append(result)
+            model.results = (*model.results, result)
             promised = {**promised, result: [present]}
     model.sinks = [node for node in model.sinks if node not in assigns.values()]
-    replace_all_uses(model, replaced)
-    model.changed()
-    read = {source for node in model.nodes() for source in node.inputs}
-    model.parameters = [node for node in model.parameters if BEAMS not in node.end_names or node.outputs[0] in read]
-    update_types(model, replaced.values())
+    for old, new in replaced.items():
+        old.replace_by(new, move_names=False)
+    model.parameters = [node for node in model.parameters if BEAMS not in node.end_names or node.outputs[0].is_used]
+    infer_stale(model)
     give_own_tensors(model, promised)
     without_float_options(model)
     return len(reads)
@@ -88,12 +86,10 @@ def _check(reads: Sequence[Node]) -> None:
         seen[identifier] = node
 
 
-def _by_beams(node: Node, readers: dict[Output, list[Node]]) -> list[Node]:
+def _by_beams(node: Node) -> list[Node]:
     """The layers that order the rows of a variable by ``beam_idx``."""
     return [
-        reader
-        for reader in readers.get(node.outputs[0], ())
-        if isinstance(reader.op, Gather8) and BEAMS in reader.inputs[1].names
+        reader for reader in node.outputs[0].uses if isinstance(reader.op, Gather8) and BEAMS in reader.inputs[1].names
     ]
 
 

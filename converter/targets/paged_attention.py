@@ -6,13 +6,13 @@ a window that it finds in the mask. A mask that hides others is silently ignored
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output, uses_in
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, BitwiseAnd13, Greater1, Select1
 from ir_runtime.operations.inputs_outputs import ReadValue6
@@ -50,9 +50,8 @@ def _found(model: Model) -> Iterator[str]:
                 "its attention is no ScaledDotProductAttention: scores are limited (softcap), or changed in another "
                 "way that the layer does not have"
             )
-    readers = uses_in(nodes)
     masks = [node.outputs[0] for node in model.parameters if _MASK in node.end_names]
-    if any(node.op.role == "result" for node in _reached(masks, readers, _is_no_mask)):
+    if any(node.op.role == "result" for node in _reached(masks, _is_no_mask)):
         yield f"'{_MASK}' is used for more than the mask of attention, such as positions"
     for mask in dict.fromkeys(node.inputs[_MASK_AT] for node in cached if len(node.inputs) > _MASK_AT):
         wrong = None if mask.tensor is not None else _wrong_mask(model, mask)
@@ -68,14 +67,12 @@ def _is_no_mask(attention: Node, value: Output) -> bool:
     return not is_mask
 
 
-def _reached(
-    values: Iterable[Output], readers: Mapping[Output, Sequence[Node]], goes_on: Callable[[Node, Output], bool]
-) -> list[Node]:
+def _reached(values: Iterable[Output], goes_on: Callable[[Node, Output], bool]) -> list[Node]:
     """The layers that depend on values, each once; ``goes_on`` tells whether its outputs depend on them, too."""
     pending, found = list(values), dict[Node, None]()
     while pending:
         value = pending.pop()
-        for reader in readers.get(value, ()):
+        for reader in value.uses:
             if reader not in found:
                 found[reader] = None
                 if goes_on(reader, value):

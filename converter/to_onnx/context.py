@@ -241,10 +241,6 @@ class Context:
         """What a tensor of the IR became: of one in front of the layer, in the same graph."""
         return self._values[output]
 
-    def readers(self, output: Output) -> list[Node]:
-        """The layers of the IR that read ``output``."""
-        return self._translation.readers.get(output, [])
-
     def dims(self, output: Output) -> list[Polynomial] | None:
         """The dimensions of a tensor of the IR, with one symbol for those that are equal; None without a rank."""
         return self._translation.shapes.dims(output)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.onnx_file.types import onnx_number
-from ir_runtime.graph.model import Model, Node, Output, uses_in
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
@@ -53,7 +53,6 @@ class Translation:
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
         self._made: dict[tuple[Graph, Hashable], Any] = {}
-        self.readers: dict[Output, list[Node]] = {}
         """The layers that read each output of the IR's graphs that were walked so far."""
 
     def model(self, model: Model) -> Graph:
@@ -79,7 +78,6 @@ class Translation:
         return values
 
     def _walk(self, model: Model, graph: Graph, values: dict[Output, Value]) -> None:
-        self.readers.update(uses_in(model.nodes()))
         for node in model.nodes():
             if node.op.role in ("parameter", "result"):
                 continue

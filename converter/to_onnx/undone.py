@@ -101,7 +101,7 @@ def is_padded_to(padded: Output, size: Output) -> bool:
     if not isinstance(before.node.op, Divide1) or numbers(before.node.inputs[1]) != [2]:
         return False
     missing = before.node.inputs[0]
-    if not isinstance(after.node.op, Subtract1) or after.node.inputs != [missing, before]:
+    if not isinstance(after.node.op, Subtract1) or after.node.inputs != (missing, before):
         return False
     if not isinstance(missing.node.op, Subtract1) or not isinstance(missing.node.inputs[1].node.op, ShapeOf3):
         return False

@@ -187,7 +187,7 @@ def layer_runner(node: Node) -> StepFunction:
     """
     workers = Workers(1)
     steps = prepare(Site([node], {}, set(node.outputs), workers))
-    if len(steps) == 1 and list(steps[0].reads) == node.inputs:
+    if len(steps) == 1 and tuple(steps[0].reads) == node.inputs:
         return step_function(steps[0], {}, workers, Counter())
     return _evaluation(Step([node], list(node.inputs), list(node.outputs)), {}, workers, Counter())
 

@@ -141,7 +141,7 @@ def _without_variables(model: Model) -> tuple[Model, list[tuple[Node, Node]], li
     reads: list[tuple[Node, Node]] = []
     assigns: list[Node] = []
     for node in copy.nodes():
-        node.inputs = [instead.get(source, source) for source in node.inputs]
+        node.replace_inputs([instead.get(source, source) for source in node.inputs])
         output = node.outputs[0] if node.outputs else None
         if isinstance(node.op, ReadValue) and output is not None:
             kind = TensorType(output.element_type, output.shape)
@@ -152,10 +152,10 @@ def _without_variables(model: Model) -> tuple[Model, list[tuple[Node, Node]], li
             assigns.append(node)
             if output is not None:
                 instead[output] = node.inputs[0]
-    parameters = [*copy.parameters, *(parameter for _, parameter in reads)]
-    results = [*copy.results, *(make_node(Result1(), [node.inputs[0]]) for node in assigns)]
-    others = [node for node in copy.sinks if not isinstance(node.op, Assign)]
-    return Model(copy.name, parameters, results, others, copy.runtime_info, copy.version), reads, assigns
+    copy.parameters = (*copy.parameters, *(parameter for _, parameter in reads))
+    copy.results = (*copy.results, *(make_node(Result1(), [node.inputs[0]]) for node in assigns))
+    copy.sinks = [node for node in copy.sinks if not isinstance(node.op, Assign)]
+    return copy, reads, assigns
 
 
 def _read(node: Node, parameter: Node, step: Model) -> _Read:

@@ -66,7 +66,9 @@ class _Widening:
             if self._ends and node.op.role == "parameter":
                 self._widen_input(node)
             elif not self._widened(node) and not (self._ends and node.op.role == "result"):
-                node.inputs = [self._as(source, self._were.get(source, source.element_type)) for source in node.inputs]
+                node.replace_inputs(
+                    [self._as(source, self._were.get(source, source.element_type)) for source in node.inputs]
+                )
 
     def _with_wide_body(self, body: Model) -> Model:
         return in_float32(body)
@@ -93,9 +95,8 @@ class _Widening:
         wanted = [self.wide if kind in self.narrow else kind for kind in was]
         if [kind.element_type for kind in found] != wanted:
             return False
-        node.op, node.inputs = op, inputs
-        for output, kind, before in zip(node.outputs, found, was):
-            output.type = kind
+        node.update(op, inputs, found)
+        for output, before in zip(node.outputs, was):
             if before in self.narrow:
                 self._were[output] = before
         return True

@@ -192,6 +192,24 @@ def _named_values(model: Model, promise: Promise) -> Iterator[str]:
                     yield f"'{name}' was called a value of shape {before.shape}, but {_label(output)} is {output.shape}"
 
 
+@invariant("uses are the layers that read a value")
+def _uses(model: Model, promise: Promise) -> Iterator[str]:
+    for part in model.all_models():
+        nodes = part.nodes()
+        read = Counter((source, node) for node in nodes for source in node.inputs)
+        counted = Counter(
+            {
+                (output, user): count
+                for node in nodes
+                for output in node.outputs
+                for user, count in output.counted_uses()
+            }
+        )
+        for output, user in {pair: None for pair in (*read, *counted) if read[pair] != counted[pair]}:
+            times = f"{read[output, user]} times, but {counted[output, user]} are counted"
+            yield f"{user.where} reads {_label(output)} {times}"
+
+
 def _twice(names: Iterable[str]) -> Iterator[str]:
     yield from (f"'{name}' {count} times" for name, count in Counter(names).items() if count > 1)
 

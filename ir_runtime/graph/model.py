@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ from ..boundary import boundary
 from ..errors import ModelError
 from ..records import record
 from .copies import copy_nodes
-from .node import Node, Origin, Output, RuntimeInfo
+from .node import Edits, Node, Origin, Output, RuntimeInfo, enter_graph, leave_graph
 from .operation import Operation
 from .pickling import flattened, rebuilt
 from .reshaping import infer_again, types_for
@@ -28,7 +26,6 @@ __all__ = [
     "PortMap",
     "RuntimeInfo",
     "SubGraph",
-    "uses_in",
 ]
 
 
@@ -49,68 +46,79 @@ class Model:
         version: int = 11,
     ) -> None:
         self.name = name
-        self.parameters = list(parameters)
-        self.results = list(results)
-        self.sinks = list(sinks)
+        self._parameters, self._results, self._sinks = tuple(parameters), tuple(results), tuple(sinks)
         self.runtime_info = runtime_info
         self.version = version
-        self._walked: list[Part] | None = None
-        self._remembers = False
+        self._parts: list[Part] = []
+        self._edits = -1
+        """The number of edits at which ``_parts`` was computed."""
+        enter_graph(self._ends())
+
+    def _ends(self) -> tuple[Node, ...]:
+        return (*self._parameters, *self._results, *self._sinks)
+
+    @property
+    def parameters(self) -> tuple[Node, ...]:
+        """The nodes of the inputs, in their order."""
+        return self._parameters
+
+    @parameters.setter
+    def parameters(self, nodes: Iterable[Node]) -> None:
+        before, self._parameters = self._parameters, tuple(nodes)
+        _exchange(before, self._parameters)
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        """The nodes of the outputs, in their order."""
+        return self._results
+
+    @results.setter
+    def results(self, nodes: Iterable[Node]) -> None:
+        before, self._results = self._results, tuple(nodes)
+        _exchange(before, self._results)
+
+    @property
+    def sinks(self) -> tuple[Node, ...]:
+        """The nodes that take effect without being an input of another node."""
+        return self._sinks
+
+    @sinks.setter
+    def sinks(self, nodes: Iterable[Node]) -> None:
+        before, self._sinks = self._sinks, tuple(nodes)
+        _exchange(before, self._sinks)
 
     def nodes(self) -> list[Node]:
         """Every node, each after its inputs; the same order each time.
 
         Raises :class:`ModelError` where the graph has a cycle.
         """
-        order: list[Node] = []
-        state: dict[Node, bool] = {}
-        for root in [*self.parameters, *self.results, *self.sinks]:
-            _visit(root, state, order)
-        return order
+        return list(self.parts()[0].nodes)
 
     def parts(self) -> list[Part]:
         """This model and every body below it, each with its nodes."""
-        if self._walked is not None:
-            return self._walked
-        found: list[Part] = []
+        if self._edits == Edits.count:
+            return self._parts
+        edits, parts = Edits.count, list[Part]()
         pending = [self]
         while pending:
             part = Part(pending.pop())
-            found.append(part)
+            parts.append(part)
             for node in part.nodes:
                 subgraphs = node.op.subgraphs
                 if subgraphs:
                     pending.extend([sub.body for sub in subgraphs])
-        if self._remembers:
-            self._walked = found
-        return found
+        self._parts, self._edits = parts, edits
+        return parts
 
     @property
     def types(self) -> frozenset[str]:
         """The types of its layers and of those of its bodies."""
         return frozenset(operation.type for part in self.parts() for operation in part.operations)
 
-    @contextlib.contextmanager
-    def walked_once(self) -> Iterator[None]:
-        """A context in which :meth:`parts` is computed once; code that changes the graph calls :meth:`changed`."""
-        self._remembers = True
-        try:
-            yield
-        finally:
-            self._remembers, self._walked = False, None
-
-    def changed(self) -> None:
-        """Within :meth:`walked_once`: let :meth:`parts` be computed again."""
-        self._walked = None
-
     def all_models(self) -> Iterator[Model]:
         """This model and every body below it."""
-        pending = [self]
-        while pending:
-            model = pending.pop()
-            yield model
-            for node in model.nodes():
-                pending.extend(sub.body for sub in node.op.subgraphs)
+        for part in self.parts():
+            yield part.model
 
     def __repr__(self) -> str:
         inputs = ", ".join(_label(node.outputs[0], node) for node in self.parameters)
@@ -222,12 +230,22 @@ def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
             node, sources = below.pop()
 
 
+def _exchange(before: Sequence[Node], after: Sequence[Node]) -> None:
+    """Let the ends ``after`` enter the graph, and those of ``before`` leave it; what both have stays in it."""
+    enter_graph(after)
+    leave_graph(before)
+
+
 class Part:
-    """A model or a body with what a walk through its graph gives: nodes, their uses and names. Valid until a change."""
+    """A model or a body with its nodes and their operations. Valid until a change."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.nodes = model.nodes()
+        order: list[Node] = []
+        state: dict[Node, bool] = {}
+        for root in model._ends():
+            _visit(root, state, order)
+        self.nodes = order
 
     @functools.cached_property
     def operations(self) -> frozenset[type[Operation]]:
@@ -238,25 +256,6 @@ class Part:
         """Its nodes of these operations, and of those derived from them; in the graph's order."""
         classes = {cls for cls in self.operations if issubclass(cls, operations)}
         return [node for node in self.nodes if type(node.op) in classes] if classes else []
-
-    @functools.cached_property
-    def uses(self) -> dict[Output, list[Node]]:
-        """For every value that is read the nodes that read it, in the graph's order.
-
-        Code that changes the graph either updates this, too, or no longer reads it.
-        """
-        return uses_in(self.nodes)
-
-
-def uses_in(nodes: Iterable[Node]) -> dict[Output, list[Node]]:
-    """For every value that is read the nodes that read it, in the order of ``nodes``."""
-    found: dict[Output, list[Node]] = defaultdict(list)
-    for node in nodes:
-        for source in node.inputs:
-            readers = found[source]
-            if not readers or readers[-1] is not node:
-                readers.append(node)
-    return found
 
 
 @record

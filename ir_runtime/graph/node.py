@@ -1,14 +1,26 @@
-"""Nodes and their outputs. Nothing here knows an operation by name."""
+"""Nodes and their outputs, which know the nodes that use them. Nothing here knows an operation by name.
+
+A node belongs to a graph from the moment at which a model has it as a parameter, result or sink, or a node of the
+graph reads one of its outputs, until nothing of that holds any more. Only nodes of a graph count in
+:attr:`Output.uses`; so layers that were emitted for an attempt that failed use nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from ..records import record
 from .element_types import ElementType
 from .operation import Operation, TensorType
 from .shapes import PartialShape
 from .tensor import Tensor
+
+
+class Edits:
+    """A count of the changes of all graphs, by which a model notices that what it remembers of its graph is old."""
+
+    count = 0
 
 
 @record
@@ -34,9 +46,11 @@ class Origin:
 class Output:
     """One output of a node: its type, and the tensor names by which users know it."""
 
-    __slots__ = ("index", "names", "node", "runtime_info", "type")
+    __slots__ = ("_uses", "index", "names", "node", "runtime_info", "type")
 
     def __init__(self, node: Node, index: int, type: TensorType) -> None:
+        self._uses: dict[Node, int] | None = None
+        """The nodes of the graph that read the value, and by how many of their inputs."""
         self.node = node
         self.index = index
         self.type = type
@@ -58,6 +72,49 @@ class Output:
         """The constant that this output always holds, if it does."""
         return self.type.tensor
 
+    @property
+    def uses(self) -> list[Node]:
+        """The nodes of the graph that read the value, each once."""
+        return list(self._uses) if self._uses else []
+
+    @property
+    def is_used(self) -> bool:
+        """True if a node of the graph reads the value."""
+        return bool(self._uses)
+
+    def counted_uses(self) -> Iterable[tuple[Node, int]]:
+        """Each node of the graph that reads the value, and by how many of its inputs."""
+        return self._uses.items() if self._uses else ()
+
+    @property
+    def only_user(self) -> Node | None:
+        """The node that reads the value if there is exactly one."""
+        return next(iter(self._uses)) if self._uses is not None and len(self._uses) == 1 else None
+
+    def replace_by(self, new: Output, *, keep: Collection[Node] = (), move_names: bool = True) -> list[Node]:
+        """Let every node that reads this value, except those of ``keep``, read ``new`` instead.
+
+        Layers that compute ``new`` from this value continue to read it. Nodes of which an input gets another type are
+        inferred again at the end of the pass. With ``move_names`` the tensor names move to ``new``, which must then
+        be an equal value.
+
+        Returns
+        -------
+        list of Node
+            The nodes that left the graph because nothing uses them any more, constants excluded, inputs first.
+        """
+        if new is self:
+            return []
+        removed: list[Node] = []
+        for user in self.uses:
+            if user not in keep:
+                removed += user._redirect(self, new)
+        if move_names:
+            for name in self.names:
+                new.add_name(name)
+            self.names = []
+        return [node for node in removed[::-1] if node.op.data is None]
+
     def add_name(self, name: str) -> None:
         """Give the tensor one more name, unless it has that."""
         if name not in self.names:
@@ -69,9 +126,26 @@ class Output:
 
 
 class Node:
-    """An operation with its inputs (outputs of other nodes) and its outputs."""
+    """An operation with its inputs (outputs of other nodes) and its outputs.
 
-    __slots__ = ("inputs", "name", "op", "origin", "output_names", "outputs", "runtime_info")
+    Assigning ``inputs`` or ``op`` keeps :attr:`Output.uses` and everything that models remember up to date.
+    """
+
+    __slots__ = ("_ends", "inputs", "is_stale", "name", "op", "origin", "output_names", "outputs", "runtime_info")
+
+    _ends: int
+    """The number of times a model has the node as an end; -1 while it is in no graph."""
+    op: Operation
+    inputs: tuple[Output, ...]
+    outputs: list[Output]
+    name: str
+    output_names: list[str]
+    """On a result: the names of the model's output."""
+    runtime_info: tuple[RuntimeInfo, ...]
+    origin: Origin | None
+    """The ONNX node that the layer was made from; None where there is none. Not part of the file."""
+    is_stale: bool
+    """True after an input was replaced by a value of another type, until the outputs' types are inferred again."""
 
     def __init__(
         self,
@@ -80,15 +154,67 @@ class Node:
         types: Iterable[TensorType] = (),
         name: str = "",
     ) -> None:
-        self.op = op
-        self.inputs = list(inputs)
-        self.outputs = [Output(self, i, type) for i, type in enumerate(types)]
-        self.name = name
-        self.output_names: list[str] = []
-        """On a result: the names of the model's output."""
-        self.runtime_info: tuple[RuntimeInfo, ...] = ()
-        self.origin: Origin | None = None
-        """The ONNX node that the layer was made from; None where there is none. Not part of the file."""
+        _set_inputs(self, tuple(inputs))
+        _set_op(self, op)
+        _set_outputs(self, [Output(self, i, type) for i, type in enumerate(types)])
+        _set_name(self, name)
+        _set_output_names(self, [])
+        _set_runtime_info(self, ())
+        _set_origin(self, None)
+        _set_is_stale(self, False)
+        _set_ends(self, -1)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "inputs":
+            self.replace_inputs(value)
+        else:
+            if name == "op":
+                Edits.count += 1
+            _set_attribute(self, name, value)
+
+    @property
+    def is_in_graph(self) -> bool:
+        """True if a model has the node as an end, or a node of the graph uses one of its outputs."""
+        return self._ends >= 0
+
+    def replace_inputs(self, inputs: Iterable[Output]) -> list[Node]:
+        """Replace all inputs; returns the nodes that left the graph because nothing uses them any more, users first."""
+        old, new = self.inputs, tuple(inputs)
+        if len(old) != len(new) or any(a is not b and differs(a.type, b.type) for a, b in zip(old, new)):
+            self.is_stale = True
+        _set_inputs(self, new)
+        if self._ends < 0:
+            return []
+        Edits.count += 1
+        _use(self, new)
+        return _release(self, old)
+
+    def update(self, op: Operation, inputs: Iterable[Output], types: Iterable[TensorType]) -> None:
+        """Replace the operation, all inputs and the types of the outputs at once."""
+        self.op, self.inputs = op, tuple(inputs)
+        for output, type in zip(self.outputs, types):
+            output.type = type
+        self.is_stale = False
+
+    def _redirect(self, old: Output, new: Output) -> list[Node]:
+        """As :meth:`replace_inputs`, for the inputs that read ``old``: the work does not depend on the other inputs."""
+        assert old._uses is not None
+        count, inputs, index = old._uses.pop(self), list(self.inputs), -1
+        for _ in range(count):
+            index = inputs.index(old, index + 1)
+            inputs[index] = new
+        if differs(old.type, new.type):
+            self.is_stale = True
+        _set_inputs(self, tuple(inputs))
+        Edits.count += 1
+        _use(self, [new] * count)
+        return [] if old._uses else _leave(old.node)
+
+    def replace_input(self, index: int, value: Output) -> None:
+        """Let the input ``index`` read ``value``."""
+        inputs = list(self.inputs)
+        inputs[index] = value
+        self.replace_inputs(inputs)
 
     @property
     def end_names(self) -> list[str]:
@@ -105,3 +231,103 @@ class Node:
         inputs = ", ".join(str(source.type) for source in self.inputs)
         outputs = ", ".join(str(output.type) for output in self.outputs)
         return f"<Node {self.name!r}: {self.op.type}-{self.op.opset}({inputs}) -> ({outputs})>"
+
+
+_set_attribute = object.__setattr__
+_set_ends, _set_inputs, _set_op, _set_outputs, _set_origin, _set_output_names, _set_runtime_info, _set_is_stale = (
+    getattr(Node, name).__set__
+    for name in ("_ends", "inputs", "op", "outputs", "origin", "output_names", "runtime_info", "is_stale")
+)
+_set_name = Node.__dict__["name"].__set__
+"""The slots themselves: several times as fast as :meth:`Node.__setattr__`, and graphs have thousands of nodes."""
+
+
+def differs(one: TensorType, other: TensorType) -> bool:
+    """True if two types have different element types or shapes; values and bounds do not count."""
+    return one.element_type is not other.element_type or one.shape != other.shape
+
+
+def enter_graph(ends: Iterable[Node]) -> None:
+    """Add nodes to a graph as parameters, results or sinks of a model, with everything that they read."""
+    for node in ends:
+        if node._ends < 0:
+            _enter(node)
+        _set_ends(node, node._ends + 1)
+    Edits.count += 1
+
+
+def leave_graph(ends: Iterable[Node]) -> None:
+    """Undo :func:`enter_graph`; nodes that nothing uses leave the graph with everything that only they read."""
+    for node in ends:
+        _set_ends(node, node._ends - 1)
+        _leave(node)
+    Edits.count += 1
+
+
+def _enter(node: Node) -> None:
+    """Count the reads of a node, and of those that it is computed from, unless they are in a graph already."""
+    opened = {node}
+    stack = [(node, iter(node.inputs))]
+    while stack:
+        node, sources = stack[-1]
+        for source in sources:
+            before = source.node
+            if before._ends < 0 and before not in opened:
+                opened.add(before)
+                stack.append((before, iter(before.inputs)))
+                break
+        else:
+            stack.pop()
+            _set_ends(node, 0)
+            _count(node, node.inputs)
+
+
+def _use(node: Node, values: Iterable[Output]) -> None:
+    """Count the reads of ``values`` by a node of the graph, which their nodes enter."""
+    for source in values:
+        if source.node._ends < 0:
+            _enter(source.node)
+    _count(node, values)
+
+
+def _count(node: Node, values: Iterable[Output]) -> None:
+    for source in values:
+        uses = source._uses
+        if uses is None:
+            source._uses = {node: 1}
+        else:
+            uses[node] = uses.get(node, 0) + 1
+
+
+def _release(node: Node, values: Iterable[Output]) -> list[Node]:
+    """Discount the reads of ``values`` by a node; returns the nodes that left the graph, users first."""
+    removed: list[Node] = []
+    for source in values:
+        uses = source._uses
+        assert uses is not None
+        if uses[node] > 1:
+            uses[node] -= 1
+        else:
+            del uses[node]
+            if not uses:
+                removed += _leave(source.node)
+    return removed
+
+
+def _leave(node: Node) -> list[Node]:
+    """Let a node leave the graph unless it is an end or used; returns the nodes that left, users first."""
+    removed: list[Node] = []
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if node._ends != 0 or any(output._uses for output in node.outputs):
+            continue
+        _set_ends(node, -1)
+        removed.append(node)
+        for source in node.inputs:
+            uses = source._uses
+            assert uses is not None
+            uses.pop(node, None)
+            if not uses:
+                pending.append(source.node)
+    return removed

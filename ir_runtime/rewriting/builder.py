@@ -5,28 +5,84 @@ A layer whose inputs are constant is computed at once, one that was emitted befo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..errors import InternalError
 from ..graph.element_types import ElementType, element_type
-from ..graph.model import Node, Output
+from ..graph.model import Node, Origin, Output
 from ..graph.operation import Operation
 from ..graph.shape_inference import make_node
 from ..graph.tensor import Tensor
 from ..operations.inputs_outputs import Const1
 from .constant_folding import fold
+from .unique_names import UniqueNames
 
 _SHARED_BYTES = 256
 """Constants of at most this size are emitted once for equal values."""
 
 
 class Builder:
-    """Emits layers and constants, and remembers them in ``emitted``."""
+    """Emits layers and constants, and remembers them in ``emitted``.
 
-    def __init__(self) -> None:
+    With ``names`` it names what it emits after the layer of the last :meth:`begin`.
+    """
+
+    def __init__(self, names: UniqueNames | None = None) -> None:
         self.emitted: list[Node] = []
         self._made: dict[Any, list[Output]] = {}
+        self._names = names
+        self._prefix = ""
+        self._origin: Origin | None = None
+        self._start = 0
+        """The number of layers that were emitted before the last :meth:`begin`."""
+
+    def begin(self, node: Node | str, origin: Origin | None = None) -> None:
+        """Name the following layers after ``node``, a layer or a prefix, and note its origin."""
+        self._prefix = node.name if isinstance(node, Node) else node
+        self._origin = node.origin if isinstance(node, Node) else origin
+        self._start = len(self.emitted)
+
+    def cancel(self) -> None:
+        """Forget the layers that were emitted since :meth:`begin`, so that they are not emitted for another layer."""
+        if len(self.emitted) > self._start:
+            self.emitted, self._made, self._start = [], {}, 0
+
+    def replace(self, node: Node, values: Sequence[Output], *, is_same_value: bool = True) -> list[Node]:
+        """Replace the outputs of ``node`` by ``values``, which may be computed from them.
+
+        The first layer takes over the name, its runtime information and, if it ``is_same_value``, each value the tensor
+        names. Layers emitted since :meth:`begin` continue to read the old outputs. Returns the layers that left the
+        graph, constants excluded, inputs first.
+
+        Raises :class:`InternalError` if the number or the element types of the values differ from those of the outputs.
+        """
+        if len(values) != len(node.outputs):
+            raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
+        for old, new in zip(node.outputs, values):
+            if is_same_value and new.element_type is not old.element_type:
+                raise InternalError(
+                    f"output {old.index} of {node.where} has {old.element_type}, but is replaced by {new.element_type}"
+                )
+        emitted = self.emitted[self._start :]
+        main = values[0].node
+        if main in emitted:
+            main.name, main.runtime_info = node.name, node.runtime_info
+        removed: list[Node] = []
+        for old, new in zip(node.outputs, values):
+            if not is_same_value:
+                old.names = []
+            removed += old.replace_by(new, keep=emitted)
+        return removed
+
+    def _emit(self, node: Node) -> Node:
+        if self._names is not None:
+            node.name = self._names(f"{self._prefix}/{node.op.type}")
+            node.origin = self._origin
+        self.emitted.append(node)
+        return node
 
     def emit(self, op: Operation, *inputs: Output) -> Output:
         """Add a layer of one output (the first, where it has several); constants are folded."""
@@ -42,20 +98,14 @@ class Builder:
                 return known
         node = make_node(op, inputs)
         folded = fold(op, [source.type for source in inputs], [out.type for out in node.outputs])
-        if folded is not None:
-            outputs = [self.tensor(tensor) for tensor in folded]
-        else:
-            self.emitted.append(node)
-            outputs = node.outputs
+        outputs = self._emit(node).outputs if folded is None else [self.tensor(tensor) for tensor in folded]
         if key is not None:
             self._made[key] = outputs
         return outputs
 
     def tensor(self, tensor: Tensor) -> Output:
         """A constant layer over existing data."""
-        node = make_node(Const1(value=tensor), ())
-        self.emitted.append(node)
-        return node.outputs[0]
+        return self._emit(make_node(Const1(value=tensor), ())).outputs[0]
 
     def constant(self, value: Any, kind: ElementType | str = "i64") -> Output:
         """A constant of a number, a list or an array, of the given element type.

@@ -43,7 +43,7 @@ def _computed(value: Output, bounds: dict[Output, float]) -> float:
     elif op.movement and inputs:
         sources = inputs[:1]
     else:
-        sources = []
+        sources = ()
     return min((_lower_bound(source, bounds) for source in sources), default=-math.inf)
 
 

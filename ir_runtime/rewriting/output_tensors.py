@@ -51,7 +51,7 @@ def give_own_tensors(model: Model, promised: Promised) -> int:
             tensor = copied(source, unique(names[0] if names else f"{source.node.name}/returned"))
             tensor.node.origin = source.node.origin
             tensor.names = list(names)
-            result.inputs = [tensor]
+            result.replace_inputs([tensor])
             made += 1
     _give_names(model, promised)
     return made

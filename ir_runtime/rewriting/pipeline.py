@@ -23,6 +23,7 @@ from .output_tensors import give_own_tensors, promised_names
 from .replace_layers import Replace, replace_layers
 from .shared_shapes import shared_shapes
 from .trace import PassTrace, Trace
+from .type_updates import infer_stale
 
 Run = Callable[[Model, PassTrace], int]
 """Changes a model and returns how many layers it replaced or added."""
@@ -209,7 +210,7 @@ class Pipeline:
         promised = promised_names(model)
         promise = Promise.of(model, thorough=Pipeline.is_thorough)
         trace = Trace() if trace is None else trace
-        with model.walked_once(), shared_shapes():
+        with shared_shapes():
             classes = _classes_in(model).keys()
             for entry in self._needed(fuse, exact) if order is None else [step.entry for step in order]:
                 if entry.operations is not None and classes.isdisjoint(entry.operations):
@@ -224,8 +225,8 @@ class Pipeline:
                     continue
                 counts[entry.name] = count
                 with _blamed_on(entry.name, ModelError):
+                    infer_stale(model)
                     give_own_tensors(model, promised)
-                    model.changed()
                     classes = _classes_in(model).keys()
                     check(model, promise, f"the pass '{entry.name}'", thorough=Pipeline.is_thorough)
         return counts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Union
 
-from ir_runtime.errors import InternalError
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import Operation
 from ir_runtime.records import record
@@ -14,7 +13,7 @@ from .builder import Builder
 from .fused_names import note_fused
 from .matching import NotMatched
 from .trace import PassTrace
-from .type_updates import differs, update_types
+from .type_updates import infer_stale
 from .unique_names import UniqueNames
 from .uses import Uses
 
@@ -53,62 +52,34 @@ def replace_layers(
     (:class:`Substitute`). With ``fuses`` a layer in the place of
     several has their names in its ``runtime_info``.
     """
-    count, changed = 0, set[Output]()
-    for part in model.parts():
-        nodes = part.nodes_of(operations)
-        if nodes:
-            count += _replace_in(part, nodes, replace, trace, fuses, changed)
-    if changed:
-        update_types(model, changed)
+    count = sum(
+        _replace_in(part, nodes, replace, trace, fuses)
+        for part in model.parts()
+        if (nodes := part.nodes_of(operations))
+    )
+    if count:
+        infer_stale(model)
     return count
 
 
-def _replace_in(
-    part: Part,
-    nodes: Sequence[Node],
-    replace: Replace,
-    trace: PassTrace | None,
-    fuses: bool,
-    changed: set[Output],
-) -> int:
-    uses, unique, builder, count = Uses(part.uses), UniqueNames(part), Builder(), 0
+def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None, fuses: bool) -> int:
+    uses, builder, count = Uses(), Builder(UniqueNames(part)), 0
     for node in nodes:
-        if uses.is_unused(node):
+        if not node.is_in_graph:
             continue
-        known = len(builder.emitted)
+        builder.begin(node)
         replacement = replace(builder, node, uses)
         if isinstance(replacement, NotMatched):
-            if len(builder.emitted) > known:
-                builder = Builder()  # layers of an attempt that failed have no names, and are not taken up again
+            builder.cancel()
             if trace is not None:
                 trace.not_matched(node, replacement)
             continue
         is_same_value = not isinstance(replacement, Substitute)
         value = replacement.value if isinstance(replacement, Substitute) else replacement
         values = [value] if isinstance(value, Output) else value
-        emitted = builder.emitted[known:]
-        for layer in emitted:
-            layer.name = node.name if layer is values[0].node else unique(f"{node.name}/{layer.op.type}")
-            layer.origin = node.origin
-            if layer is values[0].node:
-                layer.runtime_info = node.runtime_info
-        if len(values) != len(node.outputs):
-            raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
-        for old, new in zip(node.outputs, values):
-            if is_same_value and new.element_type is not old.element_type:
-                raise InternalError(
-                    f"output {old.index} of {node.where} has {old.element_type}, but is replaced by {new.element_type}"
-                )
-        uses.add(emitted)
-        changed.update(new for old, new in zip(node.outputs, values) if differs(old.type, new.type))
-        # A new layer that reads the output of the old one goes on reading it.
-        replaced = [
-            gone
-            for old, new in zip(node.outputs, values)
-            for gone in uses.replace(old, new, emitted, is_same_value=is_same_value)
-        ]
-        if fuses and len(replaced) > 1 and values[0].node in emitted:
-            note_fused(values[0].node, replaced)
+        removed = builder.replace(node, values, is_same_value=is_same_value)
+        if fuses and len(removed) > 1 and values[0].node in builder.emitted:
+            note_fused(values[0].node, removed)
         count += 1
         if trace is not None:
             trace.matched(node)

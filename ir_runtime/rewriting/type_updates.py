@@ -1,17 +1,23 @@
-"""Types after a replacement: what follows from a value is inferred again where its type has changed."""
+"""Types after a change: what follows from a value is inferred again where its type has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.node import differs
 from ir_runtime.graph.shape_inference import infer_types
 
 
-def differs(one: TensorType, other: TensorType) -> bool:
-    """Whether two types are of other elements or shapes; what is known of the values does not count."""
-    return one.element_type is not other.element_type or one.shape != other.shape
+def infer_stale(model: Model) -> None:
+    """Infer again what follows from values that were replaced by values of another type, bodies included."""
+    changed, bodies = set[Output](), set[Model]()
+    # Bodies come before the layers that have them.
+    for part in reversed(model.parts()):
+        for node in part.nodes:
+            has_changed_body = bool(bodies) and any(sub.body in bodies for sub in node.op.subgraphs)
+            if node.is_stale or has_changed_body or not changed.isdisjoint(node.inputs):
+                changed.update(infer_node(node))
+                if node.op.role == "result":
+                    bodies.add(part.model)
 
 
 def infer_node(node: Node) -> list[Output]:
@@ -23,23 +29,9 @@ def infer_node(node: Node) -> list[Output]:
     if node.op.subgraphs:
         node.op = node.op.specialized(inputs)
     changed = []
-    for output, kind in zip(node.outputs, infer_types(node.op, inputs)):
-        if differs(output.type, kind):
+    for output, type in zip(node.outputs, infer_types(node.op, inputs)):
+        if differs(output.type, type):
             changed.append(output)
-        output.type = kind
+        output.type = type
+    node.is_stale = False
     return changed
-
-
-def update_types(model: Model, changed: Iterable[Output]) -> None:
-    """Infer again what follows from values whose types have ``changed``, bodies included."""
-    known, bodies = set(changed), set[Model]()
-    model.changed()
-    # Bodies come before the layers that have them.
-    for part in reversed(model.parts()):
-        for node in part.nodes:
-            is_affected = not known.isdisjoint(node.inputs) or any(sub.body in bodies for sub in node.op.subgraphs)
-            if is_affected:
-                known.update(infer_node(node))
-                if node.op.role == "result":
-                    bodies.add(part.model)
-    model.changed()

@@ -69,7 +69,7 @@ def with_operation(type: str, other: str) -> Callable[[Model], None]:
 def without_sign(model: Model) -> None:
     """Indices that lie at 0 or above are the same."""
     gather = layer(model, "Gather")
-    gather.inputs[1] = make_node(find_operation("Abs", 1)(), [gather.inputs[1]], "without_sign").outputs[0]
+    gather.replace_input(1, make_node(find_operation("Abs", 1)(), [gather.inputs[1]], "without_sign").outputs[0])
 
 
 def clamped(model: Model) -> None:

@@ -72,7 +72,7 @@ def test_two_irs(image: Path, ours: Path, tmp_path: Path) -> None:
 
 def test_diff_of_equal_models_finds_nothing_whatever_ids_and_order(ours: Path) -> None:
     first, second = ir_runtime.read_model(ours), ir_runtime.read_model(ours)
-    second.parameters.reverse()
+    second.parameters = second.parameters[::-1]
     for index, node in enumerate(second.nodes()):
         if node.op.type not in ("Parameter", "Result"):
             node.name = f"renamed{index}"
@@ -87,7 +87,7 @@ def test_diff_lists_what_changed(ours: Path) -> None:
     conv = next(node for node in second.nodes() if node.name == "conv")
     conv.op = conv.op.with_attributes(pads_begin=[0, 1], pads_end=[2, 1])
     product = next(node for node in second.nodes() if node.op.type == "Multiply")
-    product.inputs.reverse()
+    product.inputs = product.inputs[::-1]
     found = compare_models(first, second)
     changes = {change.layer: change.what for change in found.changed}
     assert changes["conv"] == ("pads_begin is 1, 1, there 0, 1", "pads_end is 1, 1, there 2, 1")
@@ -128,7 +128,7 @@ def test_diff_of_bodies(tmp_path: Path) -> None:
     assert compare_models(first, second).same
     loop = next(node for node in second.nodes() if node.op.subgraphs)
     inner = next(n for n in loop.op.subgraphs[0].body.nodes() if n.op.type == "Add")
-    inner.inputs.append(inner.inputs[0])
+    inner.inputs = (*inner.inputs, inner.inputs[0])
     (change,) = compare_models(first, second).changed
     assert change.layer == f"{loop.name}/{inner.name}"
     assert change.what == ("it has 2 inputs, there 3",)
@@ -162,7 +162,7 @@ def two_results(tmp_path: Path) -> tuple[Path, Model]:
 @pytest.mark.parametrize("engine", ["numpy", "openvino"])
 def test_outputs_that_changed_places_keep_their_names(tmp_path: Path, engine: str) -> None:
     path, model = two_results(tmp_path)
-    model.results.reverse()
+    model.results = model.results[::-1]
     assert converter.verify(path, model, engine=engine).passed
     for node in model.results:  # now each has the name of the other one
         node.output_names = ["z" if "y" in node.output_names else "y"]
@@ -178,7 +178,7 @@ def test_outputs_of_different_names_on_one_tensor_are_refused(tmp_path: Path, en
     same = onnx.load(path)
     same.graph.node[1].CopyFrom(helper.make_node("Identity", ["y"], ["z"]))
     onnx.save(same, path)
-    model.results[1].inputs[0] = model.results[0].inputs[0]
+    model.results[1].replace_input(0, model.results[0].inputs[0])
     with pytest.raises(converter.VerificationError, match=r"\['y'\] and \['z'\] of the IR share one tensor"):
         converter.verify(path, model, engine=engine)
 

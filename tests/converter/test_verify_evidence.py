@@ -83,7 +83,7 @@ def test_an_output_that_stays_small_gets_a_note_and_its_layers_are_compared(tmp_
     assert "where differences of 1e-05 pass: it proves nothing about the layers before it" in note
     model = converter.convert_model(small)
     (node,) = (node for node in model.nodes() if node.op.type == "Sin")
-    node.inputs[0] = model.parameters[0].outputs[0]  # sin(x) instead of sin(1e-12 x)
+    node.replace_input(0, model.parameters[0].outputs[0])  # sin(x) instead of sin(1e-12 x)
     assert not converter.verify(small, model).passed
 
 

@@ -202,7 +202,7 @@ def test_equal_biases_do_not_stand_for_each_other(tmp_path: Path) -> None:
     array.reshape(-1)[2] = np.nextafter(array.reshape(-1)[2], np.float32(9))
     made = Const1(value=Tensor.from_array(array, held.element_type))
     node = Node(made, (), made.infer([]), "of its own")
-    second.inputs[1] = node.outputs[0]
+    second.replace_input(1, node.outputs[0])
     report = converter.verify(path, model)
     assert [check.name for check in report.weights if not check.passed] == ["b2"]
 

@@ -39,7 +39,9 @@ def test_a_kernel_that_fails_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_operation_that_fails_is_not_the_inputs_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = softmax_model()
     monkeypatch.setattr(SoftMax8, "evaluate", raises)
-    with pytest.raises(InternalError, match=r"layer .*\(SoftMax, opset8\) failed by a fault of this package \(TypeError: a mistake"):
+    with pytest.raises(
+        InternalError, match=r"layer .*\(SoftMax, opset8\) failed by a fault of this package \(TypeError: a mistake"
+    ):
         compile_model(model, optimize=False)([x])
 
 

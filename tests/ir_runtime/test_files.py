@@ -180,7 +180,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
 
     computed = Tensor.computed_in_parts(element_types.f32, (100,), fail, b"", Tensor.from_array(np.zeros(1)))
     node = make_node(Const1(value=computed), (), "late")
-    broken.results.append(make_node(Result1(), node.outputs, "late/result"))
+    broken.results = (*broken.results, make_node(Result1(), node.outputs, "late/result"))
     with pytest.raises(OSError, match="No space left"):
         ir_runtime.write_model(broken, tmp_path / "m.xml")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before

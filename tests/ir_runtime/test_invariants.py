@@ -89,22 +89,23 @@ def name_of_another_shape(model: Model) -> None:
 
 
 def cycle(model: Model) -> None:
-    named(model, "Add")[0].inputs[0] = named(model, "ReLU")[0].outputs[0]
+    named(model, "Add")[0].replace_input(0, named(model, "ReLU")[0].outputs[0])
 
 
 BREAKERS: dict[str, tuple[Callable[[Model], object], str]] = {
     "a cycle": (cycle, "is part of a cycle"),
-    "an input less": (lambda m: m.parameters.pop(), "there were 2 inputs, but are 1"),
-    "inputs in another order": (lambda m: m.parameters.reverse(), r"input 0 must be called \['x'\], but is called \['y'\]"),
-    "an output less": (lambda m: m.results.pop(), "there were 2 outputs, but are 1"),
+    "an input less": (lambda m: setattr(m, "parameters", m.parameters[:-1]), "there were 2 inputs, but are 1"),
+    "inputs in another order": (lambda m: setattr(m, "parameters", m.parameters[::-1]), r"input 0 must be called \['x'\], but is called \['y'\]"),
+    "an output less": (lambda m: setattr(m, "results", m.results[:-1]), "there were 2 outputs, but are 1"),
     "an output renamed": (lambda m: m.results[0].inputs[0].names.clear(), r"output 0 must be called \['sum'\]"),
     "two outputs of one tensor": (lambda m: setattr(m.results[1], "inputs", list(m.results[0].inputs)), r"output 1 must be called \['positive'\]"),
     "two names on one tensor": (
         two_names_on_one_tensor,
         r"each Result has a tensor of its own: \['sum'\] and \['positive'\] are .*promises \['positive'\], which output 0",
     ),
-    "a sink less": (lambda m: m.sinks.clear(), "lost are Assign"),
-    "a parameter that is not listed": (lambda m: m.parameters.__delitem__(0), "layer 'x' .* is listed 0 times"),
+    "a sink less": (lambda m: setattr(m, "sinks", ()), "lost are Assign"),
+    "a parameter that is not listed": (lambda m: setattr(m, "parameters", m.parameters[1:]), "layer 'x' .* is listed 0 times"),
+    "an input that is not counted": (lambda m: setattr(m.inputs[0], "_uses", None), "uses are the layers that read a value: .* reads output 0 of layer 'x'"),
     "a layer's name twice": (lambda m: setattr(named(m, "ReLU")[0], "name", "x"), "no layer's name is given twice: 'x' 2 times"),
     "a tensor's name twice": (lambda m: named(m, "ReLU")[0].outputs[0].add_name("x"), "no tensor's name is given twice: 'x' 2 times"),
     "a name on a value of another shape": (name_of_another_shape, r"'inner' was called a value of shape \[2,3\], but .* is \[3\]"),

@@ -10,7 +10,7 @@ from ir_runtime.operations.activation import ReLU1, Sigmoid1
 from ir_runtime.operations.elementwise import Abs1, Add1, Divide1, Multiply1, Subtract1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, anything, constant, either, layer, number
-from ir_runtime.rewriting.uses import uses_of
+from ir_runtime.rewriting.uses import Uses
 from tests.ir_runtime.test_rewrite import model_of, parameter
 
 
@@ -116,9 +116,10 @@ def test_inner_values_that_others_read(x: Output) -> None:
     inner.node.name, outer.node.name = "inner", "outer"
     pattern = layer(ReLU1, layer(Abs1, anything()))
     found = matched(pattern, outer)
-    assert found.check_private(uses_of(model_of([x.node], outer))) is None
-    shared = model_of([x.node], outer, inner)
-    why = found.check_private(uses_of(shared))
+    model_of([x.node], outer)
+    assert found.check_private(Uses()) is None
+    model_of([x.node], outer, inner)
+    why = found.check_private(Uses())
     assert why is not None
     assert why.reason == "layer 'inner' inside the pattern is also read by 'r1'"
 

@@ -75,7 +75,7 @@ def test_an_inner_value_that_is_returned_stays() -> None:
     model = in_a_row(3)
     (last,) = [node for node in model.nodes() if node.name == "t2"]
     between = last.inputs[0]
-    model.results.append(make_node(Result1(), [between], "inner"))
+    model.results = (*model.results, make_node(Result1(), [between], "inner"))
     wanted = compile_model(model)({"x": X})
     expected = {name: wanted[name] for name in ("t1", "t2")}
     replace_layers(model, (Transpose1,), joined)

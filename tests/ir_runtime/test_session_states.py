@@ -449,7 +449,7 @@ def test_a_model_without_variables_has_sessions_without_states() -> None:
 def assigned_twice() -> Model:
     model = counter(6)
     (sink,) = model.sinks
-    model.sinks.append(make_node(Assign6(variable_id="total"), sink.inputs, "again"))
+    model.sinks = (*model.sinks, make_node(Assign6(variable_id="total"), sink.inputs, "again"))
     return model
 
 

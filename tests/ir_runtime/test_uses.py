@@ -1,15 +1,16 @@
-"""Who reads a value, while values are replaced."""
+"""Who uses a value: kept current by every edit of a graph."""
 
 from __future__ import annotations
 
 import pytest
 
-from ir_runtime import InternalError
+from ir_runtime.graph.invariants import violations
 from ir_runtime.graph.model import Model, Output
+from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Add1, Negative1
+from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.uses import replace_all_uses, uses_of
 from tests.ir_runtime.test_rewrite import model_of, parameter
 
 
@@ -27,84 +28,121 @@ def types(model: Model) -> list[str]:
     return [node.op.type for node in model.nodes()]
 
 
-def test_uses_are_looked_up_and_not_walked() -> None:
-    model, (x, *_, last) = chain()
-    uses = uses_of(model)
+def check_uses(model: Model) -> None:
+    assert not [problem for problem in violations(model) if problem.startswith("uses")]
+
+
+def test_only_layers_of_the_graph_use_a_value() -> None:
+    model, (x, absolute, *_, last) = chain()
     unread = Builder().emit(Abs1(), x)
-    assert x in uses
-    assert last in uses, "the result reads it"
-    assert unread not in uses
-    assert 0 not in uses
-    with pytest.raises(TypeError, match="not iterable"):
-        iter(uses)  # type: ignore[call-overload]
+    assert x.uses == [absolute.node]
+    assert x.only_user is absolute.node
+    assert last.only_user is model.results[0]
+    assert not unread.is_used
+    assert not unread.node.is_in_graph
+    assert absolute.node.is_in_graph
 
 
-def test_readers_follow_a_replacement() -> None:
+def test_uses_follow_a_replacement() -> None:
     model, (x, absolute, relu, negative) = chain()
     relu.names = ["r"]
-    uses, build = uses_of(model), Builder()
-    new = build.emit(Abs1(), x)
+    new = Builder().emit(Abs1(), x)
     assert new is not absolute
-    uses.add(build.emitted)
-    uses.replace(relu, new)
+    assert relu.replace_by(new) == [absolute.node, relu.node], "only the unused ReLU has read the Abs"
     assert types(model) == ["Parameter", "Abs", "Negative", "Result"]
-    assert uses[new] == [negative.node]
-    assert new.names == ["r"]
-    assert uses.is_unused(relu.node)
-    assert uses.is_unused(absolute.node), "only the unused ReLU has read it"
-    assert uses.only_reader(x) is new.node
-    assert not uses.is_unused(x.node), "a model keeps its parameters"
+    assert new.uses == [negative.node]
+    assert (relu.names, new.names) == ([], ["r"])
+    assert not relu.node.is_in_graph
+    assert not absolute.node.is_in_graph
+    assert x.uses == [new.node]
+    assert x.node.is_in_graph, "a model keeps its parameters"
+    check_uses(model)
 
 
-def test_what_is_read_again_counts_again() -> None:
-    """Behind an unused Abs a later replacement reads its input once more, through the same layer."""
+def test_a_layer_that_is_used_again_enters_the_graph_again() -> None:
     model, (x, absolute, relu, negative) = chain()
-    uses = uses_of(model)
-    uses.replace(relu, x)
-    assert uses.is_unused(absolute.node)
-    build = Builder()
-    new = build.emit(ReLU1(), absolute)
-    uses.add(build.emitted)
-    uses.replace(negative, new)
-    assert not uses.is_unused(absolute.node)
-    assert set(uses[x]) == {absolute.node}
+    relu.replace_by(x)
+    assert not absolute.node.is_in_graph
+    negative.replace_by(Builder().emit(ReLU1(), absolute))
+    assert absolute.node.is_in_graph
+    assert x.uses == [absolute.node]
     assert types(model) == ["Parameter", "Abs", "ReLU", "Result"]
+    check_uses(model)
 
 
-def test_a_layer_behind_a_value_goes_on_reading_it() -> None:
+def test_layers_between_a_value_and_its_replacement_continue_to_read_it() -> None:
     model, (_, absolute, relu, _) = chain()
-    uses, build = uses_of(model), Builder()
+    build = Builder()
     absolute.names = ["a"]
-    new = build.emit(Negative1(), absolute)
-    uses.add([new.node])
-    assert uses.replace(absolute, new, [new.node]) == []
-    assert types(model) == ["Parameter", "Abs", "Negative", "ReLU", "Negative", "Result"]
-    assert uses[absolute] == [new.node]
-    assert uses[new] == [relu.node]
-    assert (absolute.names, new.names) == ([], ["a"])
-
-
-def test_replacements_follow_one_another() -> None:
-    """Each is made from the value before; the layers that were replaced are all gone."""
-    model, (x, absolute, relu, negative) = chain()
-    build = Builder()
-    first = build.emit(ReLU1(), x)
-    second = build.emit(Abs1(), absolute)  # reads what the first one replaces
-    third = build.emit(Add1(), relu, relu)
-    replace_all_uses(model, {absolute: first, relu: second, negative: third})
-    assert types(model) == ["Parameter", "ReLU", "Abs", "Add", "Result"]
-    assert third.node.inputs == [second, second]
-
-
-def test_a_replacement_of_two_layers_keeps_reading_the_old_value() -> None:
-    model, (_, absolute, _, _) = chain()
-    build = Builder()
     between = build.emit(Negative1(), absolute)
-    replace_all_uses(model, {absolute: build.emit(Negative1(), between)})
+    new = build.emit(Negative1(), between)
+    assert absolute.replace_by(new) == []
     assert types(model) == ["Parameter", "Abs", "Negative", "Negative", "ReLU", "Negative", "Result"]
+    assert absolute.uses == [between.node]
+    assert new.uses == [relu.node]
+    assert (absolute.names, new.names) == ([], ["a"])
+    check_uses(model)
 
 
-def test_values_that_replace_each_other() -> None:
-    model, (_, absolute, relu, _) = chain()
-    with pytest.raises(InternalError, match="is replaced by itself"):
-        replace_all_uses(model, {absolute: relu, relu: absolute})
+def test_a_layer_that_is_excluded_continues_to_read_the_value() -> None:
+    model, (x, absolute, relu, _) = chain()
+    new = Builder().emit(Negative1(), x)
+    absolute.replace_by(new, keep=[relu.node], move_names=False)
+    assert absolute.uses == [relu.node]
+    assert not new.is_used
+    assert types(model) == ["Parameter", "Abs", "ReLU", "Negative", "Result"]
+    check_uses(model)
+
+
+def test_a_value_that_a_layer_reads_twice() -> None:
+    x, y = parameter("x", "2,3"), parameter("y", "2,3")
+    twice = Builder().emit(Add1(), x.outputs[0], x.outputs[0])
+    model = model_of([x, y], twice)
+    twice.node.replace_input(0, y.outputs[0])
+    assert x.outputs[0].uses == y.outputs[0].uses == [twice.node]
+    twice.node.replace_input(1, y.outputs[0])
+    assert not x.outputs[0].is_used
+    check_uses(model)
+
+
+def test_ends_of_a_model() -> None:
+    model, (x, absolute, relu, _) = chain()
+    inner = make_node(Result1(), [absolute], "inner")
+    assert absolute.uses == [relu.node], "the result belongs to no model yet"
+    model.results = (*model.results, inner)
+    assert absolute.uses == [relu.node, inner]
+    model.results = [inner]
+    assert not relu.node.is_in_graph
+    assert absolute.uses == [inner]
+    model.results = []
+    assert not x.is_used
+    assert x.node.is_in_graph
+    check_uses(model)
+
+
+def test_what_a_model_remembers_follows_every_edit() -> None:
+    model, (x, absolute, relu, negative) = chain()
+    for edit in (
+        lambda: relu.replace_by(absolute),
+        lambda: negative.node.replace_input(0, x),
+        lambda: setattr(model, "results", []),
+    ):
+        before = types(model)
+        edit()
+        assert len(types(model)) < len(before)
+
+
+def test_inputs_cannot_be_changed_behind_the_back_of_the_graph() -> None:
+    _, (x, absolute, *_) = chain()
+    with pytest.raises(TypeError):
+        absolute.node.inputs[0] = x  # type: ignore[index]
+
+
+def test_a_long_chain_enters_and_leaves_without_recursion() -> None:
+    x = parameter("x", "2,3")
+    value = x.outputs[0]
+    for _ in range(20_000):
+        value = make_node(Abs1(), [value]).outputs[0]
+    model = model_of([x], value)
+    assert len(value.replace_by(x.outputs[0])) == 20_000
+    assert types(model) == ["Parameter", "Result"]

@@ -52,7 +52,8 @@ def attentions(model: Model) -> list[Node]:
 
 def swap_keys_and_values(model: Model) -> str:
     node = attentions(model)[1]
-    node.inputs[1], node.inputs[2] = node.inputs[2], node.inputs[1]
+    query, keys, values, *others = node.inputs
+    node.inputs = (query, values, keys, *others)
     return node.name
 
 
@@ -69,7 +70,7 @@ def move_positions(model: Model) -> str:
 def move_window(model: Model) -> str:
     node = next(node for node in model.nodes() if isinstance(node.op, Greater1))
     add = node.inputs[1].node
-    add.inputs[1] = constant(np.int64(-9)).outputs[0]
+    add.replace_input(1, constant(np.int64(-9)).outputs[0])
     return node.name
 
 
@@ -78,7 +79,7 @@ def ignore_the_mask(model: Model) -> str:
     parameter = next(node for node in model.parameters if node.name == "attention_mask")
     for node in model.nodes():
         if node.op.type == "NotEqual" and parameter.outputs[0] in node.inputs:
-            node.inputs[1] = constant(np.int64(-1)).outputs[0]
+            node.replace_input(1, constant(np.int64(-1)).outputs[0])
             return node.name
     raise AssertionError("there is no comparison with the mask")
 
@@ -89,7 +90,7 @@ def keep_the_rows(model: Model) -> str:
         if isinstance(node.op, Concat1) and isinstance(node.inputs[0].node.op, Gather8):
             gather = node.inputs[0].node
             if variable_behind(gather.outputs[0]) is not None:
-                node.inputs[0] = gather.inputs[0]
+                node.replace_input(0, gather.inputs[0])
     return ""
 
 

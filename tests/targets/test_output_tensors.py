@@ -147,7 +147,7 @@ def test_results_of_another_writer_share_their_tensor() -> None:
     """An IR may return one tensor twice under the same names; it stays as it is."""
     made = converter.convert_model(there_and_back("y"), target="any")
     again = Node(made.results[0].op, made.results[0].inputs, [], "again")
-    made.results.append(again)
+    made.results = (*made.results, again)
     for result in made.results:
         result.output_names = []
     assert Target.parse("cpu").apply(made)

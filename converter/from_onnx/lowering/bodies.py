@@ -43,7 +43,7 @@ def for_each_slice(
         for source in node.inputs:
             if source.node not in own and source not in captures:
                 captures[source] = _parameter(source, sliced=False)
-        node.inputs = [captures[source].outputs[0] if source in captures else source for source in node.inputs]
+        node.replace_inputs([captures[source].outputs[0] if source in captures else source for source in node.inputs])
     # A Loop, since OpenVINO has no TensorIterator inside another one, and ``emit`` may add one.
     number, going = (_new_parameter(kind, PartialShape(())) for kind in (element_types.i64, element_types.boolean))
     ends = [inner.constant(True, "boolean"), *made]

@@ -236,10 +236,8 @@ def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
     if not kept:
         return model
     unique = UniqueNames(model)
-    guards: set[Node] = set()
-    replaced: dict[Output, Output] = {}
     for node in model.parameters:
-        first = node.outputs[0]
+        first = value = node.outputs[0]
         shape = translation.input_shapes[first.names[0]]
         for axis in [axis for name, axis in kept if name == first.names[0]]:
             name = unique(f"{node.name}/dimension_{axis}")
@@ -248,10 +246,7 @@ def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
                 make_node(Const1(value=Tensor.from_array(value)), (), unique(f"{name}/{what}")).outputs[0]
                 for what, value in numbers.items()
             ]
-            guard = make_node(VariadicSplit1(), [replaced.get(first, first), *constants], name)
-            guards.add(guard)
-            replaced[first] = guard.outputs[0]
-    for node in model.nodes():
-        if node not in guards:
-            node.inputs = [replaced.get(source, source) for source in node.inputs]
+            guard = make_node(VariadicSplit1(), [value, *constants], name)
+            value.replace_by(guard.outputs[0], move_names=False)
+            value = guard.outputs[0]
     return model

@@ -130,18 +130,18 @@ class GraphTranslator:
         scope = inner.scope
         with inner._deeper(), inner._in_body():
             inner.open(graph, graph.node)
-            model = Model(graph.name)
+            parameters, results = list[Node](), list[Node]()
             for index, (value, kind) in enumerate(zip(inner._inputs_of(graph, len(inputs)), inputs)):
                 node = scope.parameter(value.name, kind)
-                model.parameters.append(node)
+                parameters.append(node)
                 scope.define(value.name, inner._across(enter, index, node.outputs[0]))
             inner.translate_nodes(graph.node)
             names = [value.name for value in graph.output]
             for index, output in enumerate(inner.outputs(names)):
                 source = inner._across(leave, index, tensor_of(output, f"'{names[index]}'"))
-                model.results.append(make_node(Result1(), [source], scope.unique("result")))
+                results.append(make_node(Result1(), [source], scope.unique("result")))
             scope.sort_captures()
-            model.parameters.extend(scope.captures.values())
+            model = Model(graph.name, [*parameters, *scope.captures.values()], results)
             return Body(model, tuple(scope.captures))
 
     def body_or_contradictions(self, graph: GraphProto) -> Body | list[Problem]:

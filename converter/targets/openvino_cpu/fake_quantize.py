@@ -50,7 +50,7 @@ def fake_quantize(model: Model, trace: PassTrace) -> int:
     count = 0
     for part in model.parts():
         converts = part.nodes_of((Convert1,))
-        uses, unique = Uses(part.uses), UniqueNames(part)
+        uses, unique = Uses(), UniqueNames(part)
         for node in converts:
             found = _quantised(node)
             if found is None:
@@ -209,16 +209,14 @@ def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> b
         if key not in made:
             stands_for = node if leaf.moves else back.y.node
             made[key] = _emit(found, back, stands_for.origin, name_of(stands_for), unique)
-            uses.add([made[key].node])
         value = made[key]
         for move in leaf.moves:
             if (key, move) not in made:
                 copy = make_node(move.op, [value, *move.inputs[1:]], name_of(move))
                 copy.origin, copy.runtime_info = move.origin, move.runtime_info
-                uses.add([copy])
                 made[key, move] = copy.outputs[0]
             value = made[key, move]
-        uses.replace(back.y, value)
+        back.y.replace_by(value)
     return True
 
 

@@ -53,7 +53,7 @@ def fusion_guards(model: Model, trace: PassTrace) -> int:
         guarded = part.nodes_of(_GUARDED)
         if not guarded:
             continue
-        uses, unique = Uses(part.uses), UniqueNames(part)
+        uses, unique = Uses(), UniqueNames(part)
         for node in guarded:
             wrong = [reader for reader in uses[node.outputs[0]] if _goes_wrong(node, reader, uses)]
             if wrong:

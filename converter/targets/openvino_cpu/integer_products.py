@@ -48,7 +48,7 @@ def integer_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if not kind.is_integral:
         return fail("it multiplies floats")
     if isinstance(node.op, Einsum7):
-        return _einsum(builder, node.inputs, Equation.parse(node.op.equation))
+        return _einsum(builder, list(node.inputs), Equation.parse(node.op.equation))
     a, b = node.inputs
     narrow = bits_of(a) <= _NARROW_BITS and bits_of(b) <= _NARROW_BITS
 

@@ -18,7 +18,7 @@ from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import dim_of
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses, uses_of
+from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("iterator_over_unread_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -26,8 +26,7 @@ def iterator_over_unread_slices(builder: Builder, node: Node, uses: Uses) -> Rep
     """Count the iterations by the dimension that is sliced."""
     (sub,) = node.op.subgraphs
     sliced = [entry for entry in sub.inputs if entry.axis is not None]
-    read = uses_of(sub.body)
-    if not sliced or any(read[sub.body.parameters[entry.parameter].outputs[0]] for entry in sliced):
+    if not sliced or any(sub.body.parameters[entry.parameter].outputs[0].is_used for entry in sliced):
         return fail("the body reads a slice, or nothing is sliced")
     first = sliced[0]
     if first.axis is None or first.external is None or not _covers_all(first):

@@ -9,8 +9,6 @@ f8e5m2 that it adds around a loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
@@ -22,7 +20,6 @@ from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses, replace_uses, uses_of
 
 _WIDER = {
     element_types.bf16: element_types.f32,
@@ -44,10 +41,9 @@ def loop_states_of_narrow_types(model: Model, trace: PassTrace) -> int:
         loops = part.nodes_of((Loop5, TensorIterator1))
         if not loops:
             continue
-        # A loop around this one may have changed the body.
-        uses, unique = uses_of(part.model), UniqueNames(part.model)
+        unique = UniqueNames(part.model)
         for node in loops:
-            count = sum(_widen(node, sub, uses, unique) for sub in node.op.subgraphs)
+            count = sum(_widen(node, sub, unique) for sub in node.op.subgraphs)
             if count:
                 trace.matched(node)
             else:
@@ -56,8 +52,8 @@ def loop_states_of_narrow_types(model: Model, trace: PassTrace) -> int:
     return total
 
 
-def _widen(node: Node, sub: SubGraph, uses: Uses, unique: UniqueNames) -> bool:
-    within, inner, changed = uses_of(sub.body), UniqueNames(sub.body), False
+def _widen(node: Node, sub: SubGraph, unique: UniqueNames) -> bool:
+    inner, changed = UniqueNames(sub.body), False
     # An input that is neither a state nor sliced stays as it is: it may be a table of weights.
     carried = {parameter for _, parameter in sub.back_edges}
     for entry in sub.inputs:
@@ -67,22 +63,22 @@ def _widen(node: Node, sub: SubGraph, uses: Uses, unique: UniqueNames) -> bool:
         if entry.external is None or not narrow:
             continue
         kind, changed = value.element_type, True
-        node.inputs[entry.external] = _converted(node.inputs[entry.external], _WIDER[kind], unique)
+        node.replace_input(entry.external, _converted(node.inputs[entry.external], _WIDER[kind], unique))
         value.type = TensorType(_WIDER[kind], value.shape)
         parameter.op = parameter.op.of_type(value.type)
-        _read(value, _converted(value, kind, inner), within[value])
+        value.replace_by(_converted(value, kind, inner), move_names=False)
     for result in sub.body.results:
         (value,) = result.inputs
         if value.element_type in _WIDER:
-            result.inputs, changed = [_converted(value, _WIDER[value.element_type], inner)], True
+            result.replace_input(0, _converted(value, _WIDER[value.element_type], inner))
+            changed = True
     for exit in sub.outputs:
         if exit.external is not None and node.outputs[exit.external].element_type in _WIDER:
             given = node.outputs[exit.external]
             kind = given.element_type
             given.type = TensorType(_WIDER[kind], given.shape)
             back = _converted(given, kind, unique)
-            uses.add([back.node])
-            uses.replace(given, back, [back.node])
+            given.replace_by(back)
     return changed
 
 
@@ -90,7 +86,3 @@ def _converted(value: Output, kind: ElementType, unique: UniqueNames) -> Output:
     made = make_node(Convert1(destination_type=kind), [value], unique(f"{value.node.name}/{kind}"))
     made.origin = value.node.origin
     return made.outputs[0]
-
-
-def _read(old: Output, new: Output, readers: Iterable[Node]) -> None:
-    replace_uses(old, new, [reader for reader in readers if reader is not new.node])

@@ -11,7 +11,6 @@ from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.elementwise import LogicalOr1, Maximum1
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import replace_uses
 
 
 def opaque_identity(kind: ElementType) -> Operation:
@@ -23,4 +22,5 @@ def prevent_fusion(source: Output, readers: Iterable[Node], unique: UniqueNames)
     """Let the readers read ``source`` through such a layer, so that they are not fused with its producer."""
     between = make_node(opaque_identity(source.element_type), [source, source], unique(f"{source.node.name}/as_it_is"))
     between.origin = source.node.origin
-    replace_uses(source, between.outputs[0], readers)
+    for reader in readers:
+        reader.replace_inputs([between.outputs[0] if value is source else value for value in reader.inputs])

@@ -26,7 +26,7 @@ def transposed_weights(model: Model, trace: PassTrace) -> int:
     """Transpose the weights of products, and tell the products so."""
     count = 0
     for part in model.parts():
-        uses = Uses(part.uses)
+        uses = Uses()
         factors = [product.inputs[1].node for product in part.nodes_of((MatMul1,))]
         for node in dict.fromkeys(factors):
             why_not = _why_not(node, uses)
@@ -63,4 +63,4 @@ def _transpose(node: Node, uses: Uses) -> None:
     for reader in uses[node.outputs[0]]:
         assert isinstance(reader.op, MatMul1)
         reader.op = MatMul1(transpose_a=reader.op.transpose_a, transpose_b=True)
-        reader.inputs = [reader.inputs[0], made.outputs[0]]
+        reader.replace_input(1, made.outputs[0])

@@ -54,8 +54,8 @@ def _stored_transposed(ctx: Context) -> Value | None:
     tensor = stored.tensor
     if stored.node.inputs or tensor is None or tensor.element_type.is_packed or len(tensor.shape) < 2:
         return None
-    others = ctx.readers(stored) if stored is not source else []
-    if len(others) > 1 or not all(_reads_transposed(reader, source) for reader in ctx.readers(source)):
+    others = stored.uses if stored is not source else []
+    if len(others) > 1 or not all(_reads_transposed(reader, source) for reader in source.uses):
         return None
 
     def make() -> Value:

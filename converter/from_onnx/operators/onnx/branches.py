@@ -81,7 +81,8 @@ def _give_rank(body: Model, index: int, rank: int) -> None:
     ones = np.ones(rank, np.int64)
     shape = make_node(Const1(value=Tensor.from_array(ones, element_types.i64)), (), f"{old.name}/shape")
     made = make_node(movement.Reshape1(), [old.inputs[0], shape.outputs[0]], f"{old.name}/reshape")
-    body.results[index] = make_node(Result1(), made.outputs, old.name)
+    result = make_node(Result1(), made.outputs, old.name)
+    body.results = (*body.results[:index], result, *body.results[index + 1 :])
 
 
 def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
@@ -115,7 +116,6 @@ def _failing(cond: Output, other: Body, name: str) -> Body:
 
     The number of elements depends on the condition, so that no engine can fold the Reshape and fail early.
     """
-    model = Model(name)
 
     def layer(op: Operation, *inputs: Output) -> Output:
         made = make_node(op, inputs)
@@ -130,18 +130,18 @@ def _failing(cond: Output, other: Body, name: str) -> Body:
 
     layers: list[Node] = []
     condition = layer(Parameter1(shape=cond.shape, element_type=cond.element_type))
-    model.parameters.append(condition.node)
     several = layer(
         movement.Reshape1(), layer(elementwise.Convert1(destination_type=element_types.i64), condition), numbers([1])
     )
+    results = []
     for index, result in enumerate(other.model.outputs):
         dimensions = [d.value if d.is_static else 1 for d in result.shape] if result.shape.has_rank else []
         size = layer(elementwise.Add1(), several, numbers([math.prod(dimensions) + 2]))
         flat = layer(movement.Broadcast3(), numbers([0], result.element_type.name), size)
         out = layer(movement.Reshape1(), flat, numbers(dimensions))
         out.node.name = f"{name} contradicts the shapes around it, output {index}"
-        model.results.append(make_node(Result1(), [out], f"result_{index}"))
-    return Body(model, (cond,))
+        results.append(make_node(Result1(), [out], f"result_{index}"))
+    return Body(Model(name, [condition.node], results), (cond,))
 
 
 def _what_decides(ctx: Context, cond: Output) -> str:

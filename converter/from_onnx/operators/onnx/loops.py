@@ -30,7 +30,6 @@ from converter.onnx_file.node_order import read_names
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import (
     InputMap,
-    Model,
     Output,
     OutputMap,
     SubGraph,
@@ -211,17 +210,16 @@ def _emit_loop(
     ctx: Context, translated: Body, control: Sequence[Output], states: Sequence[Output], stays: Sequence[bool]
 ) -> list[Output]:
     """The Loop layer. Only states that change pass from iteration to iteration; others are inputs or constants."""
-    model, count = translated.model, len(states)
+    body, count = translated.model, len(states)
     changing = [i for i in range(count) if not stays[i]]
     needed = [i for i in range(count) if not stays[i] or states[i].tensor is None]
-    joined = range(1 + count, len(model.results))
-    body = Model(model.name)
+    joined = range(1 + count, len(body.results))
     body.parameters = [
-        *model.parameters[:2],
-        *(model.parameters[2 + i] for i in needed),
-        *model.parameters[2 + count :],
+        *body.parameters[:2],
+        *(body.parameters[2 + i] for i in needed),
+        *body.parameters[2 + count :],
     ]
-    body.results = [model.results[0], *(model.results[1 + i] for i in changing), *(model.results[i] for i in joined)]
+    body.results = [body.results[0], *(body.results[1 + i] for i in changing), *(body.results[i] for i in joined)]
     # The layer's input 0 is the trip count, which no parameter takes; the iteration's number comes from no input.
     inputs = [InputMap(None, 0), *(InputMap(i, i) for i in range(1, len(body.parameters)))]
     back = [(0, 1), *((1 + place, 2 + needed.index(i)) for place, i in enumerate(changing))]
