@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ir_runtime.lazy import exports
 
 __version__ = "0.2.0"
 
@@ -69,37 +70,27 @@ __all__ = [
 
 # The command asks this package for its help alone: onnx, NumPy and the operators come with the first
 # name that needs them.
-_MODULES = {
-    "converter.batch.many": ("convert_many",),
-    "converter.batch.rows": ("Row",),
-    "converter.conversion": ("convert_model", "save_model"),
-    "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck"),
-    "converter.errors": (
-        *("ConversionError", "InternalError", "InvalidModelError"),
-        *("UnsupportedModelError", "VerificationError"),
-    ),
-    "converter.from_onnx.translation.context": ("Context",),
-    "converter.from_onnx.translation.registry": ("onnx_op",),
-    "converter.compression.weight_compression": ("WeightCompression",),
-    "converter.equivalence.steps": ("StepsReport", "verify_steps"),
-    "converter.equivalence.verification": ("verify",),
-    "converter.states.stateless": ("make_stateless",),
-    "converter.preprocessing.description": ("Postprocess", "Preprocess"),
-    "converter.round_trips": ("RoundTrip", "round_trip"),
-    "converter.to_onnx.export": ("export_model", "save_onnx"),
-    "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
-    "converter.language_models.export": ("ExportedLanguageModel", "export_language_model"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "converter.batch.many": ("convert_many",),
+        "converter.batch.rows": ("Row",),
+        "converter.conversion": ("convert_model", "save_model"),
+        "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck"),
+        "converter.errors": (
+            *("ConversionError", "InternalError", "InvalidModelError"),
+            *("UnsupportedModelError", "VerificationError"),
+        ),
+        "converter.from_onnx.translation.context": ("Context",),
+        "converter.from_onnx.translation.registry": ("onnx_op",),
+        "converter.compression.weight_compression": ("WeightCompression",),
+        "converter.equivalence.steps": ("StepsReport", "verify_steps"),
+        "converter.equivalence.verification": ("verify",),
+        "converter.states.stateless": ("make_stateless",),
+        "converter.preprocessing.description": ("Postprocess", "Preprocess"),
+        "converter.round_trips": ("RoundTrip", "round_trip"),
+        "converter.to_onnx.export": ("export_model", "save_onnx"),
+        "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
+        "converter.language_models.export": ("ExportedLanguageModel", "export_language_model"),
+    },
+)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .errors import (
-    AttributeValueError,
-    ExecutionError,
-    FileError,
-    FormatError,
-    InferenceError,
-    InternalError,
-    ModelError,
-    UnsupportedError,
-)
-from .graph.model import Model, Node, Output
-from .graph.operation import Operation, TensorType, operation
-from .graph.shapes import Dimension, PartialShape
-from .graph.tensor import Tensor
+from .lazy import exports
 
 if TYPE_CHECKING:
+    from .errors import (
+        AttributeValueError,
+        ExecutionError,
+        FileError,
+        FormatError,
+        InferenceError,
+        InternalError,
+        ModelError,
+        UnsupportedError,
+    )
     from .execution.executor import CompiledModel, compile_model
     from .execution.ports import InferenceResult, Port
     from .execution.session import Session, States
     from .files.xml_reader import read_model
     from .files.xml_writer import model_to_bytes, write_model
+    from .graph.model import Model, Node, Output
+    from .graph.operation import Operation, TensorType, operation
+    from .graph.shapes import Dimension, PartialShape
+    from .graph.tensor import Tensor
 
 __all__ = [
     "AttributeValueError",
@@ -56,24 +56,22 @@ __all__ = [
     "write_model",
 ]
 
-# lxml and the writer are imported with the first file, kernels with the first model that is run.
-_MODULE_OF = {
-    **dict.fromkeys(("CompiledModel", "compile_model"), "execution.executor"),
-    **dict.fromkeys(("InferenceResult", "Port"), "execution.ports"),
-    **dict.fromkeys(("Session", "States"), "execution.session"),
-    "read_model": "files.xml_reader",
-    "model_to_bytes": "files.xml_writer",
-    "write_model": "files.xml_writer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# NumPy is imported with the first name, lxml with the first file, kernels with the first model that is run.
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        ".errors": (
+            *("AttributeValueError", "ExecutionError", "FileError", "FormatError", "InferenceError"),
+            *("InternalError", "ModelError", "UnsupportedError"),
+        ),
+        ".execution.executor": ("CompiledModel", "compile_model"),
+        ".execution.ports": ("InferenceResult", "Port"),
+        ".execution.session": ("Session", "States"),
+        ".files.xml_reader": ("read_model",),
+        ".files.xml_writer": ("model_to_bytes", "write_model"),
+        ".graph.model": ("Model", "Node", "Output"),
+        ".graph.operation": ("Operation", "TensorType", "operation"),
+        ".graph.shapes": ("Dimension", "PartialShape"),
+        ".graph.tensor": ("Tensor",),
+    },
+)

@@ -17,8 +17,11 @@ from hypothesis import HealthCheck, settings
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
 from ir_runtime import InternalError
+from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.pipeline import Pipeline
 from tests import random_data
+
+import_modules_of("converter.command_line")  # some tests look through main.commands
 
 ROWS = 4
 

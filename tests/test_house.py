@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 RUNTIME = {
+    "ir_runtime.lazy": set[str](),
     "ir_runtime.records": set[str](),
     "ir_runtime.errors": {"ir_runtime.records"},
     "ir_runtime.boundary": {"ir_runtime.errors"},

@@ -3,11 +3,10 @@
 Results go to stdout, messages to stderr. Exit codes: 0 done, 1 the check failed or the model cannot
 be converted, 2 wrong usage.
 
-Each command is a module. None of them imports the converter, NumPy or rich before it is called, so that ``--help``
-and ``--version`` answer at once.
+Each command is a module, imported when it is called. None of them imports the converter, NumPy or rich before that, so
+that ``--help`` and ``--version`` answer at once.
 """
 
-from converter.command_line import batch, convert, diff, export, inspect, ops, roundtrip, run, verify
 from converter.command_line.program import main
 from converter.command_line.state import State
 
@@ -18,4 +17,4 @@ def start() -> None:
     main()
 
 
-__all__ = ["batch", "convert", "diff", "export", "inspect", "main", "ops", "roundtrip", "run", "start", "verify"]
+__all__ = ["main", "start"]

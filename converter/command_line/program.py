@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -10,13 +11,27 @@ import click
 from converter import __version__
 from converter.command_line.state import Command, State, dashed, loudness
 
+COMMANDS = ("batch", "convert", "diff", "export", "inspect", "ops", "roundtrip", "run", "verify")
+"""The commands, each of which is a module of this package."""
+
 
 class _Group(click.Group):
+    """Imports the module of a command, which registers it, when the command is looked up."""
+
     command_class = Command
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += loudness()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # click looks for a similar name among those that are registered.
+        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
+            importlib.import_module(f"{__package__}.{name}")
+        return super().get_command(ctx, cmd_name)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         # --quiet and --verbose are stored in the State while the options are parsed.

@@ -6,14 +6,12 @@ returns one value for each of its outputs, or the value alone where there is one
 
 from __future__ import annotations
 
-import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError
 from ir_runtime.graph.operation import Operation
+from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
 
 Export = Callable[..., Any]
@@ -101,9 +99,6 @@ def refused_operations() -> dict[type[Operation], str]:
     return dict(_REFUSED)
 
 
-@functools.cache
 def import_all() -> None:
     """Import every module of the package: each registers what it writes."""
-    package = importlib.import_module(PACKAGE)
-    for module in pkgutil.iter_modules(package.__path__, f"{PACKAGE}."):
-        importlib.import_module(module.name)
+    import_modules_of(PACKAGE)

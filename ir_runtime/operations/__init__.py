@@ -5,13 +5,9 @@ The converter imports the families that it needs; :func:`register_all` serves lo
 
 from __future__ import annotations
 
-import functools
-import importlib
-import pkgutil
+from ir_runtime.lazy import import_modules_of
 
 
-@functools.cache
 def register_all() -> None:
     """Import every family, which registers its operations."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    import_modules_of(__name__)

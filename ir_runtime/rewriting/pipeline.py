@@ -8,7 +8,6 @@ changes a model in place, bodies included, and registers its function under the 
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, get_args
 
@@ -17,6 +16,7 @@ from ir_runtime.errors import AttributeValueError, InferenceError, InternalError
 from ir_runtime.graph.invariants import Promise, check
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.operation import Operation, all_operations
+from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
 
 from .output_tensors import give_own_tensors, promised_names
@@ -181,8 +181,7 @@ class Pipeline:
     def all(self) -> list[Pass]:
         """Every pass in order. Imports the whole package, and checks the order against it."""
         if self._package is not None:
-            for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
-                importlib.import_module(f"{self._package}.{module.name}")
+            import_modules_of(self._package)
         known = {cls.__name__ for operation in all_operations() for cls in operation.__mro__}
         for entry in self._entries.values():
             for name in set(entry.operations or ()) - known:

@@ -31,7 +31,8 @@ def _loaded(code: str, names: list[str]) -> list[str]:
         # ir_runtime stands alone, and takes lxml and hashlib with the first file.
         ("import ir_runtime", ["onnx", "onnxruntime", "openvino", "click", "rich", "converter", "google.protobuf"]),
         ("import ir_runtime", ["lxml", "ir_runtime.files.xml_reader", "ir_runtime.files.weights"]),
-        ("import converter", ["onnx", "numpy", "ir_runtime", "click"]),
+        ("import ir_runtime", ["numpy", "ir_runtime.graph", "ir_runtime.errors"]),
+        ("import converter", ["onnx", "numpy", "ir_runtime.graph", "ir_runtime.errors", "click"]),
         (
             "import converter; converter.convert_model",
             ["onnx", "google.protobuf", "onnxruntime", "openvino", "click", "rich", "lxml", "difflib"],
@@ -100,6 +101,7 @@ open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
         "ir_runtime.execution.plan",
         "ir_runtime.execution.ports",
         "ir_runtime.operations.proposals",
+        "converter.command_line.batch",
         "converter.from_onnx.operators.onnx.pooling",
     ]
     assert _loaded(code, ["numpy", *unneeded]) == ["numpy"]
@@ -108,13 +110,29 @@ open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["convert", "--help"], ["ops", "--help"]])
 def test_help_answers_without_the_converter(arguments: list[str]) -> None:
-    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.from_onnx.operators"]
+    heavy = [
+        "numpy",
+        "onnx",
+        "ir_runtime.graph",
+        "rich",
+        "lxml",
+        "converter.conversion",
+        "converter.from_onnx.operators",
+    ]
     assert _loaded(COMMAND.format(arguments=arguments), ["click", *heavy]) == ["click"]
 
 
 def test_commands_load_nothing_before_they_are_called() -> None:
     names = [module.name for module in pkgutil.iter_modules(converter.command_line.__path__, "converter.command_line.")]
-    heavy = ["numpy", "onnx", "ir_runtime", "rich", "lxml", "converter.conversion", "converter.from_onnx.operators"]
+    heavy = [
+        "numpy",
+        "onnx",
+        "ir_runtime.graph",
+        "rich",
+        "lxml",
+        "converter.conversion",
+        "converter.from_onnx.operators",
+    ]
     assert _loaded(f"import {', '.join(names)}", heavy) == []
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from ir_runtime.lazy import import_modules_of
 
 PACKAGE = "converter.from_onnx.operators"
 INDEX = Path(__file__).parent.parent / "operators" / "index.json"
@@ -53,9 +54,6 @@ def _modules(op_type: str, domain: str) -> Sequence[str]:
     return index().get(domain, {}).get(op_type, ())
 
 
-@functools.cache
 def import_all_families() -> None:
     """Import every module of the package."""
-    package = importlib.import_module(PACKAGE)
-    for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
-        importlib.import_module(module.name)
+    import_modules_of(PACKAGE)

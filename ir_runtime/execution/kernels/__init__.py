@@ -6,10 +6,8 @@ kernel is tested against ``evaluate``. Importing the package registers the kerne
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from ir_runtime.graph.operation import Operation
+from ir_runtime.lazy import import_modules_of
 
 from .formulas import has_formula
 from .registry import (
@@ -22,8 +20,7 @@ from .registry import (
     prepared,
 )
 
-for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-    importlib.import_module(f"{__name__}.{_module}")
+import_modules_of(__name__)
 
 
 def is_arithmetic(op: Operation) -> bool:

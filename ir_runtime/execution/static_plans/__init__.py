@@ -5,12 +5,10 @@ Importing the package registers the binders and producers of its modules.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from ir_runtime.lazy import import_modules_of
 
 from .plan import StaticPlan
 
-for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-    importlib.import_module(f"{__name__}.{_module}")
+import_modules_of(__name__)
 
 __all__ = ["StaticPlan"]
