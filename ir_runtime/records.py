@@ -31,6 +31,10 @@ def record(cls: type[T]) -> type[T]:
     found: Any = made
     found._names = tuple(entry.name for entry in fields(found))
     found._compared = tuple(entry.name for entry in fields(found) if entry.compare)
+    found._defaults = {entry.name: entry.default for entry in fields(found) if entry.default is not MISSING}
+    found._factories = {
+        entry.name: entry.default_factory for entry in fields(found) if entry.default_factory is not MISSING
+    }
     for name, function in _SHARED.items():
         if name not in own:
             setattr(made, name, function)
@@ -47,15 +51,15 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
             raise TypeError(f"{type(self).__name__} has no field '{name}', or it is given twice")
         stored[name] = value
     if len(stored) < len(self._names):
-        for entry in fields(self):
-            if entry.name in stored:
+        for name in self._names:
+            if name in stored:
                 continue
-            if entry.default is not MISSING:
-                stored[entry.name] = entry.default
-            elif entry.default_factory is not MISSING:
-                stored[entry.name] = entry.default_factory()
+            if name in self._defaults:
+                stored[name] = self._defaults[name]
+            elif name in self._factories:
+                stored[name] = self._factories[name]()
             else:
-                raise TypeError(f"{type(self).__name__} needs a value for '{entry.name}'")
+                raise TypeError(f"{type(self).__name__} needs a value for '{name}'")
     if hasattr(self, "__post_init__"):
         self.__post_init__()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.state import INPUT_FILE
+from ir_runtime.records import record
 
 if TYPE_CHECKING:
     from converter.preprocessing.request import Request
@@ -27,7 +28,7 @@ _TEXTS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Given:
     """What the command line asks for."""
 

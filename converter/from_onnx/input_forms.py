@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
 
@@ -22,6 +21,7 @@ from ir_runtime.graph.element_types import (
     from_dtype,
 )
 from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.records import record
 
 InputShapes = Union[Mapping[Any, Any], Iterable[Any], str, None]
 
@@ -30,7 +30,7 @@ class OptionError(ConversionError):
     """An option does not fit the model, or cannot be read."""
 
 
-@dataclass(frozen=True)
+@record
 class InputSpec:
     """Shape, type or value of one input; without a ``name`` it is for the next input that no entry names."""
 

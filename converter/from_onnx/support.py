@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,13 @@ from converter.onnx_file.messages import NodeProto
 from converter.onnx_file.model_info import model_opsets
 from converter.onnx_file.node_order import subgraphs
 from converter.onnx_file.reader import ModelSource, open_model
+from ir_runtime.records import record
 
 MEASURED = Path(__file__).parent / "measured_support.json"
 """The results of ONNX's node suite by domain and operator; ``docs/generate.py`` writes the file."""
 
 
-@dataclass(frozen=True)
+@record
 class SupportedOperator:
     """An operator, its versions that can be converted, how, and its results in ONNX's node suite."""
 
@@ -51,7 +51,7 @@ class SupportedOperator:
     """What is not supported, and why."""
 
 
-@dataclass(frozen=True)
+@record
 class NeededOperator:
     """An operator that a model uses ``count`` times; ``problem`` is empty where it can be converted."""
 

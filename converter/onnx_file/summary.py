@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
@@ -13,11 +12,12 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from converter.errors import ConversionError
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
+from ir_runtime.records import record
 
 Shape = list[int | None] | None
 
 
-@dataclass(frozen=True)
+@record
 class Multiplications:
     """Multiplications with additions (MACs) of products and convolutions."""
 

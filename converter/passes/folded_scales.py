@@ -13,8 +13,6 @@ those that other layers make: whole numbers that are dequantised, FakeQuantize.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import ml_dtypes
 import numpy as np
 
@@ -34,6 +32,7 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import BatchNormInference5
+from ir_runtime.records import record
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -70,7 +69,7 @@ def _fold_in(part: Part, trace: PassTrace) -> int:
     return count
 
 
-@dataclass(frozen=True)
+@record
 class _Channels:
     """The output channels of a layer: how many, and their axis counted from the end."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from converter.errors import ConversionError
 from ir_runtime.errors import ModelError
 from ir_runtime.graph.element_types import ElementType, element_type
+from ir_runtime.records import record
 
 RESIZES = ("linear", "cubic", "nearest")
 COLORS = ("rgb", "bgr", "nv12", "i420")
@@ -17,7 +17,7 @@ PLANES = ("nv12", "i420")
 """Formats in one plane: brightness, and below it the colour differences, ``[n, 1.5 h, w, 1]``."""
 
 
-@dataclass(frozen=True)
+@record
 class Preprocess:
     """What is done to one input before the model sees it, in the order in which it is listed here.
 
@@ -78,7 +78,7 @@ class Preprocess:
         return self.reverse_channels != differs
 
 
-@dataclass(frozen=True)
+@record
 class Postprocess:
     """What is done to one output behind the model: another element type, then another layout.
 

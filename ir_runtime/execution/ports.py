@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ir_runtime.records import record
 
 from ..boundary import boundary
 from ..errors import ExecutionError, UnknownOutputError
@@ -16,7 +17,7 @@ from ..graph.operation import TensorType
 from ..graph.shapes import PartialShape
 
 
-@dataclass(frozen=True)
+@record
 class Port:
     """An input, output or variable of a compiled model.
 

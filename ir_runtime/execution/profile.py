@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ir_runtime.records import record
 
-@dataclass(frozen=True)
+
+@record
 class LayerTime:
     """The mean time of a step of the plan in a call: of a layer, or of several that are computed at once.
 
@@ -22,7 +23,7 @@ class LayerTime:
     seconds: float
 
 
-@dataclass(frozen=True)
+@record
 class TypeTime:
     """All layers of a type: their count, their time in a call, and its share in the time of all layers."""
 

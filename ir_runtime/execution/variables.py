@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ir_runtime.records import record
+
 from ..errors import ExecutionError, ModelError, UnsupportedError
 from ..graph import element_types
 from ..graph.element_types import Array, ElementType
@@ -28,7 +30,7 @@ from .ports import Port, port_of
 from .profile import Clock
 
 
-@dataclass(frozen=True)
+@record
 class Value:
     """The value of a variable in a session. The array is never written to, except for ``room`` behind it."""
 

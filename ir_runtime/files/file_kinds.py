@@ -6,14 +6,15 @@ Nothing is unpacked, unpickled or executed: files of strangers are not trusted.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from ir_runtime.records import record
 
 _HEAD_BYTES = 4096
 """The number of bytes that are read."""
 
 
-@dataclass(frozen=True)
+@record
 class FileKind:
     """A kind of file, as the middle of a sentence, and what to do with such a file, as its end."""
 

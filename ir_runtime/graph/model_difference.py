@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ir_runtime.records import record
+
 from .element_types import Array
 from .model import Model, Node
 from .tensor import Tensor
 
 
-@dataclass(frozen=True)
+@record
 class LayerChange:
     """A layer that both models have with differences: ``what`` lists them as sentences."""
 

@@ -9,7 +9,6 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from ir_runtime.graph.operation import (
     strings,
 )
 from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
+from ir_runtime.records import record
 
 from .elementwise import merge_types
 
@@ -54,7 +54,7 @@ def _sigmoid(x: Array) -> Array:
     return half * np.tanh(half * x) + half
 
 
-@dataclass(frozen=True)
+@record
 class Weights:
     """One direction's weights ``[gates*h, i]``, recurrent weights ``[gates*h, h]`` and biases."""
 

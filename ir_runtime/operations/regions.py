@@ -6,7 +6,6 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -24,11 +23,12 @@ from ir_runtime.graph.operation import (
     real,
 )
 from ir_runtime.graph.shapes import Dimension, PartialShape
+from ir_runtime.records import record
 
 from .detection import ranked, same_dimension
 
 
-@dataclass(frozen=True)
+@record
 class Points:
     """Sampling points along one dimension: the two elements around each, how far, and whether inside."""
 

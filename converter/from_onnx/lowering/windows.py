@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from converter.from_onnx.translation.context import Context
@@ -24,12 +23,13 @@ from ir_runtime.operations import (
     movement,
     padding,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-@dataclass(frozen=True)
+@record
 class Axis:
     """The window along one spatial dimension, by the node's attributes."""
 
@@ -68,7 +68,7 @@ class Axis:
         return count - 1 if (count - 1) * self.stride >= size + begin else count
 
 
-@dataclass(frozen=True)
+@record
 class Placed:
     """The windows along a static dimension: ``count`` positions, with explicit pads."""
 
@@ -81,7 +81,7 @@ class Placed:
     """Where the last window ends, relative to the end of the data."""
 
 
-@dataclass(frozen=True)
+@record
 class Geometry:
     """The window of a pooling in all spatial dimensions."""
 
@@ -186,7 +186,7 @@ def cropped(ctx: Context, x: Output, placed: Sequence[Placed]) -> Output:
     return pad(ctx, x, [min(0, p.begin) for p in placed], [min(0, p.end) for p in placed])
 
 
-@dataclass(frozen=True)
+@record
 class DynamicWindows:
     """Pads and window counts of all spatial dimensions as tensors, for dynamic dimensions."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.movement import Reshape1
+from ir_runtime.records import record
 
 from .registry import (
     Prepared,
@@ -106,7 +106,7 @@ def _attention(node: Node, workers: Workers) -> _Attention | None:
     return _Attention(bool(getattr(node.op, "causal", False)), workers) if is_float32(*floats) else None
 
 
-@dataclass(frozen=True)
+@record
 class _Part:
     """Some rows of some queries of a head of keys."""
 

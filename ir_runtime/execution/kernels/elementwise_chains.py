@@ -18,6 +18,7 @@ import numpy as np
 
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
+from ir_runtime.records import record
 
 from .formulas import (
     Formula,
@@ -125,7 +126,7 @@ def _inputs(node: Node, site: Site) -> list[Output]:
     return [one if isinstance(one, Output) else site.add_constant(node, one) for one in instead]
 
 
-@dataclass(frozen=True)
+@record
 class _Instruction:
     formula: Formula
     reads: tuple[int, ...]

@@ -16,6 +16,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.records import record
 
 from .threads import Workers
 
@@ -23,7 +24,7 @@ Kernel = Callable[..., "Array | tuple[Array, ...] | None"]
 """Computes arrays from arrays; returns None for arrays that it leaves to ``evaluate``."""
 
 
-@dataclass(frozen=True)
+@record
 class Prepared:
     """A kernel prepared for one node.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ir_runtime.graph.element_types import Array
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Axis:
     """A spatial dimension: its length, and the window's positions along it."""
 

@@ -19,6 +19,7 @@ from ir_runtime.graph.mapped_file import aligned, file_of, forget_pages
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.movement import Transpose1
+from ir_runtime.records import record
 
 Call = Callable[[], Any]
 _ALIGNMENT = 64
@@ -33,7 +34,7 @@ class Block:
     is_pinned: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Home:
     """The part of a Concat's output into which one of its inputs is computed directly."""
 
@@ -43,7 +44,7 @@ class Home:
     stop: int
 
 
-@dataclass(frozen=True)
+@record
 class PackedConstant:
     """A constant that can be packed, and the function that gives it back as a view of its packed form."""
 

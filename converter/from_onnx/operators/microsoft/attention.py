@@ -8,7 +8,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from ir_runtime.operations import (
     padding,
     slicing,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import (
     add,
@@ -427,7 +427,7 @@ def _grouped_parts(
     return ctx.emit_all(slicing.VariadicSplit1(), whole, ctx.constant(1), lengths)
 
 
-@dataclass(frozen=True)
+@record
 class _Steps:
     """The positions of this step's ``count`` queries: ``past`` ``[b, 1]`` keys come before them."""
 

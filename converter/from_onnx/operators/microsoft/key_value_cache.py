@@ -5,8 +5,6 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
@@ -16,6 +14,7 @@ from ir_runtime.operations import (
     matmul,
     movement,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import (
     add,
@@ -29,7 +28,7 @@ from ir_runtime.rewriting.shape_layers import arange, dim_of
 _MODES = ("NONE", "PER_TENSOR", "PER_CHANNEL")
 
 
-@dataclass(frozen=True)
+@record
 class Cache:
     """How a cache ``[b, n, t, h]`` stores numbers: unchanged, or divided by a scale and rounded to ``bits``.
 
@@ -97,7 +96,7 @@ class Cache:
         return ctx.emit(movement.Reshape1(special_zero=True), value, ctx.constant(shape))
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """A cache with room for ``capacity`` keys, which holds the newest ones from its start on, in order.
 

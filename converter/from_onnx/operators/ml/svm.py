@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from ir_runtime.operations import (
     movement,
     reduction,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
@@ -49,7 +49,7 @@ _LEAST = 1e-7
 _ROUNDS = 100
 
 
-@dataclass(frozen=True)
+@record
 class _Kernel:
     """The kernel function of an input and a support vector."""
 

@@ -9,7 +9,6 @@ https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from ir_runtime.operations import (
     movement,
     reduction,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
@@ -48,7 +48,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
-@dataclass(frozen=True)
+@record
 class _Forest:
     """Nodes by their numbers. ``mode`` is an index of :data:`_COMPARISONS`, or :data:`_LEAF`."""
 

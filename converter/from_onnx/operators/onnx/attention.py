@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ir_runtime.operations import (
     reduction,
 )
 from ir_runtime.operations import attention as fused
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import (
     add,
@@ -49,7 +50,7 @@ from ir_runtime.rewriting.shape_layers import (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Scores:
     """How the scores ``[b, n, s, t]`` are scaled, limited and masked before Softmax."""
 
@@ -125,7 +126,7 @@ def _probabilities(ctx: Context, scores: Output, sink: Output | None) -> Output:
 # --- the keys that a query sees ---
 
 
-@dataclass(frozen=True)
+@record
 class _Visibility:
     """What a query sees: booleans and numbers that are added, each broadcasting to ``[b, n, s, t]``."""
 
@@ -194,7 +195,7 @@ def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
     return in_type(ctx, ctx.emit(pad, numbers, before, after, ctx.like(0, numbers)), element_types.boolean)
 
 
-@dataclass(frozen=True)
+@record
 class _Positions:
     """The positions of queries and keys, for windows around each query."""
 

@@ -9,8 +9,6 @@ subnormal numbers included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
@@ -25,13 +23,14 @@ from ir_runtime.graph.element_types import (
 )
 from ir_runtime.graph.model import Output
 from ir_runtime.operations import elementwise, sorting
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 
 _I32, _F32 = element_types.i32, element_types.f32
 
 
-@dataclass(frozen=True)
+@record
 class _Layout:
     """How a float's bits are shared out: one for the sign, then the exponent, then the fraction."""
 

@@ -8,7 +8,6 @@ leaves their data where they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,12 +17,13 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations import convolution, generation, movement
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-@dataclass(frozen=True)
+@record
 class _Geometry:
     """The attributes that all convolutions share, one entry a spatial dimension."""
 

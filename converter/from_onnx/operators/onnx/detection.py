@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ir_runtime.operations import (
     reduction,
     regions,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of
@@ -177,7 +177,7 @@ def _columns(ctx: Context, rows: Output, chosen: int | list[int]) -> Output:
     return layers.gather(ctx, rows, ctx.constant(chosen), ctx.constant(1))
 
 
-@dataclass(frozen=True)
+@record
 class _Regions:
     """ONNX's maxima: over each point's four neighbours, weighted but not summed.
 

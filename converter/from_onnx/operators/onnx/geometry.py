@@ -6,7 +6,6 @@ GridSample is the IR's own for images, and for other ranks a sum over gathered n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
@@ -23,6 +22,7 @@ from ir_runtime.operations import (
     movement,
     reduction,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import (
@@ -108,7 +108,7 @@ _POLYNOMIALS: dict[str, list[list[float]]] = {
 """The neighbours' weights, each in ascending powers of how far the place lies behind the element before it."""
 
 
-@dataclass(frozen=True)
+@record
 class _Neighbours:
     """Indices along one dimension, their weights, and whether the data have them; None for always one or true."""
 
@@ -117,7 +117,7 @@ class _Neighbours:
     within: Output | None
 
 
-@dataclass(frozen=True)
+@record
 class _Sampler:
     """Interpolation as one GatherND of all neighbours, weighted and summed.
 

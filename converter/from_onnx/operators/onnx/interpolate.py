@@ -9,7 +9,7 @@ matrix: a constant one where the dimensions are known, and else one that layers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ir_runtime.operations import (
     interpolate,
     movement,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 
 _INTERPOLATED = (
@@ -36,7 +37,7 @@ _INTERPOLATED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class _Along:
     """One dimension to resize, where everything is known: its size and that of the output, scale and region."""
 

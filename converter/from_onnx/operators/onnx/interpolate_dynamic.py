@@ -8,7 +8,6 @@ element, so they are padded as far as the filter reaches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from ir_runtime.operations import (
     padding,
     reduction,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 
 
@@ -91,7 +91,7 @@ class _Layers:
         return self.real(self.ctx.emit(op, start, stop, self.ctx.constant(1)))
 
 
-@dataclass(frozen=True)
+@record
 class _Axis:
     """One dimension: its number, and float32 scalars but for ``count``."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph.model import Output
+from ir_runtime.records import record
 
 MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
 """ONNX's modes, and Interpolate's names for them."""
@@ -17,7 +16,7 @@ _POLICIES = ("stretch", "not_larger", "not_smaller")
 _COORDINATES = (*NATIVE_COORDINATES, "tf_crop_and_resize", "half_pixel_symmetric")
 
 
-@dataclass(frozen=True)
+@record
 class Request:
     """The attributes and inputs; ``scales`` or ``sizes`` (the other is None) and ``roi`` have entries for all ``axes``.
 

@@ -6,16 +6,16 @@ https://onnx.ai/onnx/operators/onnx__RNN.html
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation, elementwise
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 
 
-@dataclass(frozen=True)
+@record
 class Activation:
     """An activation with its parameters."""
 
@@ -27,7 +27,7 @@ class Activation:
         return _ACTIVATIONS[self.name].emit(ctx, x, self.alpha, self.beta)
 
 
-@dataclass(frozen=True)
+@record
 class _Kind:
     """How an activation is emitted, how many parameters it has, and their defaults."""
 

@@ -9,7 +9,7 @@ runs such sequences to their end, whatever their lengths.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from ir_runtime.operations import (
     reordering,
     slicing,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import reshape
 
@@ -51,7 +52,7 @@ _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 # --- attributes and inputs ---
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """The attributes that the three share."""
 
@@ -68,7 +69,7 @@ class Options:
     """Round data and hidden states to 8 bits by their range before each product, as DynamicQuantizeLSTM does."""
 
 
-@dataclass(frozen=True)
+@record
 class Inputs:
     """The inputs of a node, as ONNX orders their dimensions."""
 
@@ -82,7 +83,7 @@ class Inputs:
     peepholes: Output | None = None
 
 
-@dataclass(frozen=True)
+@record
 class _Network:
     """A node with batch in front: x ``[b, s, i]``, states ``[b, d, h]``, W, R and B as in ONNX."""
 
@@ -108,7 +109,7 @@ class _Network:
 Cell = Callable[[Context, "_Step"], list[Output]]
 
 
-@dataclass(frozen=True)
+@record
 class _Step:
     """What a cell computes with: the inputs' part of the gates, the states, and the weights of its direction."""
 
@@ -130,7 +131,7 @@ class _Step:
         return self.functions[index].apply(ctx, x)
 
 
-@dataclass(frozen=True)
+@record
 class _Family:
     """RNN, GRU or LSTM."""
 

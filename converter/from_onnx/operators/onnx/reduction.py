@@ -7,7 +7,6 @@ drops them. So the rank of the result is known where the number of axes is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from ir_runtime.operations import (
     reduction,
     sorting,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import cut, in_type
 from ir_runtime.rewriting.shape_layers import (
@@ -43,7 +43,7 @@ from ir_runtime.rewriting.shape_layers import (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Axes:
     """Which dimensions to reduce, and whether to keep them."""
 
@@ -172,7 +172,7 @@ def _identity_value(name: str, kind: ElementType) -> object:
     }.get(name, 0)
 
 
-@dataclass(frozen=True)
+@record
 class _Member:
     """One operator of the family: how it reduces, and what it does where nothing is reduced."""
 

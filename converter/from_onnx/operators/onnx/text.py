@@ -7,7 +7,6 @@ tokens of every n-gram at once; an n-gram occurs where all its tokens are equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from ir_runtime.operations import (
     reduction,
     slicing,
 )
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
@@ -31,7 +31,7 @@ _MAX_COLUMNS = 1 << 20
 """The most columns of a result; constants have an entry for each, also for those without an n-gram."""
 
 
-@dataclass(frozen=True)
+@record
 class _Grams:
     """The n-grams of one length: their tokens ``[count, length]`` and their numbers in the pool."""
 
