@@ -99,7 +99,7 @@ class RoundTrip:
 
     def _repr_html_(self) -> str:
         """The round trip in a notebook: its stages and the verdict."""
-        from ir_runtime.graph.notebook import table, titled
+        from ir_runtime.report import table, titled
 
         rows = [(name, "equal" if one.passed else "different") for name, one in self.reports.items()]
         return titled(f"Round trip: {self.verdict}", table(("stage", "numbers"), rows))

@@ -193,7 +193,7 @@ def batch(
         if lines is not None:
             write_whole(Path(lines), lambda file: file.write(ordered.encode()))
     if page is not None:
-        from converter.batch.page import write_page
+        from converter.report.batches import write_page
 
         facts = {"time of this run": f"{time.monotonic() - started:.1f} s, {count} at a time"}
         facts["command"] = shlex.join(["onnx2ir", *sys.argv[1:]]) if State.owns_process else ""
@@ -240,7 +240,7 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
 
 def _annotate(rows: Sequence[Row], asked: int) -> None:
     """Print a line for each note, and add the table to the file that GitHub names."""
-    from converter.batch.annotations import notes_of, repository, summary
+    from converter.report.annotations import notes_of, repository, summary
 
     for line in notes_of(rows, repository()):
         click.echo(line)

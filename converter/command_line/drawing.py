@@ -35,6 +35,6 @@ def plain(value: Any) -> Any:
 
 def size_text(count: int) -> str:
     """A number of bytes, such as ``1.5 MiB``."""
-    from ir_runtime.graph.notebook import size_text as text
+    from ir_runtime.report import size_text as text
 
     return text(count)

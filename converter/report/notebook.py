@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ir_runtime.graph.notebook import Cell, cell, table
+from ir_runtime.report import Cell, cell, table
 
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report

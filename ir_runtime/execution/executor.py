@@ -51,7 +51,7 @@ class CompiledModel:
 
     def _repr_html_(self) -> str:
         """Inputs, outputs and variables in a notebook."""
-        from ..graph.notebook import table, titled
+        from ..report import table, titled
 
         sides = (("input", self.inputs), ("output", self.outputs), ("variable", self.variables))
         rows = [(side, port.name, port.element_type, port.partial_shape) for side, ports in sides for port in ports]

@@ -70,7 +70,7 @@ class InferenceResult(Mapping[Any, Array]):
 
     def _repr_html_(self) -> str:
         """The outputs in a notebook, with the range of their values."""
-        from ..graph.notebook import table, titled
+        from ..report import table, titled
 
         rows = [
             (port.name, value.dtype, list(value.shape), *_range(value))

@@ -127,7 +127,7 @@ class Model:
 
     def _repr_html_(self) -> str:
         """The model in a notebook."""
-        from .notebook import html_of_model
+        from ..report import html_of_model
 
         return html_of_model(self)
 

@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from converter.batch import rows
-from converter.batch.page import page
+from converter.report.batches import page
 from tests.batch.models import dense, extension, is_running, onnx2ir, own
 from tests.converter.test_terminal import on_terminal
 from tests.report.browser import FLAGS

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from converter.batch.annotations import notes_of, summary
 from converter.batch.rows import CONVERTED, REFUSED, VERIFIED, Row
+from converter.report.annotations import notes_of, summary
 from tests.batch.models import dense, extension, onnx2ir, wrong
 
 ROOT = Path(__file__).parent.parent.parent

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from ir_runtime.graph.model_difference import ModelDifference
-from ir_runtime.graph.notebook import MOST_ROWS, size_text, table
+from ir_runtime.report import MOST_ROWS, size_text, table
 from tests.language_models.decoders import Decoder
 
 NAME = "x <b> & \"y'"

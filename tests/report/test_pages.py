@@ -16,8 +16,8 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from converter import conversion
-from converter.batch.page import page as batch_page
 from converter.batch.rows import VERIFIED, Row
+from converter.report.batches import page as batch_page
 from converter.report.conversions import write_conversion
 from converter.report.differences import write_difference
 from converter.report.graph_data import CHANGED, EQUAL, WRONG

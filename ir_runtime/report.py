@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .model import Model
+    from .graph.model import Model
 
 MOST_ROWS = 40
 """Longer tables are cut, and tell how many rows are missing."""

@@ -73,8 +73,8 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path
         "<span id='count' class='soft' aria-live='polite'></span></div>"
         f"<table class='models'><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
     )
-    own = "converter.batch"
-    return document(f"{asked} models", body, "", asset(own, "page.js"), asset(own, "page.css"))
+    own = "converter.report"
+    return document(f"{asked} models", body, "", asset(own, "assets/batches.js"), asset(own, "assets/batches.css"))
 
 
 def _own_page(row: Row, folder: Path | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from converter.batch.rows import Row, counts
-from ir_runtime.graph.notebook import size_text
+from ir_runtime.report import size_text
 
 _MESSAGE = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_MESSAGE, ":": "%3A", ",": "%2C"}
