@@ -13,23 +13,20 @@ from converter.errors import ConversionError
 from converter.to_onnx.export import save_onnx
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
+from ir_runtime.displayed import Printed
 from ir_runtime.files.file_kinds import IR, kind_of_path
 from ir_runtime.graph.model_difference import ModelDifference, compare_models
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from converter.equivalence.report import Report
 
 _MOST_PASSES = 4
 """A round trip that has not come to rest after so many passes does not."""
-_SHOWN = 20
-"""How many layers that the last pass changed are listed."""
 
 
 @record
-class RoundTrip:
+class RoundTrip(Printed):
     """What a round trip found: the comparison of numbers at each stage, and the pass that changed nothing."""
 
     reports: Mapping[str, Report]
@@ -63,46 +60,8 @@ class RoundTrip:
             return "failed: the passes do not come to rest"
         return "passed" if self.passed else f"failed: only pass {self.settled} changed nothing"
 
-    def draw(self, console: Console) -> None:
-        """Print what was found: each stage, what the last pass changed, the verdict."""
-        from converter.report.tables import new_table
-
-        table = new_table("stage", "numbers")
-        for name, report in self.reports.items():
-            table.add_row(name, "[green]equal[/]" if report.passed else "[bold red]different[/]")
-        console.print(table)
-        if self.settled is not None:
-            console.print(f"pass {self.settled} changed nothing")
-        else:
-            console.print("the passes do not come to rest; the last one changed:")
-            for change in self.difference.changed[:_SHOWN]:
-                console.print(f"  layer '{change.layer}' ({change.type}): {'; '.join(change.what)}", markup=False)
-            for side, layers in (
-                ("only before", self.difference.only_first),
-                ("only after", self.difference.only_second),
-            ):
-                for name, kind in layers[:_SHOWN]:
-                    console.print(f"  {side}: {name} ({kind})", markup=False)
-        console.print("[bold green]PASSED[/]" if self.passed else "[bold red]FAILED[/]")
-
-    def to_text(self) -> str:
-        """What ``onnx2ir roundtrip`` prints."""
-        from converter.report.terminal import plain_text
-
-        return plain_text(self.draw)
-
-    def __str__(self) -> str:
-        return self.to_text()
-
     def __repr__(self) -> str:
         return f"RoundTrip({self.verdict}, {len(self.reports)} stages)"
-
-    def _repr_html_(self) -> str:
-        """The round trip in a notebook: its stages and the verdict."""
-        from ir_runtime.report import table, titled
-
-        rows = [(name, "equal" if one.passed else "different") for name, one in self.reports.items()]
-        return titled(f"Round trip: {self.verdict}", table(("stage", "numbers"), rows))
 
 
 @boundary(error=ConversionError)

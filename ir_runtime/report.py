@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from .execution.executor import CompiledModel
+    from .execution.ports import InferenceResult
+    from .graph.element_types import Array
     from .graph.model import Model
 
 MOST_ROWS = 40
@@ -68,6 +73,39 @@ def html_of_model(model: Model) -> str:
         folded(f"{len(nodes)} layers of {len(counts)} types", layers),
         f"<p>weights: {size} in {len(constants)} constants</p>",
     )
+
+
+def html_of_compiled(model: CompiledModel) -> str:
+    """Inputs, outputs and variables."""
+    sides = (("input", model.inputs), ("output", model.outputs), ("variable", model.variables))
+    rows = [(side, port.name, port.element_type, port.partial_shape) for side, ports in sides for port in ports]
+    return titled("CompiledModel", table(("", "name", "type", "shape"), rows))
+
+
+def html_of_result(result: InferenceResult) -> str:
+    """The outputs, with the range of their values."""
+    rows = [(name, value.dtype, list(value.shape), *_range(value)) for name, value in zip(result, result.to_list())]
+    return titled("InferenceResult", table(("output", "type", "shape", "min", "mean", "max"), rows))
+
+
+def _range(value: Array) -> tuple[str, str, str]:
+    """The least value, the mean and the greatest one; a dash each for texts and where there is no value."""
+    if value.dtype.kind in "OUST" or not value.size:
+        return "-", "-", "-"
+    floats = value.astype(np.float64)
+    return f"{floats.min():.6g}", f"{floats.mean():.6g}", f"{floats.max():.6g}"
+
+
+_FORMS: dict[tuple[str, str], Callable[..., str]] = {
+    ("Model", "html"): html_of_model,
+    ("CompiledModel", "html"): html_of_compiled,
+    ("InferenceResult", "html"): html_of_result,
+}
+
+
+def form_of(result: str, form: str) -> Callable[..., str]:
+    """The function that gives results of this class a form: see :mod:`ir_runtime.displayed`."""
+    return _FORMS[result, form]
 
 
 def size_text(count: int) -> str:

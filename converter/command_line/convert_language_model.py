@@ -10,7 +10,7 @@ import click
 from converter.command_line.drawing import size_text
 from converter.command_line.json_output import print_json
 from converter.command_line.state import State
-from converter.command_line.verify import decoder_in, exit_of, print_report, print_steps
+from converter.command_line.verify import decoder_in, exit_of, print_report
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -29,7 +29,7 @@ def print_either(report: Report | StepsReport | None) -> None:
     if isinstance(report, Report):
         print_report(report)
     else:
-        print_steps(report)
+        print_report(report)
 
 
 def convert_to_stateless(

@@ -18,6 +18,7 @@ from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, St
 if TYPE_CHECKING:
     from converter.equivalence import Report
     from converter.equivalence.steps import StepsReport
+    from ir_runtime.displayed import Printed
 
 _MINIMISE = "Write the smallest part of both models that shows the first wrong layer."
 
@@ -202,7 +203,7 @@ def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options:
     with state.working(f"Verifying {ir.name}"):
         found = verify_steps(model, ir, **options)
     if not as_json:
-        print_steps(found)
+        print_report(found)
     return found.to_dict(), found
 
 
@@ -221,13 +222,6 @@ def decoder_in(folder: Path, option: str) -> Path:
     return source.model
 
 
-def print_steps(report: StepsReport) -> None:
-    """Print a report of steps to stdout."""
-    from converter.report.terminal import draw_steps
-
-    draw_steps(out(), report)
-
-
 def _named(text: str) -> tuple[str, str]:
     name, sign, kind = text.partition("=")
     if not sign or not name.strip() or not kind.strip():
@@ -235,11 +229,9 @@ def _named(text: str) -> tuple[str, str]:
     return name.strip(), kind.strip()
 
 
-def print_report(report: Report) -> None:
+def print_report(report: Printed) -> None:
     """Print a report to stdout."""
-    from converter.report.terminal import draw_report
-
-    draw_report(out(), report)
+    report.draw(out())
 
 
 def exit_of(report: Report | StepsReport | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from converter.equivalence.compare import Comparison
+from ir_runtime.displayed import Printed
 
 Histogram = tuple[float, float, list[int], list[int]]
 """The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
@@ -69,7 +70,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Printed):
     """The result of :func:`verify`.
 
     ``passed`` is true where outputs and weights agree. ``oracle`` names what ran the reference, ``engine`` what ran the
@@ -164,21 +165,6 @@ class Report:
             "verdict": self.verdict,
             "only_adds_up": self.only_adds_up,
         }
-
-    def to_text(self) -> str:
-        """What ``onnx2ir verify`` prints: outputs, tolerances, weights, the first wrong layer, the verdict."""
-        from converter.report.terminal import text_of
-
-        return text_of(self)
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        """The report in a notebook."""
-        from converter.report.notebook import html_of
-
-        return html_of(self)
 
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"

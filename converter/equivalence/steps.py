@@ -26,6 +26,7 @@ from converter.stages import inform, silent, stage, verbosely
 from converter.states.stateless import make_stateless
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
+from ir_runtime.displayed import Printed
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
@@ -50,7 +51,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class StepsReport:
+class StepsReport(Printed):
     """The result of :func:`verify_steps`.
 
     ``oracle`` names what ran the ONNX model, ``engine`` what ran the IR, ``seed`` is that of the random tokens.
@@ -94,21 +95,6 @@ class StepsReport:
             "verdict": self.verdict,
             "first_wrong": None if wrong is None else asdict(wrong),
         }
-
-    def to_text(self) -> str:
-        """What ``onnx2ir verify --steps`` prints: each run, the first wrong layer, the verdict."""
-        from converter.report.terminal import text_of_steps
-
-        return text_of_steps(self)
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        """The report in a notebook."""
-        from converter.report.notebook import html_of_steps
-
-        return html_of_steps(self)
 
     def __repr__(self) -> str:
         return f"StepsReport({self.verdict} against {self.oracle}, {len(self.steps)} steps)"

@@ -25,6 +25,7 @@ from converter.onnx_file.reader import ModelSource
 from converter.stages import inform, stage, verbosely
 from ir_runtime import FileError, Model, read_model
 from ir_runtime.boundary import boundary
+from ir_runtime.displayed import display
 from ir_runtime.files.whole_files import check_folder, check_writable
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
@@ -143,12 +144,10 @@ def verify(
         directed=stress and layers is not False,
     )
     if report is not None:
-        from converter.report.verifications import write_verification
-
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
         try:
             with stage("page"):
-                write_verification(found, model, title, Path(report), None if stored is None else Path(stored))
+                display(found, "page", model, title, Path(report), None if stored is None else Path(stored))
             found = replace(found, page=str(report))
         except FileError as error:  # the report must not be lost with the page
             found = replace(found, unwritten=(*found.unwritten, str(error)))

@@ -1,4 +1,4 @@
-"""What ``verify`` found, in a notebook: the verdict, a row for each output, a bar for its error."""
+"""Results in notebooks: of ``verify`` the verdict, a row for each output, a bar for its error; round trips."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ir_runtime.report import Cell, cell, table
+from ir_runtime.report import Cell, cell, table, titled
 
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report
     from converter.equivalence.steps import Step, StepsReport
+    from converter.round_trips import RoundTrip
 
 _ERROR = "error in parts of the tolerance"
 _HEADINGS = ("output", "type", "shape", "max abs", "max rel", _ERROR, "verdict")
@@ -47,6 +48,12 @@ def html_of_steps(report: StepsReport) -> str:
         verdict = "equal" if wrong is None else f"step {wrong.number} of row {wrong.row} differs"
         rows.append((run, len(steps), *_error(furthest), cell(verdict, f"color:{_colour(wrong is None)}")))
     return f"{_verdict(report)}{table(_STEPS, rows)}</div>"
+
+
+def html_of_round_trip(found: RoundTrip) -> str:
+    """The round trip as HTML: its stages and the verdict."""
+    rows = [(name, "equal" if one.passed else "different") for name, one in found.reports.items()]
+    return titled(f"Round trip: {found.verdict}", table(("stage", "numbers"), rows))
 
 
 def _verdict(report: Report | StepsReport) -> str:

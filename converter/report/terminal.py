@@ -1,4 +1,4 @@
-"""Reports of ``verify`` as text: what the command prints."""
+"""Results as text: what commands print."""
 
 from __future__ import annotations
 
@@ -14,18 +14,11 @@ if TYPE_CHECKING:
 
     from converter.equivalence import Comparison, Report
     from converter.equivalence.steps import StepsReport
+    from converter.round_trips import RoundTrip
 
 _WIDTH = 120
-
-
-def text_of(report: Report) -> str:
-    """What the command prints, without colours."""
-    return plain_text(lambda console: draw_report(console, report))
-
-
-def text_of_steps(report: StepsReport) -> str:
-    """What the command prints, without colours."""
-    return plain_text(lambda console: draw_steps(console, report))
+_SHOWN = 20
+"""How many layers that the last pass of a round trip changed are listed."""
 
 
 def plain_text(draw: Callable[[Console], None]) -> str:
@@ -39,7 +32,7 @@ def plain_text(draw: Callable[[Console], None]) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-def draw_report(console: Console, report: Report) -> None:
+def draw_report(report: Report, console: Console) -> None:
     """Print a report: outputs, weights, the first wrong layer, the verdict."""
     from rich.markup import escape
 
@@ -74,7 +67,7 @@ def draw_report(console: Console, report: Report) -> None:
         console.print(escape(report.verdict))
 
 
-def draw_steps(console: Console, report: StepsReport) -> None:
+def draw_steps(report: StepsReport, console: Console) -> None:
     """Print a report of steps: each run, the first wrong layer, the verdict."""
     from rich.markup import escape
 
@@ -97,6 +90,27 @@ def draw_steps(console: Console, report: StepsReport) -> None:
     console.print(f"{verdict} against {escape(report.oracle)} (seed {report.seed}), IR in {escape(report.engine)}")
     if not report.passed:
         console.print(escape(report.verdict))
+
+
+def draw_round_trip(found: RoundTrip, console: Console) -> None:
+    """Print what a round trip found: each stage, what the last pass changed, the verdict."""
+    table = new_table("stage", "numbers")
+    for name, report in found.reports.items():
+        table.add_row(name, "[green]equal[/]" if report.passed else "[bold red]different[/]")
+    console.print(table)
+    if found.settled is not None:
+        console.print(f"pass {found.settled} changed nothing")
+    else:
+        console.print("the passes do not come to rest; the last one changed:")
+        for change in found.difference.changed[:_SHOWN]:
+            console.print(f"  layer '{change.layer}' ({change.type}): {'; '.join(change.what)}", markup=False)
+        for side, layers in (
+            ("only before", found.difference.only_first),
+            ("only after", found.difference.only_second),
+        ):
+            for name, kind in layers[:_SHOWN]:
+                console.print(f"  {side}: {name} ({kind})", markup=False)
+    console.print("[bold green]PASSED[/]" if found.passed else "[bold red]FAILED[/]")
 
 
 def _print_layers(console: Console, report: Report) -> None:

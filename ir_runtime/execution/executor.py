@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from ..boundary import boundary
+from ..displayed import Displayed
 from ..errors import ExecutionError, ModelError
 from ..graph.model import Model
 from .ports import InferenceResult, arguments_in_order, ports_of
@@ -16,7 +17,7 @@ from .variables import Steps
 __all__ = ["CompiledModel", "compile_model"]
 
 
-class CompiledModel:
+class CompiledModel(Displayed):
     """A model that can be called. Made by :func:`compile_model`."""
 
     def __init__(self, model: Model, *, optimize: bool = True, threads: int = 1) -> None:
@@ -48,14 +49,6 @@ class CompiledModel:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel ({inputs}) -> ({outputs})>"
-
-    def _repr_html_(self) -> str:
-        """Inputs, outputs and variables in a notebook."""
-        from ..report import table, titled
-
-        sides = (("input", self.inputs), ("output", self.outputs), ("variable", self.variables))
-        rows = [(side, port.name, port.element_type, port.partial_shape) for side, ports in sides for port in ports]
-        return titled("CompiledModel", table(("", "name", "type", "shape"), rows))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise ModelError("a compiled model cannot be pickled or copied: pickle the Model, and compile it again")

@@ -10,6 +10,7 @@ import numpy as np
 from ir_runtime.records import record
 
 from ..boundary import boundary
+from ..displayed import Displayed
 from ..errors import ExecutionError, UnknownOutputError
 from ..graph.element_types import Array, ElementType
 from ..graph.model import Model, Node, Output
@@ -41,7 +42,7 @@ class Port:
         return self.element_type.dtype
 
 
-class InferenceResult(Mapping[Any, Array]):
+class InferenceResult(Displayed, Mapping[Any, Array]):
     """The outputs of one call: by any tensor name, or by position."""
 
     def __init__(self, ports: Sequence[Port], values: Sequence[Array]) -> None:
@@ -68,27 +69,9 @@ class InferenceResult(Mapping[Any, Array]):
         shown = [f"{port.name!r}: {value.dtype}{list(value.shape)}" for port, value in zip(self._ports, self._values)]
         return f"<InferenceResult {', '.join(shown)}>"
 
-    def _repr_html_(self) -> str:
-        """The outputs in a notebook, with the range of their values."""
-        from ..report import table, titled
-
-        rows = [
-            (port.name, value.dtype, list(value.shape), *_range(value))
-            for port, value in zip(self._ports, self._values)
-        ]
-        return titled("InferenceResult", table(("output", "type", "shape", "min", "mean", "max"), rows))
-
     def to_list(self) -> list[Array]:
         """The values in the model's order."""
         return list(self._values)
-
-
-def _range(value: Array) -> tuple[str, str, str]:
-    """The least value, the mean and the greatest one; a dash each for texts and where there is no value."""
-    if value.dtype.kind in "OUST" or not value.size:
-        return "-", "-", "-"
-    floats = value.astype(np.float64)
-    return f"{floats.min():.6g}", f"{floats.mean():.6g}", f"{floats.max():.6g}"
 
 
 def ports_of(model: Model) -> tuple[list[Port], list[Port]]:

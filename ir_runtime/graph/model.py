@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..boundary import boundary
+from ..displayed import Displayed
 from ..errors import ModelError
 from ..records import record
 from .copies import copy_nodes
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-class Model:
+class Model(Displayed):
     """A graph between parameters and results; bodies of operations are models, too.
 
     The order of ``parameters`` and ``results`` is the order of the model's inputs and outputs.
@@ -124,12 +125,6 @@ class Model:
         inputs = ", ".join(_label(node.outputs[0], node) for node in self.parameters)
         outputs = ", ".join(_label(node.inputs[0], node) for node in self.results)
         return f"<Model {self.name!r}: ({inputs}) -> ({outputs})>"
-
-    def _repr_html_(self) -> str:
-        """The model in a notebook."""
-        from ..report import html_of_model
-
-        return html_of_model(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         nodes = self.nodes()
