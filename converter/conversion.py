@@ -203,12 +203,10 @@ def _processing(input: InputShapes, preprocess: Any, postprocess: Any) -> tuple[
     has_types = isinstance(input, str) and re.search(r"\[\s*[a-z]", input) is not None
     if preprocess is None and postprocess is None and not has_types:
         return input, None
-    from converter.preprocessing.request import request_of  # few models have it
+    from converter.preprocessing.texts import element_types, request_of  # few models have it
 
     request = request_of(preprocess, postprocess)
     if has_types:
-        from converter.preprocessing.texts import element_types
-
         input, kinds = element_types(cast(str, input))
         request = replace(request, entries=(*request.entries, *kinds))
     return input, request or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .lazy import exports
+from .lazy import FAMILIES, exports
 
 if TYPE_CHECKING:
     from .errors import (
@@ -55,6 +55,8 @@ __all__ = [
     "read_model",
     "write_model",
 ]
+
+FAMILIES["operations"] = f"{__name__}.operations"
 
 # NumPy is imported with the first name, lxml with the first file, kernels with the first model that is run.
 __getattr__, __dir__ = exports(

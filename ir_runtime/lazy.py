@@ -35,6 +35,13 @@ def exports(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[
     return get, names_of_package
 
 
+FAMILIES: dict[str, str] = {}
+"""The package whose modules register what a registry below it looks up, by the name of the registry.
+
+Whoever stands above both enters it, so that the registry does not import what stands on it.
+"""
+
+
 @functools.cache
 def import_modules_of(package: str) -> None:
     """Import every module of a package and of the packages in it: each registers what it defines."""

@@ -16,7 +16,6 @@ from converter.command_line.convert_language_model import (
     STEPS,
     convert_folder,
     convert_to_stateless,
-    print_either,
 )
 from converter.command_line.drawing import size_text
 from converter.command_line.inspect import summary_of
@@ -25,7 +24,7 @@ from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.command_line.verify import exit_of
+from converter.command_line.verify import exit_of, print_report
 
 if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
@@ -308,7 +307,7 @@ def _convert_one(
         ):
             if counts:
                 state.inform(f"{what}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))
-        print_either(report)
+        print_report(report)
     if page is not None and not (check and not stateful):
         from converter.report.conversions import write_conversion
 

@@ -13,23 +13,10 @@ from converter.command_line.state import State
 from converter.command_line.verify import decoder_in, exit_of, print_report
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
-    from converter.equivalence.steps import StepsReport
+    pass
 
 STEPS = 8
 """How many tokens a language model is verified with."""
-
-
-def print_either(report: Report | StepsReport | None) -> None:
-    """Print the report of single calls, or of steps, where there is one."""
-    if report is None:
-        return
-    from converter.equivalence.report import Report
-
-    if isinstance(report, Report):
-        print_report(report)
-    else:
-        print_report(report)
 
 
 def convert_to_stateless(
@@ -109,5 +96,5 @@ def convert_folder(
         state.inform(f"The tokenizer was not written: {made.tokenizers.why_not}")
         if made.tokenizers.command:
             state.inform(f"This command writes it: {made.tokenizers.command}")
-    print_either(report)
+    print_report(report)
     exit_of(report)

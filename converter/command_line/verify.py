@@ -229,9 +229,10 @@ def _named(text: str) -> tuple[str, str]:
     return name.strip(), kind.strip()
 
 
-def print_report(report: Printed) -> None:
-    """Print a report to stdout."""
-    report.draw(out())
+def print_report(report: Printed | None) -> None:
+    """Print a report to stdout, where there is one."""
+    if report is not None:
+        report.draw(out())
 
 
 def exit_of(report: Report | StepsReport | None) -> None:

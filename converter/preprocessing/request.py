@@ -107,37 +107,6 @@ class Request:
                 )
 
 
-def request_of(preprocess: Any, postprocess: Any) -> Request:
-    """The arguments of ``convert_model``: mappings of names to descriptions, a path, or a request."""
-    if isinstance(preprocess, Request):
-        found = preprocess
-    elif preprocess is None:
-        found = Request()
-    elif isinstance(preprocess, Mapping):
-        _check("preprocess", "Preprocess", preprocess, Preprocess)
-        found = Request(dict(preprocess))
-    else:
-        from converter.preprocessing.texts import read_file  # few have a file
-
-        if not isinstance(preprocess, (str, bytes)) and not hasattr(preprocess, "__fspath__"):
-            raise ConversionError(
-                f"preprocess must map names of inputs to Preprocess(...), or be a path, but is {preprocess!r}"
-            )
-        found = read_file(preprocess)
-    if postprocess is not None:
-        if not isinstance(postprocess, Mapping):
-            raise ConversionError(f"postprocess must map names of outputs to Postprocess(...), but is {postprocess!r}")
-        _check("postprocess", "Postprocess", postprocess, Postprocess)
-        found = replace(found, outputs={**found.outputs, **postprocess})
-    return found
-
-
-def _check(argument: str, wanted: str, given: Mapping[Any, Any], kind: type) -> None:
-    for name, value in given.items():
-        if not isinstance(name, str) or not isinstance(value, kind):
-            raise ConversionError(f"{argument} must map names to {wanted}(...), but has {name!r}: {value!r}")
-
-
 def _name(node: Node) -> str:
     return (node.end_names or [node.name])[0]
 

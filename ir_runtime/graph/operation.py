@@ -6,7 +6,6 @@ A class is one revision of one operation. It declares its attributes with the fu
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -18,6 +17,7 @@ from ..errors import (
     ModelError,
     UnsupportedError,
 )
+from ..lazy import FAMILIES, import_modules_of
 from ..records import record
 from . import element_types
 from .attributes import (
@@ -384,7 +384,7 @@ def _unpickled(kind: type[Operation] | tuple[str, int], attributes: dict[str, An
 
 def _register_all() -> None:
     """Register all operations of the package, whichever of its modules were imported before."""
-    importlib.import_module("ir_runtime.operations").register_all()
+    import_modules_of(FAMILIES["operations"])
 
 
 def find_operation(name: str, opset: int) -> type[Operation]:
