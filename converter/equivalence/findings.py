@@ -11,16 +11,13 @@ from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.evidence import unproven
 from converter.equivalence.exact import ExactModel, errors_of
-from converter.equivalence.layers import Compared, compare_layers, worst_of
-from converter.equivalence.minimise import minimise
-from converter.equivalence.references import OnnxReference
+from converter.equivalence.layers import Compared, worst_of
 from converter.equivalence.report import Report, Sample, WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Run
 from converter.equivalence.suspects import sentences, suspects
 from converter.equivalence.tolerances import Loss, furthest, gaps, widened
-from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.stages import stage
@@ -67,7 +64,7 @@ class Findings:
         at_fault = first
         is_unclear = not first.passed or bool(proofless) or folder is not None
         wants_layers = layers or directed or (layers is None and is_unclear)
-        if wants_layers and isinstance(sides.reference, OnnxReference):
+        if wants_layers:
             with stage("layers"):
                 compared, problem = sides.layers(first, histograms=histograms, directed=bool(layers) or directed)
                 # Layers may be wrong at some sizes alone.
@@ -108,7 +105,7 @@ class Findings:
     def _with_fault(self, found: Report, run: Run, folder: Path | None) -> Report:
         """``found`` with the layers that were changed, and the smallest part that shows the fault, in ``folder``."""
         model, reference = self._sides.processing.core, self._sides.reference
-        if not isinstance(reference, OnnxReference) or model is None:
+        if not reference.shows_inside or model is None:
             return found
         fault = found.first_fault
         if fault is not None or not RoundedWeights.of(model):  # a conversion now does not round weights
@@ -119,9 +116,8 @@ class Findings:
         if folder is None or fault is None:
             return found
         try:
-            minimised = minimise(
-                reference.oracle, model, fault, self._sides.given(run.feeds), folder, self._sides.engine
-            )
+            given = self._sides.given(run.feeds)
+            minimised = reference.minimise(model, fault, given, folder, self._sides.engine)
         except (ModelError, OSError) as error:  # the report must not be lost with it
             return replace(found, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
         return replace(found, minimised=minimised)
@@ -211,7 +207,7 @@ class Findings:
         return gaps({name: run.actual[name] for name in run.expected}, rounded)
 
     def _weights(self) -> tuple[WeightCheck, ...]:
-        if not isinstance(self._sides.reference, OnnxReference):
+        if not self._sides.reference.shows_inside:
             return ()
         returned = list(self._runs[0].expected)
         core = self._sides.processing.core
@@ -219,7 +215,7 @@ class Findings:
             self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
             return ()
         with stage("weights"):
-            return check_weights(self._sides.reference.graph, core, returned)
+            return self._sides.reference.check_weights(core, returned)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.
@@ -254,12 +250,11 @@ class Findings:
     def _is_right(self, other: Engine, feeds: Mapping[str, Array], run: Run) -> bool:
         """Whether every layer of another IR, given right inputs, is right."""
         sides = self._sides
-        assert isinstance(sides.reference, OnnxReference)
         given = {output: feeds[port.name] for output, port in zip(other.model.inputs, other.inputs)}
         rounded = RoundedWeights.of(other.model)
         try:
-            compared = compare_layers(
-                sides.reference.oracle, other.model, given, sides.given(run.feeds), sides.tolerance, rounded
+            compared = sides.reference.compare_layers(
+                other.model, given, sides.given(run.feeds), sides.tolerance, rounded
             )
         except ModelError:
             return False

@@ -3,32 +3,110 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.engines import Engine, engine_for
-from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.input_values import Values, values_of
+from converter.equivalence.layers import Compared, compare_layers
+from converter.equivalence.minimise import minimise
+from converter.equivalence.onnx_graph import OnnxGraph, typed
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.report import WeightCheck
+from converter.equivalence.stress import undefined
+from converter.equivalence.tolerances import Loss
+from converter.equivalence.weights import check_weights
+from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.preprocessing.recorded import METADATA, Recorded
-from ir_runtime import Model, read_model
+from ir_runtime import Model, Port, read_model
 from ir_runtime.graph.element_types import Array
 
 
-class OnnxReference:
+class Reference(ABC):
+    """The side that is right. What it cannot show by itself is answered by nothing here."""
+
+    name: str
+    processing: Recorded
+    """The preprocessing that the reference has itself."""
+    shows_inside = False
+    """True where inner tensors and weights are compared, too."""
+
+    @property
+    @abstractmethod
+    def input_names(self) -> Collection[str]:
+        """Every name that an input has."""
+
+    @abstractmethod
+    def run(
+        self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
+    ) -> dict[str, Array]:
+        """The outputs by name, and ``extra`` ones, or these alone; ``plain`` without fusions of the runtime."""
+
+    def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
+        """The inputs that ``outputs`` need; None stands for the outputs of the model."""
+        return []  # the engine raises an error for missing inputs
+
+    def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+        """``outputs`` by name, from an evaluator that is the definition."""
+        raise VerificationError(f"{self.name} has no other evaluator")
+
+    def undefined(self, feeds: Mapping[str, Array]) -> str:
+        """A sentence on the first node whose result is not defined for ``feeds``; empty for none."""
+        return ""
+
+    def typed(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """``feeds`` in the types that the reference declares."""
+        return feeds
+
+    def inner_outputs(self, ports: Sequence[Port]) -> tuple[str, ...]:
+        """Inner tensors that are outputs of the IR with these ``ports``."""
+        return ()
+
+    def loss(self, model: Model) -> Loss | None:
+        """What the model itself loses by rounding and quantization, compared with the IR ``model``."""
+        return None
+
+    def values(self) -> Mapping[str, Values]:
+        """What the inputs are filled with, by name, where the graph shows it."""
+        return {}
+
+    def candidates(
+        self, ports: Sequence[Port], names: Mapping[str, str], masks: Collection[str]
+    ) -> ShapeCandidates | None:
+        """Shapes to try for the ``ports`` of the IR; None where only the declared ones are."""
+        return None
+
+    def compare_layers(self, *arguments: Any, **options: Any) -> Compared:
+        """The inner tensors of both sides: see :func:`converter.equivalence.layers.compare_layers`."""
+        return Compared()
+
+    def check_weights(self, model: Model, outputs: Sequence[str]) -> tuple[WeightCheck, ...]:
+        """What ``model`` has of each weight that ``outputs`` depend on."""
+        return ()
+
+    def minimise(self, *arguments: Any) -> str:
+        """Write the smallest part with a fault: see :func:`converter.equivalence.minimise.minimise`."""
+        raise VerificationError(f"{self.name} shows no part of itself")
+
+
+class OnnxReference(Reference):
     """An ONNX model and what runs it."""
+
+    shows_inside = True
 
     def __init__(self, source: ModelSource) -> None:
         self.graph = OnnxGraph(source)
         self.oracle = Oracle(self.graph)
         self.processing = Recorded.from_text(_metadata(self.graph).get(METADATA, ""))
-        """The preprocessing that the model has itself."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # it changes with what runs the model
         return self.oracle.name
 
     @property
@@ -45,7 +123,7 @@ class OnnxReference:
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
     ) -> dict[str, Array]:
-        """The outputs by name, and ``extra`` ones, or these alone; sequences as arrays of their elements."""
+        # Sequences are arrays of their elements.
         found = self.oracle.run(feeds, extra, plain=plain, only=only)
         return {name: _as_array(value) for name, value in found.items()}
 
@@ -54,8 +132,41 @@ class OnnxReference:
         found = self.oracle.run_by_definition(feeds, outputs)
         return {name: _as_array(value) for name, value in found.items()}
 
+    def undefined(self, feeds: Mapping[str, Array]) -> str:
+        return undefined(self.graph, self.oracle, feeds)
 
-class IrReference:
+    def typed(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        return {name: typed(self.graph, name, value) for name, value in feeds.items()}
+
+    def inner_outputs(self, ports: Sequence[Port]) -> tuple[str, ...]:
+        graph = self.graph
+        return tuple(
+            next(name for name in port.names if name in graph.producer)
+            for port in ports
+            if not any(name in graph.outputs for name in (port.name, *port.names))
+            and any(name in graph.producer for name in port.names)
+        )
+
+    def loss(self, model: Model) -> Loss | None:
+        return Loss.of(self.graph, model)
+
+    def values(self) -> Mapping[str, Values]:
+        return values_of(self.graph)
+
+    def candidates(self, ports: Sequence[Port], names: Mapping[str, str], masks: Collection[str]) -> ShapeCandidates:
+        return ShapeCandidates(ports, self.graph, names, masks)
+
+    def compare_layers(self, *arguments: Any, **options: Any) -> Compared:
+        return compare_layers(self.oracle, *arguments, **options)
+
+    def check_weights(self, model: Model, outputs: Sequence[str]) -> tuple[WeightCheck, ...]:
+        return check_weights(self.graph, model, outputs)
+
+    def minimise(self, *arguments: Any) -> str:
+        return minimise(self.oracle, *arguments)
+
+
+class IrReference(Reference):
     """Another IR, executed in NumPy."""
 
     def __init__(self, model: Model) -> None:
@@ -65,17 +176,11 @@ class IrReference:
 
     @property
     def input_names(self) -> Collection[str]:
-        """Every name that an input has."""
         return {name for port in self._engine.inputs for name in (port.name, *port.names)}
-
-    def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
-        """None: the engine raises an error for missing inputs."""
-        return []
 
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
     ) -> dict[str, Array]:
-        """The outputs by name."""
         values = run_by_names(self._engine, feeds)
         return {port.name: values[port.name] for port in self._engine.outputs}
 
@@ -88,7 +193,7 @@ def run_by_names(engine: Engine, feeds: Mapping[str, Array]) -> dict[str, Array]
     return {alias: value for port, value in values for alias in (port.name, *port.names)}
 
 
-def reference_for(source: ModelSource | Model) -> OnnxReference | IrReference:
+def reference_for(source: ModelSource | Model) -> Reference:
     """The reference ``source``: an IR where it is a model of the IR or a path that ends in ``.xml``."""
     if isinstance(source, Model):
         return IrReference(source)

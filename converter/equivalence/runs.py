@@ -16,10 +16,8 @@ from converter.equivalence.dimensions import ShapeCandidates, Shapes, has_dynami
 from converter.equivalence.evidence import convincing, faint, scaled
 from converter.equivalence.grids import Grid, grids
 from converter.equivalence.index_limits import IndexLimits
-from converter.equivalence.input_values import MASK, Values, parse_values, values_of, whole_numbers
+from converter.equivalence.input_values import MASK, Values, parse_values, whole_numbers
 from converter.equivalence.inputs import random_inputs
-from converter.equivalence.onnx_graph import OnnxGraph
-from converter.equivalence.references import OnnxReference
 from converter.equivalence.sides import Run, Sides
 from converter.errors import VerificationError
 from ir_runtime import Port
@@ -62,7 +60,7 @@ class Runs:
 
         Raises :class:`VerificationError` for an unknown input or unknown values.
         """
-        by_graph = values_of(self.sides.reference.graph) if isinstance(self.sides.reference, OnnxReference) else {}
+        by_graph = self.sides.reference.values()
         self._values = {port: by_graph[name] for port, name in self.sides.names.items() if name in by_graph}
         self._values.update(self.sides.processing.values(self.sides.ports))
         by_name = {alias: port.name for port in self.sides.ports for alias in (port.name, *port.names)}
@@ -111,11 +109,8 @@ class Runs:
         fixed = [*self._chosen, *(name for name, values in self._values.items() if values is MASK)]
         for number in range(seed, seed + _MORE_SEEDS):
             yield f"random, seed {number}", self._random(number, shapes)
-        larger = (
-            list(filter(self._is_small, self._candidates(ports, self.sides.reference.graph).larger(shapes)))
-            if isinstance(self.sides.reference, OnnxReference)
-            else []
-        )
+        candidates = self._candidates(ports)
+        larger = [] if candidates is None else list(filter(self._is_small, candidates.larger(shapes)))
         for chosen in (shapes, *larger):
             feeds = self._random(seed, chosen)
             if chosen is not shapes:
@@ -206,12 +201,13 @@ class Runs:
 
     def _shapes_to_try(self, ports: Sequence[Port]) -> Iterator[Shapes]:
         """Shapes that need little memory and work first, in their order; then the others, the cheapest first."""
-        if not isinstance(self.sides.reference, OnnxReference):
+        candidates = self._candidates(ports)
+        if candidates is None:
             yield {}
             return
         left: list[tuple[Cost, Shapes]] = []
         count = 0
-        for shapes in self._candidates(ports, self.sides.reference.graph).usual():
+        for shapes in candidates.usual():
             count += 1
             cost = self._cost(shapes)
             if cost is None or cost.is_small:
@@ -220,7 +216,7 @@ class Runs:
                 left.append((cost, shapes))
         left.sort(key=lambda one: (one[0].operations, one[0].peak))
         yield from (shapes for cost, shapes in left if cost.fits)
-        yield from self._rarer_shapes(ports, self.sides.reference.graph)
+        yield from self._rarer_shapes(ports, candidates)
         if len(left) == count and not any(cost.fits for cost, _ in left):
             cost, shapes = left[0]
             raise VerificationError(
@@ -228,9 +224,8 @@ class Runs:
                 f"give smaller shapes with --input, or give inputs"
             )
 
-    def _rarer_shapes(self, ports: Sequence[Port], graph: OnnxGraph) -> Iterator[Shapes]:
+    def _rarer_shapes(self, ports: Sequence[Port], candidates: ShapeCandidates) -> Iterator[Shapes]:
         """Shapes of models that take a single length, and of inputs whose values count the rows of others."""
-        candidates = self._candidates(ports, graph)
         for shapes in candidates.fixed_by_weights():
             cost = self._cost(shapes)
             if cost is not None and cost.is_small:  # others are refused already by inference
@@ -249,14 +244,15 @@ class Runs:
         cost = self._cost(shapes)
         return cost is None or cost.is_small
 
-    def _candidates(self, ports: Sequence[Port], graph: OnnxGraph) -> ShapeCandidates:
+    def _candidates(self, ports: Sequence[Port]) -> ShapeCandidates | None:
         masks = {name for name, values in self._values.items() if values is MASK}
-        return ShapeCandidates(ports, graph, self.sides.names, masks)
+        return self.sides.reference.candidates(ports, self.sides.names, masks)
 
     def _other_dimensions(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
-        if not isinstance(self.sides.reference, OnnxReference):
+        candidates = self._candidates(ports)
+        if candidates is None:
             return
-        others = self._candidates(ports, self.sides.reference.graph).others(used)
+        others = candidates.others(used)
         for shapes in filter(self._is_small, others if self._grid is None else map(self._grid.shapes, others)):
             feeds = self._random(seed, shapes)
             try:
@@ -300,10 +296,8 @@ class Runs:
         the IR.
         """
         run, reference = self.runs[-1], self.sides.reference
-        if not isinstance(reference, OnnxReference):
-            return
         given = self.sides.given(run.feeds)
-        why = stress_values.undefined(reference.graph, reference.oracle, given)
+        why = reference.undefined(given)
         if why:
             self.runs.pop()
             self.sides.notes.append(f"{name} were not compared: {why}")

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
-from converter.equivalence.layers import Compared, compare_layers
-from converter.equivalence.onnx_graph import typed
+from converter.equivalence.layers import Compared
 from converter.equivalence.processing import Processing
-from converter.equivalence.references import IrReference, OnnxReference
+from converter.equivalence.references import Reference
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
-from converter.equivalence.tolerances import Choose, Loss, gaps, widened
+from converter.equivalence.tolerances import Choose, gaps, widened
 from converter.errors import VerificationError
 from ir_runtime import Model, ModelError, Port
 from ir_runtime.graph.element_types import Array
@@ -49,7 +48,7 @@ class Sides:
     collects what a reader of the report must know.
     """
 
-    reference: OnnxReference | IrReference
+    reference: Reference
     model: Model
     engine: Engine
     tolerance: Choose
@@ -66,9 +65,7 @@ class Sides:
         """The reference's name for each input of the IR."""
         self.gaps: dict[str, float] = {}
         """The largest difference of each output between two runs of onnxruntime, optimised and plain."""
-        self.loss: Loss | None = None
-        if self.default_tolerance and isinstance(self.reference, OnnxReference):
-            self.loss = Loss.of(self.reference.graph, self.model)
+        self.loss = self.reference.loss(self.model) if self.default_tolerance else None
 
     def _reference_name(self, port: Port) -> str:
         known = self.reference.input_names
@@ -88,29 +85,15 @@ class Sides:
         """Inputs by the names that the reference has for them."""
         ports = {port.name: port for port in self.ports}
         own = {self.names[name]: self.processing.given(ports[name], value) for name, value in feeds.items()}
-        given = {**own, **self.frozen}
-        if isinstance(self.reference, OnnxReference):
-            return {name: typed(self.reference.graph, name, value) for name, value in given.items()}
-        return given
+        return self.reference.typed({**own, **self.frozen})
 
     def expected(self, feeds: Mapping[str, Array], *, plain: bool = False) -> dict[str, Array]:
         """The outputs of the reference; ``plain`` is a run without onnxruntime's fusions."""
         if self.wanted is None:
-            return self.processing.returned(self.reference.run(self.given(feeds), self._inner_outputs(), plain=plain))
+            inner = self.reference.inner_outputs(self.engine.outputs)
+            return self.processing.returned(self.reference.run(self.given(feeds), inner, plain=plain))
         expected = self.reference.run(self.given(feeds), self.wanted, plain=plain, only=True)
         return self.processing.returned({name: expected[name] for name in self.wanted})
-
-    def _inner_outputs(self) -> tuple[str, ...]:
-        """Inner tensors of the ONNX model that the IR returns besides the model's outputs."""
-        if not isinstance(self.reference, OnnxReference):
-            return ()
-        graph = self.reference.graph
-        return tuple(
-            next(name for name in port.names if name in graph.producer)
-            for port in self.engine.outputs
-            if not any(name in graph.outputs for name in (port.name, *port.names))
-            and any(name in graph.producer for name in port.names)
-        )
 
     def compare(
         self,
@@ -154,9 +137,10 @@ class Sides:
         """The inner tensors of both sides, compared on the inputs of ``run``; and what could not be compared.
 
         With ``directed`` layers that decide are compared on ties, bounds and the like as well.
-        Only for an ONNX reference.
+        There are none where the reference shows none.
         """
-        assert isinstance(self.reference, OnnxReference)
+        if not self.reference.shows_inside:
+            return Compared(), ""
         core = self.processing.core
         if core is None:
             return Compared(), self.processing.hidden
@@ -164,8 +148,7 @@ class Sides:
         before = self.feeds_of_core(run.feeds, given)
         feeds = dict(zip(core.inputs, before))
         try:
-            found = compare_layers(
-                self.reference.oracle,
+            found = self.reference.compare_layers(
                 core,
                 feeds,
                 given,
@@ -206,8 +189,6 @@ class Sides:
 
     def first_wrong_layer(self, feeds: dict[str, Array]) -> str:
         """The end of the message about an IR that cannot be run: its first layer that is wrong from right inputs."""
-        if not isinstance(self.reference, OnnxReference):
-            return ""
         compared, _ = self.layers(Run("", feeds, {}, {}, []))
         fault = next((layer for layer in compared.layers if not layer.local.passed), None)
         if fault is None:
