@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import ml_dtypes
 import numpy as np
 
 from ir_runtime.files.digests import blake2b
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.element_types import Array, finfo
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.matmul import MatMul1
@@ -42,7 +41,7 @@ def scaled(weights: Tensor, axes: tuple[int, ...], factors: Array) -> Tensor | s
         np.maximum(own, np.abs(block).max(axis=reduced, keepdims=True, initial=0), out=own)
     with np.errstate(all="ignore"):
         largest = most * np.abs(wide)
-    info = ml_dtypes.finfo(weights.element_type.dtype)  # type: ignore[no-untyped-call]
+    info = finfo(weights.element_type)
     if not (largest <= float(info.max)).all():
         return "scaled weights are not finite in their type"
     if (largest[largest > 0] < float(info.smallest_normal)).any() or ((largest == 0) & (most > 0) & (wide != 0)).any():

@@ -9,10 +9,9 @@ convolution stands in front, as in DenseNet, nothing else takes it over. All is 
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.element_types import Array, finfo
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.elementwise import Add1, Multiply1, Subtract1
 from ir_runtime.operations.normalization import BatchNormInference5
@@ -47,8 +46,7 @@ def batch_normalization_factor(builder: Builder, node: Node, uses: Uses) -> Repl
         else:
             factor = number if isinstance(node.op, Multiply1) else 1 / number
             gamma, beta = gamma * factor, beta * factor
-    kind = value.element_type
-    info = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    info = finfo(value.element_type)
     if not all((np.abs(each) <= float(info.max)).all() for each in (gamma, beta)):
         return fail("a constant would not be finite in its type")
     made = [builder.constant(each, source.element_type) for each, source in zip((gamma, beta), tensors)]

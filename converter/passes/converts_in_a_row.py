@@ -10,11 +10,10 @@ floats or integers of fewer bits keeps the float it starts from: OpenVINO has th
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.element_types import ElementType, finfo
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting.builder import Builder
@@ -67,4 +66,4 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 def _precision(kind: ElementType) -> int:
     """The bits of a float's significant digits."""
-    return int(ml_dtypes.finfo(kind.dtype).nmant) + 1  # type: ignore[no-untyped-call]
+    return int(finfo(kind).nmant) + 1

@@ -9,10 +9,9 @@ what is in between. The constant in between is computed in float64 and rounded o
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.element_types import Array, finfo
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Multiply1
@@ -53,7 +52,7 @@ def factor_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
         joined = a * b if operation is Multiply1 else a + b
     if joined.size > largest:
         return fail("the constants would become larger")
-    info = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    info = finfo(kind)
     usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(info.nmant, a, b, joined)
     if not usual:
         return fail("the constants are not of ordinary size, or round what is in between")

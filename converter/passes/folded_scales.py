@@ -13,11 +13,10 @@ those that other layers make: whole numbers that are dequantised, FakeQuantize.
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from converter.channel_factors import channel_axes, scaled
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.element_types import Array, finfo
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
@@ -136,8 +135,7 @@ def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatc
     tensor = scaled(weights.tensor, channel_axes(weighted, at), factor)
     if isinstance(tensor, str):
         return fail(tensor)
-    dtype = weights.element_type.dtype
-    if not (np.abs(shift) <= float(ml_dtypes.finfo(dtype).max)).all():  # type: ignore[no-untyped-call]
+    if not (np.abs(shift) <= float(finfo(weights.element_type).max)).all():
         return fail("the scaled bias is not finite in its type")
     constant = make_node(Const1(value=tensor), (), unique(f"{weights.node.name}/scaled"))
     constant.origin = weights.node.origin
@@ -147,7 +145,7 @@ def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatc
     if shift.any():
         batch = [] if isinstance(weighted.op, MatMul1) else [1]
         shape = [*batch, shift.size, *[1] * (first.from_end - 1)] if shift.size > 1 else [1]
-        bias = Tensor.from_array(shift.astype(dtype).reshape(shape))
+        bias = Tensor.from_array(shift.astype(weights.element_type.dtype).reshape(shape))
         layers.append(make_node(Const1(value=bias), (), unique(f"{node.name}/bias")))
         layers.append(make_node(Add1(), [layers[1].outputs[0], layers[2].outputs[0]], f"{node.name}/bias/Add"))
     for step in (step for step in reversed(steps) if isinstance(step.op, Transpose1)):

@@ -7,11 +7,11 @@ between that and the layout of a ``.bin`` file.
 
 from __future__ import annotations
 
+import functools
 import struct
-from dataclasses import field
+from collections.abc import Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,14 +33,15 @@ class ElementType:
 
     ``name`` is the attribute spelling, ``precision`` the port spelling, ``bits`` the width in a
     ``.bin`` file (0 where an element has no fixed width), ``kind`` one of ``float``, ``signed``,
-    ``unsigned``, ``boolean``, ``string``, ``dynamic``. ``dtype`` is the NumPy dtype of arrays in memory.
+    ``unsigned``, ``boolean``, ``string``, ``dynamic``. ``scalar`` is NumPy's scalar type, or the name of one of
+    ml_dtypes, which is imported with the first model that has such a type.
     """
 
     name: str
     precision: str
     bits: int
     kind: str
-    dtype: np.dtype[Any] = field(compare=False)
+    scalar: type[Any] | str
 
     # There is one object for each type.
     __eq__ = object.__eq__
@@ -54,6 +55,15 @@ class ElementType:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return element_type, (self.name,)
+
+    @functools.cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of arrays in memory."""
+        if not isinstance(self.scalar, str):
+            return np.dtype(self.scalar)
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, self.scalar))
 
     @property
     def is_real(self) -> bool:
@@ -98,8 +108,8 @@ class ElementType:
         return -(-count * self.bits // 8)
 
 
-def _make(name: str, precision: str, bits: int, kind: str, dtype: Any) -> ElementType:
-    made = ElementType(name, precision, bits, kind, np.dtype(dtype))
+def _make(name: str, precision: str, bits: int, kind: str, scalar: type[Any] | str) -> ElementType:
+    made = ElementType(name, precision, bits, kind, scalar)
     _BY_NAME[name] = made
     _BY_PRECISION[precision] = made
     return made
@@ -112,32 +122,48 @@ dynamic = _make("dynamic", "UNSPECIFIED", 0, "dynamic", np.object_)
 f64 = _make("f64", "FP64", 64, "float", np.float64)
 f32 = _make("f32", "FP32", 32, "float", np.float32)
 f16 = _make("f16", "FP16", 16, "float", np.float16)
-bf16 = _make("bf16", "BF16", 16, "float", ml_dtypes.bfloat16)
-f8e4m3 = _make("f8e4m3", "F8E4M3", 8, "float", ml_dtypes.float8_e4m3fn)
-f8e5m2 = _make("f8e5m2", "F8E5M2", 8, "float", ml_dtypes.float8_e5m2)
-f8e8m0 = _make("f8e8m0", "F8E8M0", 8, "float", ml_dtypes.float8_e8m0fnu)
-f4e2m1 = _make("f4e2m1", "F4E2M1", 4, "float", ml_dtypes.float4_e2m1fn)
+bf16 = _make("bf16", "BF16", 16, "float", "bfloat16")
+f8e4m3 = _make("f8e4m3", "F8E4M3", 8, "float", "float8_e4m3fn")
+f8e5m2 = _make("f8e5m2", "F8E5M2", 8, "float", "float8_e5m2")
+f8e8m0 = _make("f8e8m0", "F8E8M0", 8, "float", "float8_e8m0fnu")
+f4e2m1 = _make("f4e2m1", "F4E2M1", 4, "float", "float4_e2m1fn")
 nf4 = _make("nf4", "NF4", 4, "float", np.float32)
 i64 = _make("i64", "I64", 64, "signed", np.int64)
 i32 = _make("i32", "I32", 32, "signed", np.int32)
 i16 = _make("i16", "I16", 16, "signed", np.int16)
 i8 = _make("i8", "I8", 8, "signed", np.int8)
-i4 = _make("i4", "I4", 4, "signed", ml_dtypes.int4)
+i4 = _make("i4", "I4", 4, "signed", "int4")
 u64 = _make("u64", "U64", 64, "unsigned", np.uint64)
 u32 = _make("u32", "U32", 32, "unsigned", np.uint32)
 u16 = _make("u16", "U16", 16, "unsigned", np.uint16)
 u8 = _make("u8", "U8", 8, "unsigned", np.uint8)
 u6 = _make("u6", "U6", 6, "unsigned", np.uint8)
-u4 = _make("u4", "U4", 4, "unsigned", ml_dtypes.uint4)
+u4 = _make("u4", "U4", 4, "unsigned", "uint4")
 u3 = _make("u3", "U3", 3, "unsigned", np.uint8)
-u2 = _make("u2", "U2", 2, "unsigned", ml_dtypes.uint2)
+u2 = _make("u2", "U2", 2, "unsigned", "uint2")
 u1 = _make("u1", "BIN", 1, "unsigned", np.uint8)
 boolean = _make("boolean", "BOOL", 8, "boolean", np.bool_)
 string = _make("string", "STRING", 0, "string", np.object_)
 
 ALL: tuple[ElementType, ...] = tuple(_BY_NAME.values())
 
-_BY_DTYPE: dict[np.dtype[Any], ElementType] = {t.dtype: t for t in ALL if t not in (dynamic, nf4, u6, u3, u1)}
+_BY_DTYPE = {t.dtype: t for t in ALL if not isinstance(t.scalar, str) and t not in (dynamic, nf4, u6, u3, u1)}
+"""The types that NumPy itself has."""
+
+
+@functools.cache
+def _by_other_dtype() -> Mapping[np.dtype[Any], ElementType]:
+    """The types of ml_dtypes."""
+    return {t.dtype: t for t in ALL if isinstance(t.scalar, str)}
+
+
+def finfo(kind: ElementType) -> Any:
+    """The limits of a real type, as ``numpy.finfo`` gives them."""
+    if not isinstance(kind.scalar, str):
+        return np.finfo(kind.dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
 
 
 def element_type(name: str | ElementType) -> ElementType:
@@ -169,7 +195,7 @@ def from_dtype(dtype: Any) -> ElementType:
     dtype = np.dtype(dtype)
     if dtype.kind in "UT":
         return string
-    found = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufb" else dtype)
+    found = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufb" else dtype) or _by_other_dtype().get(dtype)
     if found is None:
         raise ModelError(f"the IR has no element type for arrays of dtype {dtype}")
     return found

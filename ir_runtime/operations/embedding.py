@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ml_dtypes
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.element_types import Array, finfo, from_dtype
 from ir_runtime.graph.indices import bincount, repeat
 from ir_runtime.graph.operation import (
     Operation,
@@ -184,7 +183,7 @@ class SegmentMax16(Operation):
         if self.fill_mode == "zero":
             out[empty] = 0
         elif data.dtype.kind not in "iu":
-            out[empty] = ml_dtypes.finfo(data.dtype).min  # type: ignore[no-untyped-call]
+            out[empty] = finfo(from_dtype(data.dtype)).min
         return out
 
 

@@ -18,10 +18,9 @@ import abc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Union
 
-import ml_dtypes
 import numpy as np
 
-from ir_runtime.graph.element_types import Array, from_dtype
+from ir_runtime.graph.element_types import Array, finfo, from_dtype
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 
@@ -230,10 +229,10 @@ def number(expected: float) -> Pattern:
 
 def _relative_rounding(number: float, dtype: np.dtype[Any]) -> float:
     """Return how far the constant ``number`` may be off in a model of the type ``dtype``, relative to its size."""
-    if not from_dtype(dtype).is_real or number == float(np.float32(number)) == float(dtype.type(number)):
+    kind = from_dtype(dtype)
+    if not kind.is_real or number == float(np.float32(number)) == float(dtype.type(number)):
         return 0
-    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-    return max(_FLOAT32_STEP, float(info.eps))
+    return max(_FLOAT32_STEP, float(finfo(kind).eps))
 
 
 def layer(

@@ -94,7 +94,17 @@ def test_a_conversion_imports_what_it_needs(tmp_path: Path) -> None:
     code = f"""{MODEL}
 open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
 {COMMAND.format(arguments=["--quiet", "convert", str(tmp_path / "m.onnx")])}"""
-    unneeded = ["onnx", "google.protobuf", "onnxruntime", "openvino", "rich", "lxml", "concurrent.futures", "difflib"]
+    unneeded = [
+        "onnx",
+        "ml_dtypes",
+        "google.protobuf",
+        "onnxruntime",
+        "openvino",
+        "rich",
+        "lxml",
+        "concurrent.futures",
+        "difflib",
+    ]
     unneeded += [
         "ir_runtime.execution.executor",
         "ir_runtime.execution.calls",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Union
 
-import ml_dtypes
 import numpy as np
 
 from converter.to_onnx.context import Context
@@ -15,6 +14,7 @@ from converter.to_onnx.segments import segment_sizes
 from converter.to_onnx.sizes import Size, add, as_list, largest, positions, shape_list, size_from, size_of
 from converter.to_onnx.updates import scatter_elements
 from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.embedding import (
@@ -160,7 +160,7 @@ def segment_max(ctx: Context, op: SegmentMax16, x: Value, segment: Value, count:
     made = ctx.cast(scatter_elements(ctx, start, index, wide, 0, "max"), kind)
     if op.fill_mode == "zero" or kind.is_real:
         sizes = unsqueeze(ctx, segment_sizes(ctx, segment, total), list(range(1, behind + 1)))
-        least = 0.0 if op.fill_mode == "zero" else float(ml_dtypes.finfo(kind.dtype).min)  # type: ignore[no-untyped-call]
+        least = 0.0 if op.fill_mode == "zero" else float(finfo(kind).min)
         fill = ctx.like(least, x)
         made = ctx.emit("Where", ctx.emit("Equal", sizes, ctx.constant(0)), fill, made)
     return made if wanted is None else slice_along(ctx, made, 0, 0, as_list(ctx, wanted))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ml_dtypes
-
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.graph.model import Output
 from ir_runtime.operations import activation, movement
 from ir_runtime.rewriting import layers
@@ -39,7 +38,7 @@ def _clamped(ctx: Context, x: Output, low: Output | None, high: Output | None) -
 
 def _greatest(ctx: Context, x: Output) -> float:
     """The greatest finite number of the type."""
-    return float(ml_dtypes.finfo(x.element_type.dtype).max)  # type: ignore[no-untyped-call]
+    return float(finfo(x.element_type).max)
 
 
 def _scalar(ctx: Context, bound: Output) -> Output:
