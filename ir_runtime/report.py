@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from .execution.executor import CompiledModel
     from .execution.ports import InferenceResult
@@ -92,7 +90,7 @@ def _range(value: Array) -> tuple[str, str, str]:
     """The least value, the mean and the greatest one; a dash each for texts and where there is no value."""
     if value.dtype.kind in "OUST" or not value.size:
         return "-", "-", "-"
-    floats = value.astype(np.float64)
+    floats = value.astype("float64")
     return f"{floats.min():.6g}", f"{floats.mean():.6g}", f"{floats.max():.6g}"
 
 

@@ -18,12 +18,11 @@ import click
 
 from converter.command_line.branches import refuse_unused
 from converter.command_line.convert import convert, weight_compression
-from converter.command_line.drawing import out, plain, size_text
-from converter.command_line.json_output import versions
+from converter.command_line.json_output import plain, versions
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
-from converter.report.tables import new_table
+from converter.report.commands import print_rows
 
 if TYPE_CHECKING:
     from converter.batch.jobs import Job
@@ -189,7 +188,7 @@ def batch(
     if lines == "-":
         click.echo(ordered, nl=False)
     else:
-        _print(finished, len(made))
+        print_rows(finished, len(made))
         if lines is not None:
             write_whole(Path(lines), lambda file: file.write(ordered.encode()))
     if page is not None:
@@ -217,7 +216,7 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
     """
     from converter.batch.many import results
     from converter.batch.process import Running
-    from converter.command_line.batch_progress import BatchProgress
+    from converter.report.progress import BatchProgress
 
     rows: list[Row | None] = [None] * len(jobs)
     running = Running()
@@ -225,7 +224,7 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
         Path(lines).parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         file = None if lines is None else stack.enter_context(Path(lines).open("w", encoding="utf-8"))
-        progress = stack.enter_context(BatchProgress(state, len(jobs), running))
+        progress = stack.enter_context(BatchProgress(state.inform, len(jobs), running, quiet=state.quiet))
         try:
             for index, row in results(jobs, workers=count, running=running):
                 rows[index] = row
@@ -257,35 +256,3 @@ def _line(row: Row) -> str:
     found["warnings"] = [{"model": row.model, "message": message} for message in messages]
     found["seconds"] = dict(zip(("convert", "verify"), seconds)) | {"total": row.seconds}
     return json.dumps(plain({**found, "versions": versions(row.oracle)}), ensure_ascii=False)
-
-
-def _print(rows: Sequence[Row], asked: int) -> None:
-    """The table of all models, the reasons of those that failed, warnings, and how many have which verdict."""
-    from rich.markup import escape
-
-    from converter.batch.rows import counts
-
-    console = out()
-    table = new_table("model", "verdict", "layers", "size", "convert", "verify", "max abs")
-    for row in rows:
-        colour = "green" if row.passed else "red"
-        table.add_row(
-            escape(row.name),
-            f"[{colour}]{row.verdict}[/]",
-            str(row.layers or "-"),
-            size_text(row.xml_bytes + row.bin_bytes) if row.xml_bytes else "-",
-            f"{row.convert_seconds:.2f} s",
-            f"{row.verify_seconds:.2f} s" if row.verify_seconds else "-",
-            "-" if row.max_absolute is None else f"{row.max_absolute:.3g}",
-        )
-    if rows:
-        console.print(table)
-    for row in rows:
-        if row.reason:
-            console.print(f"[{'yellow' if row.passed else 'red'}]{escape(row.name)}[/]: {escape(row.reason)}")
-        for message in row.messages:
-            console.print(f"[yellow]{escape(row.name)}[/]: warning: {escape(message)}")
-    reused = sum(row.reused for row in rows)
-    found = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
-    earlier = f"; {reused} of an earlier run" if reused else ""
-    console.print(f"{len(rows)} of {asked} models: {found}{earlier}")

@@ -17,7 +17,6 @@ from converter.command_line.convert_language_model import (
     convert_folder,
     convert_to_stateless,
 )
-from converter.command_line.drawing import size_text
 from converter.command_line.inspect import summary_of
 from converter.command_line.json_output import print_json
 from converter.command_line.preprocessing import Given, preprocessing_options
@@ -25,6 +24,7 @@ from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression

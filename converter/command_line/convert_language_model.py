@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import size_text
 from converter.command_line.json_output import print_json
 from converter.command_line.state import State
 from converter.command_line.verify import decoder_in, exit_of, print_report
+from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     pass

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.report.commands import print_difference
 
 _SHOWN = 40
 
@@ -35,11 +35,9 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
       onnx2ir diff before.xml after.xml --json
       onnx2ir diff before.xml after.xml --report diff.html
     """
-    from rich.markup import escape
-
     from ir_runtime import read_model
     from ir_runtime.files.whole_files import check_writable
-    from ir_runtime.graph.model_difference import compare_models, types_of
+    from ir_runtime.graph.model_difference import compare_models
 
     if as_json:
         refuse_unused("json")
@@ -48,26 +46,7 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
     model = read_model(first)
     found = compare_models(model, read_model(second))
     if not as_json:
-        console = out()
-        most = None if everything else _SHOWN
-        for path, layers in ((first, found.only_first), (second, found.only_second)):
-            if not layers:
-                continue
-            kinds = ", ".join(f"{count} {kind}" for kind, count in types_of(layers).items())
-            console.print(f"[bold]only in {escape(str(path))}[/]: {len(layers)} layers ({escape(kinds)})")
-            for name, kind in layers[:most]:
-                console.print(f"  {escape(name)} ({kind})")
-            if most is not None and len(layers) > most:
-                console.print(f"  ... and {len(layers) - most} more: --all shows them")
-        for change in found.changed[:most]:
-            also = "" if change.layer == change.other else f", there '{change.other}'"
-            console.print(f"[bold]changed[/]: layer '{escape(change.layer)}' ({change.type}){escape(also)}")
-            for what in change.what:
-                console.print(f"  {escape(what)}")
-        if most is not None and len(found.changed) > most:
-            console.print(f"... and {len(found.changed) - most} more changed layers: --all shows them")
-        verdict = "[bold green]the same[/]" if found.same else "[bold red]different[/]"
-        console.print(f"{verdict}: {found.paired} layers are in both, {len(found.changed)} of them changed")
+        print_difference(found, first, second, None if everything else _SHOWN)
     if report is not None:
         from converter.report.differences import write_difference
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.drawing import size_text
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
 from converter.stages import stage
+from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report

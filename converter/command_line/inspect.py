@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.drawing import out, size_text
-from converter.command_line.json_output import print_json, shape_list, shape_text
+from converter.command_line.json_output import print_json, shape_list
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.report.tables import new_table
+from converter.report.commands import print_ir, print_onnx
 
 if TYPE_CHECKING:
     from ir_runtime import Port
-
-_NO_TENSORS = ("sequence", "map", "optional", "opaque", "sparse_tensor", "unknown")
-"""Types of ONNX that have no shape."""
 
 
 @main.command()
@@ -47,14 +43,9 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
     if as_json:
         print_json(state, summary)
     elif is_ir:
-        _print_ports(summary)
-        for name, steps in summary.get("preprocessing", {}).items():
-            text = ", ".join(f"{key} {value}" for key, value in steps.items())
-            out().print(f"preprocessing of {name}: {text}", markup=False)
-        _print_counts("layer", summary["layers"])
-        out().print(f"weights: {size_text(summary['weight_bytes'])}")
+        print_ir(summary)
     else:
-        _print_onnx(summary)
+        print_onnx(summary)
     if report is not None:
         from converter.report.inspections import write_inspection
         from ir_runtime import read_model
@@ -78,55 +69,6 @@ def _summary_of_onnx(file: Path) -> dict[str, Any]:
     from converter.onnx_file.summary import summary_of_onnx
 
     return summary_of_onnx(open_model(file))
-
-
-def _print_onnx(summary: dict[str, Any]) -> None:
-    opsets = ", ".join(f"{domain} {version}" for domain, version in summary["opsets"].items())
-    lines = [f"ONNX, IR version {summary['ir_version']}, opset {opsets or 'not declared'}"]
-    if summary["producer"]:
-        lines.append(f"made by {summary['producer']}")
-    console = out()
-    for line in lines:
-        console.print(line, markup=False)
-    _print_ports(summary)
-    _print_counts("operator", summary["operators"])
-    open_ones = summary["macs_unknown"]
-    beside = f", besides {open_ones} nodes with dynamic dimensions" if open_ones else ""
-    lines = [
-        f"parameters: {summary['parameters']:,} ({size_text(summary['weight_bytes'])})",
-        f"multiplications: {summary['macs']:,}{beside}",
-    ]
-    if summary["functions"]:
-        lines.append(f"functions: {', '.join(summary['functions'])}")
-    lines += [f"metadata: {key} = {_short(value)}" for key, value in summary["metadata"].items()]
-    for line in lines:
-        console.print(line, markup=False)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else f"{line[:197]}..."
-
-
-def _print_ports(summary: dict[str, Any]) -> None:
-    from rich.markup import escape
-
-    table = new_table("", "name", "type", "shape")
-    for side in ("inputs", "outputs"):
-        for port in summary[side]:
-            no_tensor = port["shape"] is None and port["type"] in _NO_TENSORS
-            shape = "" if no_tensor else shape_text(port["shape"])
-            table.add_row(side[:-1], escape(port["name"]), port["type"], escape(shape))
-    out().print(table)
-
-
-def _print_counts(what: str, counts: dict[str, int]) -> None:
-    from rich.markup import escape
-
-    table = new_table(what, "count")
-    for name, count in counts.items():
-        table.add_row(escape(name), str(count))
-    out().print(table)
 
 
 def summary_of(ir: Path) -> dict[str, Any]:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter import __version__
-from converter.command_line.drawing import json_text
 
 if TYPE_CHECKING:
     from converter.command_line.state import State
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("onnx", "numpy")
 _ENGINES = ("onnxruntime", "openvino")
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(plain(value), indent=2, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """``value`` with texts for the numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
 
 
 def print_json(state: State, result: Mapping[str, Any]) -> None:
@@ -82,8 +98,3 @@ def shape_list(shape: PartialShape) -> list[int | str | None] | None:
         return None
     texts = [(dimension, str(dimension)) for dimension in shape]
     return [one.value if one.is_static else None if text == "?" else text for one, text in texts]
-
-
-def shape_text(shape: list[int | str | None] | None) -> str:
-    """A shape of the JSON, as tables have it."""
-    return "[...]" if shape is None else f"[{','.join('?' if one is None else str(one) for one in shape)}]"

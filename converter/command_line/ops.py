@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
-from converter.report.tables import new_table
+from converter.report.commands import print_operators, print_supported
 
 
 @main.command()
@@ -32,12 +31,8 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from rich.markup import escape
-
     from converter.from_onnx.support import (
-        SUPPORT_HEADINGS,
         needed_operators,
-        support_columns,
         support_table,
         supported_operators,
     )
@@ -50,21 +45,12 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
         if not sys.stdout.isatty():
             click.echo(support_table())
             return
-        table = new_table(*SUPPORT_HEADINGS)
-        for operator in supported:
-            table.add_row(*(escape(column) for column in support_columns(operator)))
-        out().print(table)
+        print_supported(supported)
         return
     needed = needed_operators(model)
     if as_json:
         print_json(state, {"operators": [asdict(operator) for operator in needed]})
     else:
-        table = new_table("operator", "domain", "opset", "nodes", "supported")
-        for entry in needed:
-            verdict = f"[red]no: {escape(entry.problem)}[/]" if entry.problem else "[green]yes[/]"
-            table.add_row(
-                escape(entry.op_type), escape(entry.domain or "ai.onnx"), str(entry.opset), str(entry.count), verdict
-            )
-        out().print(table)
+        print_operators(needed)
     if any(entry.problem for entry in needed):
         click.get_current_context().exit(1)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.report.tables import out
 
 
 @main.command()

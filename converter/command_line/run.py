@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.report.tables import new_table
+from converter.report.commands import print_figures, print_times
 from converter.stages import stage
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ir_runtime import InferenceResult, Port, Session
-    from ir_runtime.execution.profile import Profile
     from ir_runtime.graph.element_types import Array
 
 
@@ -112,9 +110,9 @@ def run(
             found.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
         print_json(state, found)
         return
-    _print_figures(rows, steps is not None)
+    print_figures(rows, steps is not None)
     if times is not None:
-        _print_times(times, profile)
+        print_times(times, profile)
 
 
 def _inputs_of_steps(
@@ -165,36 +163,6 @@ def _save(path: Path, results: Sequence[InferenceResult], are_steps: bool) -> No
         for name, value in zip(result, result.to_list()):
             arrays[f"{name}/{number}" if are_steps else name] = value
     write_whole(path, lambda file: np.savez(file, **arrays))
-
-
-def _print_figures(rows: Sequence[Sequence[dict[str, Any]]], are_steps: bool) -> None:
-    from rich.markup import escape
-
-    table = new_table(*(["step"] if are_steps else []), "output", "type", "shape", "min", "mean", "max")
-    for number, outputs in enumerate(rows, 1):
-        for row in outputs:
-            figures = ["-" if row[key] is None else f"{row[key]:.6g}" for key in ("min", "mean", "max")]
-            first = [str(number)] if are_steps else []
-            table.add_row(*first, escape(row["name"]), row["type"], str(row["shape"]), *figures)
-    out().print(table)
-
-
-_LAYERS_SHOWN = 20
-
-
-def _print_times(times: Profile, layers: bool) -> None:
-    from rich.markup import escape
-
-    if layers:
-        by_type = new_table("type", "layers", "ms", "share")
-        for row in times.by_type():
-            by_type.add_row(escape(row.type), str(row.count), f"{row.seconds * 1e3:.3f}", f"{row.share:.1%}")
-        out().print(by_type)
-        longest = new_table("layer", "type", "ms")
-        for layer in times.layers[:_LAYERS_SHOWN]:
-            longest.add_row(escape(layer.name), escape(layer.type), f"{layer.seconds * 1e3:.3f}")
-        out().print(longest)
-    out().print(f"{times.seconds * 1e3:.3f} ms a call, mean of {times.calls}")
 
 
 def _figures(port: Port, value: np.ndarray[Any, Any]) -> dict[str, Any]:

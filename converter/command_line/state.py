@@ -5,20 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from converter.command_line.json_output import print_json_error, text_of
 from converter.command_line.option_groups import write_options
 from converter.stages import Times, timed
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 PATIENCE = 2.0
 """Seconds after which a terminal shows progress."""
@@ -84,28 +80,10 @@ class State:
         if self.quiet or not sys.stderr.isatty() or not threads.are_available():
             yield
             return
-        shown: list[Progress] = []
+        from converter.report.progress import spinner
 
-        def show() -> None:
-            from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-            progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            progress.add_task(task, total=None)
-            progress.start()
-            shown.append(progress)
-
-        timer = threading.Timer(PATIENCE, show)
-        timer.daemon = True
-        timer.start()
-        try:
+        with spinner(task, PATIENCE):
             yield
-        finally:
-            timer.cancel()
-            timer.join()  # it may be starting to draw
-            for progress in shown:
-                progress.stop()
 
 
 class _Handler(logging.Handler):
@@ -255,13 +233,9 @@ def report_error(state: State, work: Callable[[], object]) -> Exception | None:
     except Exception as cause:
         error = boundary("the command", error=ModelError).expected(cause)
         if state.verbose or isinstance(error, InternalError):  # a report of a fault needs it
-            _print_traceback()
+            from converter.report.tables import print_traceback
+
+            print_traceback()
         click.echo(f"{click.style('error:', fg='red', bold=True)} {text_of(error)}", err=True)
         return error
     return None
-
-
-def _print_traceback() -> None:
-    from rich.console import Console
-
-    Console(stderr=True, highlight=False, soft_wrap=True).print_exception()

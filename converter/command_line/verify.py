@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.drawing import out
 from converter.command_line.json_output import print_json
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.report.tables import out
 
 if TYPE_CHECKING:
     from converter.equivalence import Report

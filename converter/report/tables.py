@@ -1,7 +1,8 @@
-"""Tables for terminals."""
+"""Tables for terminals. rich is imported when one is printed."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,13 @@ if TYPE_CHECKING:
 
 _MIN_WIDTH_OF_LONGEST = 16
 """The longest column may be folded to so many characters."""
+
+
+def out() -> Console:
+    """The console on stdout, which does not wrap lines in files and pipes."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def new_table(*columns: str) -> Table:
@@ -51,3 +59,10 @@ def new_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
+
+
+def print_traceback() -> None:
+    """Print the traceback of the exception that is being handled to stderr."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print_exception()

@@ -1,16 +1,18 @@
-"""What a run of many models is doing: a line for each that is done, and on a terminal those that run."""
+"""What is going on: a spinner beside a task; of many models a line for each that is done, and those that run."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
-
-from converter.command_line.state import State
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+    from rich.progress import Progress
 
     from converter.batch.process import Running
     from converter.batch.rows import Row
@@ -22,15 +24,16 @@ _MOST_SHOWN = 8
 class BatchProgress:
     """A context; :meth:`done` is called with each row."""
 
-    def __init__(self, state: State, count: int, running: Running) -> None:
-        self._state = state
+    def __init__(self, inform: Callable[[str], None], count: int, running: Running, *, quiet: bool) -> None:
+        self._inform = inform
+        self._quiet = quiet
         self._count = count
         self._running = running
         self._finished = self._failed = self._reused = 0
         self._live: Live | None = None
 
     def __enter__(self) -> BatchProgress:
-        if not self._state.quiet and sys.stderr.isatty():
+        if not self._quiet and sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
 
@@ -53,7 +56,7 @@ class BatchProgress:
         self._reused += row.reused
         if self._live is None:
             took = "done before" if row.reused else f"{row.seconds:.1f} s"
-            self._state.inform(f"[{self._finished}/{self._count}] {_told(row)} ({took})")
+            self._inform(f"[{self._finished}/{self._count}] {_told(row)} ({took})")
         elif not row.passed:
             self._live.console.print(_told(row), style="red", markup=False, highlight=False, soft_wrap=True)
 
@@ -78,3 +81,30 @@ class BatchProgress:
 
 def _told(row: Row) -> str:
     return f"{row.name}: {row.verdict}" + (f": {row.reason}" if row.reason else "")
+
+
+@contextlib.contextmanager
+def spinner(task: str, patience: float) -> Iterator[None]:
+    """Show ``task`` and its time on the terminal of stderr once it takes more than ``patience`` seconds."""
+    shown: list[Progress] = []
+
+    def show() -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        progress.add_task(task, total=None)
+        progress.start()
+        shown.append(progress)
+
+    timer = threading.Timer(patience, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # it may be starting to draw
+        for progress in shown:
+            progress.stop()

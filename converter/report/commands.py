@@ -1,0 +1,202 @@
+"""What commands print of models, of runs and of many models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from converter.report.tables import new_table, out
+from ir_runtime.report import size_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from converter.batch.rows import Row
+    from converter.from_onnx.support import NeededOperator, SupportedOperator
+    from ir_runtime.execution.profile import Profile
+    from ir_runtime.graph.model_difference import ModelDifference
+
+_NO_TENSORS = ("sequence", "map", "optional", "opaque", "sparse_tensor", "unknown")
+"""Types of ONNX that have no shape."""
+
+_LAYERS_SHOWN = 20
+
+
+def print_ir(summary: dict[str, Any]) -> None:
+    """Print what an IR holds."""
+    print_ports(summary)
+    for name, steps in summary.get("preprocessing", {}).items():
+        text = ", ".join(f"{key} {value}" for key, value in steps.items())
+        out().print(f"preprocessing of {name}: {text}", markup=False)
+    print_counts("layer", summary["layers"])
+    out().print(f"weights: {size_text(summary['weight_bytes'])}")
+
+
+def print_onnx(summary: dict[str, Any]) -> None:
+    """Print what an ONNX model holds."""
+    opsets = ", ".join(f"{domain} {version}" for domain, version in summary["opsets"].items())
+    lines = [f"ONNX, IR version {summary['ir_version']}, opset {opsets or 'not declared'}"]
+    if summary["producer"]:
+        lines.append(f"made by {summary['producer']}")
+    console = out()
+    for line in lines:
+        console.print(line, markup=False)
+    print_ports(summary)
+    print_counts("operator", summary["operators"])
+    open_ones = summary["macs_unknown"]
+    beside = f", besides {open_ones} nodes with dynamic dimensions" if open_ones else ""
+    lines = [
+        f"parameters: {summary['parameters']:,} ({size_text(summary['weight_bytes'])})",
+        f"multiplications: {summary['macs']:,}{beside}",
+    ]
+    if summary["functions"]:
+        lines.append(f"functions: {', '.join(summary['functions'])}")
+    lines += [f"metadata: {key} = {_short(value)}" for key, value in summary["metadata"].items()]
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def print_ports(summary: dict[str, Any]) -> None:
+    """Print inputs and outputs."""
+    from rich.markup import escape
+
+    table = new_table("", "name", "type", "shape")
+    for side in ("inputs", "outputs"):
+        for port in summary[side]:
+            no_tensor = port["shape"] is None and port["type"] in _NO_TENSORS
+            shape = "" if no_tensor else shape_text(port["shape"])
+            table.add_row(side[:-1], escape(port["name"]), port["type"], escape(shape))
+    out().print(table)
+
+
+def print_counts(what: str, counts: dict[str, int]) -> None:
+    """Print how many layers or operators there are of each type."""
+    from rich.markup import escape
+
+    table = new_table(what, "count")
+    for name, count in counts.items():
+        table.add_row(escape(name), str(count))
+    out().print(table)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:197]}..."
+
+
+def shape_text(shape: list[int | str | None] | None) -> str:
+    """A shape of the JSON, as tables have it."""
+    return "[...]" if shape is None else f"[{','.join('?' if one is None else str(one) for one in shape)}]"
+
+
+def print_figures(rows: Sequence[Sequence[dict[str, Any]]], are_steps: bool) -> None:
+    """Print the outputs of a run, of each step where ``are_steps``."""
+    from rich.markup import escape
+
+    table = new_table(*(["step"] if are_steps else []), "output", "type", "shape", "min", "mean", "max")
+    for number, outputs in enumerate(rows, 1):
+        for row in outputs:
+            figures = ["-" if row[key] is None else f"{row[key]:.6g}" for key in ("min", "mean", "max")]
+            first = [str(number)] if are_steps else []
+            table.add_row(*first, escape(row["name"]), row["type"], str(row["shape"]), *figures)
+    out().print(table)
+
+
+def print_times(times: Profile, layers: bool) -> None:
+    """Print the time of a call; with ``layers`` that of each type of layer and of the longest layers."""
+    from rich.markup import escape
+
+    if layers:
+        by_type = new_table("type", "layers", "ms", "share")
+        for row in times.by_type():
+            by_type.add_row(escape(row.type), str(row.count), f"{row.seconds * 1e3:.3f}", f"{row.share:.1%}")
+        out().print(by_type)
+        longest = new_table("layer", "type", "ms")
+        for layer in times.layers[:_LAYERS_SHOWN]:
+            longest.add_row(escape(layer.name), escape(layer.type), f"{layer.seconds * 1e3:.3f}")
+        out().print(longest)
+    out().print(f"{times.seconds * 1e3:.3f} ms a call, mean of {times.calls}")
+
+
+def print_rows(rows: Sequence[Row], asked: int) -> None:
+    """The table of all models, the reasons of those that failed, warnings, and how many have which verdict."""
+    from rich.markup import escape
+
+    from converter.batch.rows import counts
+
+    console = out()
+    table = new_table("model", "verdict", "layers", "size", "convert", "verify", "max abs")
+    for row in rows:
+        colour = "green" if row.passed else "red"
+        table.add_row(
+            escape(row.name),
+            f"[{colour}]{row.verdict}[/]",
+            str(row.layers or "-"),
+            size_text(row.xml_bytes + row.bin_bytes) if row.xml_bytes else "-",
+            f"{row.convert_seconds:.2f} s",
+            f"{row.verify_seconds:.2f} s" if row.verify_seconds else "-",
+            "-" if row.max_absolute is None else f"{row.max_absolute:.3g}",
+        )
+    if rows:
+        console.print(table)
+    for row in rows:
+        if row.reason:
+            console.print(f"[{'yellow' if row.passed else 'red'}]{escape(row.name)}[/]: {escape(row.reason)}")
+        for message in row.messages:
+            console.print(f"[yellow]{escape(row.name)}[/]: warning: {escape(message)}")
+    reused = sum(row.reused for row in rows)
+    found = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
+    earlier = f"; {reused} of an earlier run" if reused else ""
+    console.print(f"{len(rows)} of {asked} models: {found}{earlier}")
+
+
+def print_difference(found: ModelDifference, first: Path, second: Path, most: int | None) -> None:
+    """Print how two IRs differ: of each list the first ``most`` layers; None stands for all of them."""
+    from rich.markup import escape
+
+    from ir_runtime.graph.model_difference import types_of
+
+    console = out()
+    for path, layers in ((first, found.only_first), (second, found.only_second)):
+        if not layers:
+            continue
+        kinds = ", ".join(f"{count} {kind}" for kind, count in types_of(layers).items())
+        console.print(f"[bold]only in {escape(str(path))}[/]: {len(layers)} layers ({escape(kinds)})")
+        for name, kind in layers[:most]:
+            console.print(f"  {escape(name)} ({kind})")
+        if most is not None and len(layers) > most:
+            console.print(f"  ... and {len(layers) - most} more: --all shows them")
+    for change in found.changed[:most]:
+        also = "" if change.layer == change.other else f", there '{change.other}'"
+        console.print(f"[bold]changed[/]: layer '{escape(change.layer)}' ({change.type}){escape(also)}")
+        for what in change.what:
+            console.print(f"  {escape(what)}")
+    if most is not None and len(found.changed) > most:
+        console.print(f"... and {len(found.changed) - most} more changed layers: --all shows them")
+    verdict = "[bold green]the same[/]" if found.same else "[bold red]different[/]"
+    console.print(f"{verdict}: {found.paired} layers are in both, {len(found.changed)} of them changed")
+
+
+def print_operators(needed: Sequence[NeededOperator]) -> None:
+    """Print the operators that a model needs."""
+    from rich.markup import escape
+
+    table = new_table("operator", "domain", "opset", "nodes", "supported")
+    for entry in needed:
+        verdict = f"[red]no: {escape(entry.problem)}[/]" if entry.problem else "[green]yes[/]"
+        table.add_row(
+            escape(entry.op_type), escape(entry.domain or "ai.onnx"), str(entry.opset), str(entry.count), verdict
+        )
+    out().print(table)
+
+
+def print_supported(supported: Sequence[SupportedOperator]) -> None:
+    """Print the operators that can be converted."""
+    from rich.markup import escape
+
+    from converter.from_onnx.support import SUPPORT_HEADINGS, support_columns
+
+    table = new_table(*SUPPORT_HEADINGS)
+    for operator in supported:
+        table.add_row(*(escape(column) for column in support_columns(operator)))
+    out().print(table)
