@@ -175,6 +175,19 @@ def test_circles_are_found() -> None:
     assert circles_in(graph) == [["a", "b", "c"], ["f", "g"]]
 
 
+def test_nothing_displays_but_reports() -> None:
+    """Whoever needs rich or HTML asks `report` of the package; data and commands do not draw."""
+    display = {"rich", "html"}
+    drawing = {
+        name
+        for name, path in modules()
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if (isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in display and not node.level)
+        or (isinstance(node, ast.Import) and display & {alias.name.split(".")[0] for alias in node.names})
+    }
+    assert {room_of(name) for name in drawing} == {"converter.report", "ir_runtime.report"}
+
+
 FLOORS_OF_FROM_ONNX = ["translation", "lowering", "operators", "support"]
 
 

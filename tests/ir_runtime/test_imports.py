@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import graphlib
 import json
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import converter.command_line
-import ir_runtime
 
 
 def _loaded(code: str, names: list[str]) -> list[str]:
@@ -41,32 +37,6 @@ def _loaded(code: str, names: list[str]) -> list[str]:
 )
 def test_import_loads_nothing_forbidden(code: str, forbidden: list[str]) -> None:
     assert _loaded(code, forbidden) == []
-
-
-def _imports(statements: Sequence[ast.stmt]) -> Iterator[ast.ImportFrom]:
-    """Every ``from ... import`` that runs, those within functions included; not those for type checkers."""
-    for statement in statements:
-        if isinstance(statement, ast.ImportFrom):
-            yield statement
-        elif not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"):
-            yield from _imports([part for part in ast.walk(statement) if isinstance(part, ast.ImportFrom)])
-
-
-def test_no_two_modules_import_each_other() -> None:
-    root = Path(ir_runtime.__file__).parent
-    modules = {
-        ".".join(("ir_runtime", *path.relative_to(root).with_suffix("").parts)): path for path in root.rglob("*.py")
-    }
-    imported: dict[str, set[str]] = {}
-    for name, path in modules.items():
-        found = imported[name] = set()
-        for statement in _imports(ast.parse(path.read_text()).body):
-            package = ".".join(name.split(".")[: -statement.level]) if statement.level else ""
-            source = ".".join(part for part in (package, statement.module) if part)
-            for candidate in (source, *(f"{source}.{alias.name}" for alias in statement.names)):
-                found |= {candidate} & (modules.keys() - {name})
-    assert imported["ir_runtime.graph.model"] >= {"ir_runtime.graph.node", "ir_runtime.graph.reshaping"}
-    list(graphlib.TopologicalSorter(imported).static_order())  # raises CycleError
 
 
 COMMAND = """
