@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.language_models.export import ExportedLanguageModel, export_language_model
+    from converter.options import ConversionOptions, SavingOptions
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
@@ -45,12 +46,14 @@ __all__ = [
     "Tolerance",
     "WeightCheck",
     "ConversionError",
+    "ConversionOptions",
     "ExportedLanguageModel",
     "InternalError",
     "InvalidModelError",
     "LanguageModel",
     "Postprocess",
     "Preprocess",
+    "SavingOptions",
     "UnsupportedModelError",
     "VerificationError",
     "WeightCompression",
@@ -87,6 +90,7 @@ __getattr__, __dir__ = exports(
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
         "converter.states.stateless": ("make_stateless",),
+        "converter.options": ("ConversionOptions", "SavingOptions"),
         "converter.preprocessing.description": ("Postprocess", "Preprocess"),
         "converter.round_trips": ("RoundTrip", "round_trip"),
         "converter.to_onnx.export": ("export_model", "save_onnx"),

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.conversion import convert_model, save_model
 from converter.errors import ConversionError
+from converter.options import ConversionOptions, SavingOptions
 from converter.to_onnx.export import save_onnx
+from converter.workflow import convert_and_save
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
@@ -84,7 +85,7 @@ def round_trip(
     """
     from converter.equivalence.verification import verify
 
-    path = Path(model)
+    path, options = Path(model), ConversionOptions(target=target)
     reports: dict[str, Report] = {}
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder) / "pass_0.xml"
@@ -92,16 +93,14 @@ def round_trip(
             current = read_model(path)
             before = path
         else:
-            current = convert_model(path, target=target)
-            save_model(current, before)
+            current = convert_and_save(path, before, options, SavingOptions()).conversion.model
             reports[f"{path.name} -> IR"] = verify(path, before, seed=seed, layers=False)
         difference = compare_models(current, current)
         for number in range(1, _MOST_PASSES + 1):
             exported, after = (Path(folder) / f"pass_{number}{suffix}" for suffix in (".onnx", ".xml"))
             save_onnx(before, exported, opset=opset, contrib=contrib)
             reports[f"pass {number}: IR -> ONNX"] = verify(exported, before, seed=seed, layers=False, weights=False)
-            changed = convert_model(exported, target=target)
-            save_model(changed, after)
+            convert_and_save(exported, after, options, SavingOptions())
             reports[f"pass {number}: ONNX -> IR"] = verify(exported, after, seed=seed, layers=False)
             changed = read_model(after)
             difference = compare_models(current, changed)

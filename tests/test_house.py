@@ -53,7 +53,10 @@ CONVERTER["converter.to_onnx"] = {
     "converter.targets",
 }
 for _room in (
+    "option_values",
+    "options",
     "from_ir",
+    "workflow",
     "conversion",
     "language_models",
     "equivalence",

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from converter.batch.sources import Source
 from converter.errors import ConversionError
+from converter.options import ConversionOptions, SavingOptions
 
 
 @dataclass(frozen=True)
 class Settings:
     """What is the same for all models.
 
-    ``options`` are all arguments of a conversion, as :func:`converter.convert_model` names them, ``saving`` those of
-    :func:`converter.conversion.compressed`. ``seconds`` and ``memory`` (bytes) limit the process of a model; None is no
-    limit. With ``again`` earlier results do not count.
+    ``seconds`` and ``memory`` (bytes) limit the process of a model; None is no limit. With ``again`` earlier results
+    do not count.
     """
 
-    options: Mapping[str, Any]
-    saving: Mapping[str, Any]
+    options: ConversionOptions
+    saving: SavingOptions
     verify: bool = False
     seed: int = 0
     seconds: float | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Union
@@ -14,17 +15,15 @@ from converter.batch.jobs import Job, Settings, jobs_for
 from converter.batch.process import Running, run_job
 from converter.batch.rows import LOST, Row
 from converter.batch.sources import find_models
-from converter.compression.weight_compression import WeightCompression
 from converter.errors import ConversionError
-from converter.from_onnx.input_forms import InputShapes, input_specs
-from converter.from_onnx.options import extension_paths, make_options
-from converter.targets.registry import DEFAULT, Target
+from converter.options import ConversionOptions, SavingOptions, both_from, takes
 from ir_runtime.boundary import boundary
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 
 @boundary(error=ConversionError)
+@takes(ConversionOptions, SavingOptions)
 def convert_many(
     models: Paths,
     folder: str | os.PathLike[str],
@@ -37,27 +36,16 @@ def convert_many(
     memory_limit: int | None = None,
     again: bool = False,
     each: Callable[[Row], object] | None = None,
-    input: InputShapes = None,
-    freeze: Mapping[str, Any] | None = None,
-    output: str | Sequence[str] | None = None,
-    batch: int | None = None,
-    extensions: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-    static: bool = False,
-    fuse: bool = True,
-    exact: bool = False,
-    stateful: bool | Mapping[str, str] = False,
-    preprocess: Any = None,
-    postprocess: Any = None,
-    target: str = DEFAULT,
-    compress_to_fp16: bool = False,
-    compress: str | WeightCompression | None = None,
+    options: ConversionOptions | None = None,
+    saving: SavingOptions | None = None,
+    **keywords: Any,
 ) -> list[Row]:
     """Convert many models, each in a process of its own; a row for each, in their order.
 
     ``models`` is a folder (every ``.onnx`` in it), a pattern such as ``"zoo/**/*.onnx"``, a text file with a path a
     line, a model, or a sequence of these. The IRs go below ``folder``, each by its model's path in the folder that all
-    have in common. ``input`` to ``target`` are the options of :func:`convert_model`, ``compress`` and
-    ``compress_to_fp16`` those of :func:`save_model`; ``verify`` compares each IR with its model, on inputs of ``seed``.
+    have in common. ``options`` and ``saving`` are those of :func:`convert_model` and :func:`save_model`, or the
+    keywords are their fields; ``verify`` compares each IR with its model, on inputs of ``seed``.
 
     Whatever happens to a model is the ``verdict`` of its row: an error, a crash, more seconds than ``time_limit`` or
     more bytes of memory than ``memory_limit``. What an earlier run has done is not done again unless the model, its
@@ -77,25 +65,12 @@ def convert_many(
         raise ConversionError("jobs is for runs without an executor, which has workers of its own")
     given = [models] if isinstance(models, (str, os.PathLike)) else list(models)
     settings = settings_for(
-        input=input,
-        freeze=freeze,
-        output=output,
-        batch=batch,
-        extensions=extensions,
-        static=static,
-        fuse=fuse,
-        exact=exact,
-        stateful=stateful,
-        preprocess=preprocess,
-        postprocess=postprocess,
-        target=target,
-        compress_to_fp16=compress_to_fp16,
-        compress=compress,
-        verify=verify,
+        *both_from(options, saving, keywords, "convert_many"),
+        verify=bool(verify),
         seed=seed,
-        time_limit=time_limit,
-        memory_limit=memory_limit,
-        again=again,
+        seconds=time_limit,
+        memory=memory_limit,
+        again=bool(again),
     )
     made = jobs_for(find_models(given), Path(folder), settings)
     rows: list[Row | None] = [None] * len(made)
@@ -106,38 +81,15 @@ def convert_many(
     return [row for row in rows if row is not None]
 
 
-def settings_for(
-    *,
-    compress_to_fp16: bool,
-    compress: str | WeightCompression | None,
-    verify: bool,
-    seed: int,
-    time_limit: float | None,
-    memory_limit: int | None,
-    again: bool,
-    **options: Any,
-) -> Settings:
-    """The settings of these arguments of :func:`convert_many`.
+def settings_for(options: ConversionOptions, saving: SavingOptions, **others: Any) -> Settings:
+    """Return the settings of a run, whose workers may have other working directories.
 
-    Raises :class:`ConversionError` for what is wrong for any model.
+    Raises :class:`ConversionError` for limits that this system does not have.
     """
-    if memory_limit is not None and importlib.util.find_spec("resource") is None:
+    if others["memory"] is not None and importlib.util.find_spec("resource") is None:
         raise ConversionError("this system has no limits of memory")
-    Target.parse(options["target"])
-    make_options(*(options[name] for name in ("input", "freeze", "output", "batch")))
-    chosen = WeightCompression.named(compress) if isinstance(compress, str) else compress
-    files = [os.path.abspath(path) for path in extension_paths(options["extensions"])]
-    specs = input_specs(options["input"])  # arrays that files hold are read here
-    saving = {"compress": chosen, "compress_to_fp16": bool(compress_to_fp16)}
-    return Settings(
-        {**options, "input": specs, "extensions": files},
-        saving,
-        bool(verify),
-        seed,
-        time_limit,
-        memory_limit,
-        bool(again),
-    )
+    files = [os.path.abspath(path) for path in options.extensions]
+    return Settings(replace(options, extensions=files), saving, **others)
 
 
 def results(

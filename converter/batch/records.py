@@ -62,7 +62,7 @@ def earlier_row(job: Job) -> Row | None:
 def _key(job: Job) -> str:
     """What decides the result besides the contents of files."""
     settings = job.settings
-    decides: list[Any] = [__version__, Path(job.model).name, dict(settings.options), dict(settings.saving)]
+    decides: list[Any] = [__version__, Path(job.model).name, settings.options, settings.saving]
     if settings.verify:
         decides += [settings.seed, [(name, _version(name)) for name in _VERIFIED_WITH]]
     text = io.BytesIO()

@@ -85,24 +85,18 @@ class _Work:
         self._read: list[Path] = []
 
     def convert(self) -> None:
-        from converter import conversion
+        from converter import workflow
         from converter.onnx_file.reader import open_model
         from ir_runtime.files.file_kinds import IR, kind_of_path
-        from ir_runtime.files.xml_writer import check_destination
 
         started = time.perf_counter()
         model, xml = Path(self.job.model), Path(self.job.xml)
-        options = self.job.settings.options
+        settings = self.job.settings
         file = None if kind_of_path(model) is IR else open_model(model)
-        made = conversion.convert(file or model, **options)
-        xml.parent.mkdir(parents=True, exist_ok=True)
-        saving = self.job.settings.saving
-        check_destination(made.model, xml)
-        stored = conversion.compressed(made.model, saving["compress"], saving["compress_to_fp16"]).model
-        conversion.save_model(stored, xml)
+        stored = workflow.convert_and_save(file or model, xml, settings.options, settings.saving).stored.model
         weights = xml.with_suffix(".bin")
         files = [model, *(file.external_files if file else (model.with_suffix(".bin"),))]
-        self._read = [*files, *map(Path, options["extensions"])]
+        self._read = [*files, *map(Path, settings.options.extensions)]
         self.row = replace(
             self.row,
             verdict=CONVERTED,
@@ -120,7 +114,7 @@ class _Work:
         started = time.perf_counter()
         report: Report | StepsReport
         unproven: tuple[str, ...]
-        if settings.options.get("stateful"):
+        if settings.options.stateful:
             from converter.equivalence.steps import verify_steps
 
             report = verify_steps(self.job.model, self.job.xml, steps=_STEPS, seed=settings.seed)
@@ -128,7 +122,7 @@ class _Work:
         else:
             from converter.equivalence.verification import verify
 
-            same = {name: settings.options[name] for name in ("input", "freeze", "output", "batch")}
+            same = {name: getattr(settings.options, name) for name in ("input", "freeze", "output", "batch")}
             report = verify(self.job.model, self.job.xml, seed=settings.seed, **same)
             compared, unproven = list(report.outputs), report.unproven
         self.row = replace(

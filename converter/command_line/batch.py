@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.convert import convert, weight_compression
 from converter.command_line.json_output import plain, versions
+from converter.command_line.options import conversion_options, field_options, saving_options
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from converter.batch.jobs import Job
     from converter.batch.rows import Row
 
-_SHARED = (
-    *("compress_to_fp16", "compress", "group_size", "symmetric", "input_texts", "outputs", "batch", "static"),
-    *("fuse", "exact", "stateful", "runtime", "extensions"),
-)
-"""The options of ``convert`` that hold for every model."""
 _TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 _SIZES = {"": 1, "b": 1} | {
     unit: 1024**power for power, letter in enumerate("kmgt", 1) for unit in (letter, f"{letter}b", f"{letter}ib")
@@ -57,7 +52,7 @@ _seconds = _amount("time", _TIMES, "90, 90s, 5m or 2h")
 _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
 
 
-@main.command("batch", params=[option for option in convert.params if option.name in _SHARED])
+@main.command("batch")
 @click.argument("models", nargs=-1, required=True, metavar="DIR|LIST|GLOB...")
 @click.option(
     "-o",
@@ -96,6 +91,7 @@ _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
     type=click.Choice(["github"]),
     help="Print what GitHub shows at the files of models that failed, and add a table to the summary of the job.",
 )
+@field_options
 @preprocessing_options
 @guarded
 def batch(
@@ -113,7 +109,7 @@ def batch(
     lines: str | None,
     annotated: str | None,
     processing: Given,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Convert every model of folders, lists (a path a line) and patterns, each in a process of its own.
 
@@ -132,14 +128,13 @@ def batch(
     from converter.batch.many import processors, settings_for
     from converter.batch.sources import find_models
     from converter.errors import ConversionError
-    from converter.from_onnx.options import extension_paths
     from ir_runtime.files.whole_files import check_writable, write_whole
 
     if keeps_nothing:
         refuse_unused("check")
     elif not check:
         refuse_unused("unverified")
-    if options["compress"] is None:
+    if values["compress"] is None:
         refuse_unused("uncompressed")
     if annotated and lines == "-":
         raise click.UsageError("--annotate prints to stdout, and so does --json -: give --json a FILE")
@@ -153,28 +148,14 @@ def batch(
     for path in (page, None if lines in (None, "-") else Path(str(lines))):
         if path is not None:
             check_writable(path)
-    kept = [name.strip() for names in options["outputs"] for name in names.split(",")] or None
     try:
-        shapes, request = processing.request(",".join(text for text in options["input_texts"] if text.strip()))
         settings = settings_for(
-            input=shapes or None,
-            freeze=None,
-            output=kept,
-            batch=options["batch"],
-            extensions=[path for text in options["extensions"] for path in extension_paths(text)],
-            static=options["static"],
-            fuse=options["fuse"],
-            exact=options["exact"],
-            stateful=options["stateful"],
-            target=options["runtime"],
-            preprocess=request,
-            postprocess=None,
-            compress_to_fp16=options["compress_to_fp16"],
-            compress=weight_compression(options["compress"], options["group_size"], options["symmetric"]),
+            conversion_options(values, processing),
+            saving_options(values),
             verify=check or keeps_nothing,
             seed=seed,
-            time_limit=time_limit,
-            memory_limit=None if memory_limit is None else int(memory_limit),
+            seconds=time_limit,
+            memory=None if memory_limit is None else int(memory_limit),
             again=again,
         )
         made = jobs_for(find_models(models), output_dir, settings)

@@ -10,6 +10,9 @@ from typing import NamedTuple
 import click
 from click.core import ParameterSource
 
+from converter.command_line.options import CLASSES
+from converter.options import on_command_line, parameter_of
+
 
 class Branch(NamedTuple):
     """A way through a command: why it refuses options, behind their names, and the names of their parameters."""
@@ -22,14 +25,21 @@ _PREPROCESSING = {
     *("mean_values", "scale_values", "layout", "source_layout", "target_layout", "resize", "color", "scale"),
     *("reverse_input_channels", "fold_preprocessing", "preprocess"),
 }
-_TRANSLATION = {*("outputs", "batch", "static", "extensions"), *_PREPROCESSING}
 
 
 def _branch(reason: str, *unused: str) -> Branch:
     return Branch(reason, frozenset(unused))
 
 
-_UNCOMPRESSED = _branch("needs --compress", "group_size", "symmetric")
+def _fields(branch: str) -> list[str]:
+    """Return the parameters of the options whose fields say that ``branch`` has no use for them."""
+    return [parameter_of(entry) for entry in on_command_line(*CLASSES) if branch in entry.metadata["unused_in"]]
+
+
+_UNCOMPRESSED = _branch(
+    "needs --compress",
+    *(parameter_of(entry) for entry in on_command_line(*CLASSES) if entry.metadata["requires"] == "compress"),
+)
 
 BRANCHES: dict[str, dict[str, Branch]] = {
     "batch": {
@@ -43,10 +53,11 @@ BRANCHES: dict[str, dict[str, Branch]] = {
         "several": _branch("cannot be used with several models", "inputs", "page", "stateless"),
         "stateless": _branch(
             "cannot be used with --stateless",
-            *("input_texts", "fuse", "exact", "stateful", "runtime", "check", "inputs", "seed", "page"),
-            *_TRANSLATION,
+            *("check", "inputs", "seed", "page"),
+            *_fields("stateless"),
+            *_PREPROCESSING,
         ),
-        "folder": _branch("cannot be used with a folder", "inputs", "page", *_TRANSLATION),
+        "folder": _branch("cannot be used with a folder", "inputs", "page", *_fields("folder"), *_PREPROCESSING),
         "stateful_verified": _branch("cannot be used with --stateful --verify, which compares steps", "inputs"),
     },
     "diff": {"json": _branch("cannot be used with --json, which has every difference", "everything")},

@@ -13,7 +13,7 @@ from converter.command_line.verify import decoder_in, exit_of, print_report
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
-    pass
+    from converter.options import ConversionOptions, SavingOptions
 
 STEPS = 8
 """How many tokens a language model is verified with."""
@@ -24,13 +24,10 @@ def convert_to_stateless(
     model: Path,
     target: Path | None,
     as_json: bool,
-    **options: Any,
+    saving: SavingOptions,
 ) -> None:
-    """Write the stateful IR ``model`` with inputs and outputs in place of its variables.
-
-    ``options`` are those of ``save_model``.
-    """
-    from converter.conversion import save_model
+    """Write the stateful IR ``model`` with inputs and outputs in place of its variables."""
+    from converter import workflow
     from converter.states.stateless import make_stateless
     from ir_runtime import read_model
 
@@ -40,7 +37,7 @@ def convert_to_stateless(
     read = read_model(model)
     count = make_stateless(read)
     target.parent.mkdir(parents=True, exist_ok=True)
-    save_model(read, target, **options)
+    workflow.save(read, target, saving)
     if as_json:
         print_json(state, {"xml": str(target), "bin": str(target.with_suffix(".bin")), "variables": count})
         return
@@ -53,9 +50,10 @@ def convert_folder(
     output: str | None,
     as_json: bool,
     check_seed: int | None,
-    **options: Any,
+    options: ConversionOptions,
+    saving: SavingOptions,
 ) -> None:
-    """Convert the language model in ``folder``; ``options`` are those of ``convert_language_model``."""
+    """Convert the language model in ``folder``."""
     from converter.language_models.convert import convert_language_model
 
     if output is None:
@@ -63,7 +61,7 @@ def convert_folder(
     reference = None if check_seed is None else decoder_in(folder, "--verify")
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
-        made = convert_language_model(folder, output, **options)
+        made = convert_language_model(folder, output, options=options, saving=saving)
     report = None
     if reference is not None and check_seed is not None:
         from converter.equivalence.steps import verify_steps
@@ -79,7 +77,7 @@ def convert_folder(
             "files": [str(file) for file in made.files],
             "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
             "without_paged_attention": list(made.without_paged_attention),
-            "target": options["target"],
+            "target": options.target,
         }
         if report is not None:
             result["verification"] = report.to_dict()

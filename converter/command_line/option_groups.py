@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import click
 
+from converter.command_line.options import CLASSES
+from converter.options import on_command_line, parameter_of
+
 _PREPROCESSING = (
     *("preprocess", "mean_values", "scale_values", "scale", "reverse_input_channels", "layout", "source_layout"),
     *("target_layout", "resize", "color", "fold_preprocessing"),
 )
-_SHAPES = ("input_texts", "outputs", "batch", "static")
-_GRAPH = ("runtime", "fuse", "exact", "extensions")
-_WEIGHTS = ("compress", "group_size", "symmetric", "compress_to_fp16")
+
+
+def _fields(group: str, *others: str) -> tuple[str, ...]:
+    """Return the parameters of the options whose fields name ``group``, and ``others``."""
+    entries = on_command_line(*CLASSES)
+    return *(parameter_of(entry) for entry in entries if entry.metadata["group"] == group), *others
+
+
+_FIELDS = {name: _fields(name) for name in ("Inputs, outputs and shapes", "Layers", "Weights")}
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert": {
         "Output": ("output_model", "page", "as_json"),
-        "Inputs, outputs and shapes": _SHAPES,
-        "Layers": _GRAPH,
-        "Weights": _WEIGHTS,
+        **_FIELDS,
         "Preprocessing": _PREPROCESSING,
-        "Language models": ("stateful", "stateless"),
+        "Language models": _fields("Language models", "stateless"),
         "Verification": ("check", "inputs", "seed"),
     },
     "batch": {
         "Output": ("output_dir", "keeps_nothing", "page", "lines", "annotated"),
         "Processes": ("jobs", "time_limit", "memory_limit", "again"),
-        "Inputs, outputs and shapes": _SHAPES,
-        "Layers": _GRAPH,
-        "Weights": _WEIGHTS,
+        **_FIELDS,
         "Preprocessing": _PREPROCESSING,
-        "Language models": ("stateful",),
+        "Language models": _fields("Language models"),
         "Verification": ("check", "seed"),
     },
     "verify": {

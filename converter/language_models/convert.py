@@ -8,13 +8,13 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from converter.conversion import convert_model, save_model
 from converter.errors import ConversionError
-from converter.from_onnx.input_forms import InputShapes, OptionError
+from converter.from_onnx.input_forms import OptionError
+from converter.options import ConversionOptions, SavingOptions, both_from, refuse_unused, takes
 from converter.targets.paged_attention import obstacles
-from converter.targets.registry import DEFAULT
+from converter.workflow import convert, save
 from ir_runtime.boundary import boundary
 from ir_runtime.records import record
 
@@ -22,9 +22,6 @@ from .encoder_decoders import convert_decoder, convert_encoder
 from .settings import configuration_of, generation_of
 from .source import CONFIGURATION, GENERATION, SourceFolder
 from .tokenizers import Tokenizers, write_tokenizers
-
-if TYPE_CHECKING:
-    from converter.compression.weight_compression import WeightCompression
 
 MODEL, ENCODER, DECODER = "openvino_model.xml", "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 """The names that the runtimes look for: that of a decoder alone, and those of an encoder and its decoder."""
@@ -48,17 +45,14 @@ class LanguageModel:
 
 
 @boundary(error=OptionError)
+@takes(ConversionOptions, SavingOptions)
 def convert_language_model(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    input: InputShapes = None,
-    compress: str | WeightCompression | None = None,
-    compress_to_fp16: bool = False,
-    fuse: bool = True,
-    exact: bool = False,
-    target: str = DEFAULT,
-    stateful: bool | Mapping[str, str] = True,
+    options: ConversionOptions | None = None,
+    saving: SavingOptions | None = None,
+    **keywords: Any,
 ) -> LanguageModel:
     """Convert the language model in ``folder`` to a folder that openvino-genai and optimum-intel read.
 
@@ -66,28 +60,32 @@ def convert_language_model(
     ``output``, which is made where there is none, gets ``openvino_model.xml`` and ``.bin``, the tokenizer as IR (where
     openvino-tokenizers is installed), the files of the tokenizer, ``config.json`` and ``generation_config.json``. Of
     an encoder-decoder (Whisper, T5, BART; ``encoder_model.onnx`` and a decoder with caches) it gets
-    ``openvino_encoder_model.xml`` and ``openvino_decoder_model.xml`` instead. The other arguments are those of
-    :func:`convert_model` and :func:`save_model`; ``input`` and names for ``stateful`` are for decoders alone.
+    ``openvino_encoder_model.xml`` and ``openvino_decoder_model.xml`` instead. ``options`` and ``saving`` are
+    those of :func:`convert_model` and :func:`save_model`, or the keywords are their fields; ``stateful`` is True by
+    default. ``input`` and names for ``stateful`` are for decoders alone.
 
     Raises :class:`ConversionError` where the folder has no model, or the model no caches.
     """
     source, target_folder = SourceFolder.open(Path(folder)), Path(output)
     if target_folder.exists() and target_folder.resolve() == source.path.resolve():
         raise ConversionError(f"the output must be another folder than {source.path}")
-    options: dict[str, Any] = {"fuse": fuse, "exact": exact, "target": target}
+    if options is None:
+        keywords = {"stateful": True, **keywords}
+    options, saving = both_from(options, saving, keywords, "convert_language_model")
+    refuse_unused(options, "folder", "a folder")
     if source.parts is None:
-        models = {MODEL: convert_model(source.model, input=input, stateful=stateful, **options)}
+        models = {MODEL: convert(source.model, options).model}
         limits = obstacles(models[MODEL])
-    elif input is not None or isinstance(stateful, Mapping):
+    elif options.input or isinstance(options.stateful, Mapping):
         raise ConversionError(
             f"{source.path} has an encoder and a decoder: shapes and names of inputs cannot be given for both at once"
         )
     else:
-        models = {ENCODER: convert_encoder(source.parts, **options), DECODER: convert_decoder(source.parts, **options)}
+        models = {ENCODER: convert_encoder(source.parts, options), DECODER: convert_decoder(source.parts, options)}
         limits = []  # paged attention is for decoders alone
     target_folder.mkdir(parents=True, exist_ok=True)
     for name, model in models.items():
-        save_model(model, target_folder / name, compress=compress, compress_to_fp16=compress_to_fp16)
+        save(model, target_folder / name, saving)
     files = _write_settings(source, target_folder)
     return LanguageModel(
         target_folder / list(models)[-1],

@@ -11,18 +11,18 @@ attention is one layer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from converter.conversion import MakeStates, convert
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.onnx_file.reader import open_model
+from converter.options import ConversionOptions
 from converter.states.computed_once import ComputedOnce, keep_computed
 from converter.states.masks_of_new_tokens import add_masks
 from converter.states.stateful import compute_in_float32, make_stateful
-from converter.targets.registry import DEFAULT
+from converter.workflow import MakeStates, convert
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.shapes import PartialShape
@@ -76,12 +76,12 @@ class EncoderDecoder:
         )
 
 
-def convert_encoder(parts: EncoderDecoder, **options: Any) -> Model:
-    """The encoder; ``options`` are those of :func:`converter.convert_model`."""
-    return _converted(parts.encoder, make_states=_no_states, **options)
+def convert_encoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
+    """Return the encoder."""
+    return _converted(parts.encoder, options)
 
 
-def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
+def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
     """The decoder with caches as variables, of itself and of the encoder's states.
 
     Raises :class:`ConversionError` where the files do not belong together, :class:`UnsupportedModelError` where the
@@ -94,8 +94,8 @@ def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
     if missing or not given:
         what = f"'{missing[0]}'" if missing else f"'{_PRESENT}.0{_OF_ENCODER}key'"
         raise ConversionError(f"{parts.first} must return the keys and values of the encoder's states, such as {what}")
-    same = {"fuse": options.get("fuse", True), "exact": options.get("exact", False), "target": "any"}
-    once = ComputedOnce(_part(parts.first, list(given.values()), **same), given)
+    plain = replace(options, target="any")
+    once = ComputedOnce(_part(parts.first, list(given.values()), plain), given)
 
     def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
         keep_computed(model, once)
@@ -103,15 +103,15 @@ def convert_decoder(parts: EncoderDecoder, **options: Any) -> Model:
         add_masks(model)
 
     returned = [name for name in outputs if name not in given.values()]
-    decoder = _converted(parts.others, returned, with_caches=True, make_states=make_states, **options)
-    advice = "export the model with a newer release of Optimum" if same["fuse"] else "convert it with fusion"
-    _check(decoder, _part(parts.first, returned[:1], **same), parts, advice)
+    decoder = _converted(parts.others, options, returned, with_caches=True, make_states=make_states)
+    advice = "export the model with a newer release of Optimum" if options.fuse else "convert it with fusion"
+    _check(decoder, _part(parts.first, returned[:1], plain), parts, advice)
     return decoder
 
 
-def _part(path: Path, outputs: Sequence[str], **options: Any) -> Model:
+def _part(path: Path, outputs: Sequence[str], options: ConversionOptions) -> Model:
     """What a decoder without caches computes of ``outputs``."""
-    return _converted(path, outputs, with_caches=False, make_states=_no_states, **options)
+    return _converted(path, options, outputs, with_caches=False)
 
 
 def _no_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
@@ -127,27 +127,14 @@ def _graph_names(path: Path) -> tuple[list[str], list[str]]:
 
 def _converted(
     path: Path,
+    options: ConversionOptions,
     outputs: Sequence[str] | None = None,
     *,
     with_caches: bool | None = None,
-    make_states: MakeStates | None = None,
-    target: str = DEFAULT,
-    **options: Any,
+    make_states: MakeStates = _no_states,
 ) -> Model:
     frozen = {_BRANCH: [with_caches]} if _BRANCH in _graph_names(path)[0] else None
-    model = convert(
-        path,
-        input=None,
-        freeze=frozen,
-        output=outputs,
-        batch=None,
-        extensions=(),
-        static=False,
-        target=target,
-        stateful=make_states is not None,
-        make_states=make_states,
-        **options,
-    ).model
+    model = convert(path, replace(options, freeze=frozen, output=outputs), make_states=make_states).model
     for node in model.parameters:  # optimum-intel asks an input for any of its names
         del node.outputs[0].names[1:]
     return model

@@ -6,7 +6,6 @@ import html
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +14,7 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter import conversion
+from converter import workflow
 from converter.batch.rows import VERIFIED, Row
 from converter.report.batches import page as batch_page
 from converter.report.conversions import write_conversion
@@ -253,8 +252,7 @@ def test_layers_tell_which_passes_made_them_and_what_passes_left(tmp_path: Path)
     values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, [2]) for tensor in "xy"]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    options: dict[str, Any] = dict.fromkeys(("input", "freeze", "output", "batch"))
-    made = conversion.convert(tmp_path / "m.onnx", **options, extensions=[], static=False, target="cpu")
+    made = workflow.convert(tmp_path / "m.onnx")
     converter.save_model(made.model, tmp_path / "m.xml")
     page = tmp_path / "page.html"
     write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, tmp_path / "m.xml", made.trace)

@@ -9,7 +9,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.conversion import convert
+from converter.workflow import convert
 from tests.engines import assert_close, converted, node_model, run_numpy, run_openvino
 
 from .arithmetic_layers import AXES, ROWS, Plain
@@ -33,7 +33,7 @@ def test_any_runtime_gets_the_plain_layers(row: Plain) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_the_rule_makes_the_plug_in_right(row: Plain) -> None:
     model, feeds, expected = row.model()
-    found = convert(model, input=None, freeze=None, output=None, batch=None, extensions=(), static=False, target="cpu")
+    found = convert(model)
     assert found.rules == {row.rule: 1}
     assert_close(run_openvino(converted(model), feeds)[0], expected)
 

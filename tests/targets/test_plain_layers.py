@@ -17,7 +17,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.conversion import convert
+from converter.workflow import convert
 from tests.engines import assert_close, check_node, output_names, run_numpy, run_onnxruntime, run_openvino
 from tests.targets.installed import NEEDED
 from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG
@@ -44,7 +44,7 @@ def test_the_plain_layers_are_the_operator(row: Row) -> None:
 def test_the_rules_make_the_plug_in_right(row: Row) -> None:
     model, feeds = row.build()
     check_node(model, feeds, expected(row, (model, feeds)))
-    found = convert(model, input=None, freeze=None, output=None, batch=None, extensions=(), static=False, target="cpu")
+    found = convert(model)
     assert found.rules.get(row.rule)
 
 

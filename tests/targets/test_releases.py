@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter.conversion import convert
 from converter.targets.registry import RULES
+from converter.workflow import convert
 from tests.engines import ENGINES, converted, node_model, output_names, run, run_onnxruntime
 from tests.random_data import generator
 
@@ -148,7 +148,7 @@ def test_older_operations_compute_the_same(row: Ruled) -> None:
 
 def rules_for(model: onnx.ModelProto, target: str) -> dict[str, int]:
     """How many layers each rule replaced in a conversion for ``target``."""
-    found = convert(model, input=None, freeze=None, output=None, batch=None, extensions=(), static=False, target=target)
+    found = convert(model, converter.ConversionOptions(target=target))
     return dict(found.rules)
 
 

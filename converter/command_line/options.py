@@ -1,0 +1,73 @@
+"""The fields of options as options of the command line, and objects of what the user wrote there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of, summary
+
+if TYPE_CHECKING:
+    from converter.command_line.preprocessing import Given
+
+CLASSES = (ConversionOptions, SavingOptions)
+"""What ``convert`` and ``batch`` take."""
+
+
+def field_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: an option for each field of :data:`CLASSES` that has words on the command line."""
+    for entry in reversed(on_command_line(*CLASSES)):
+        function = _option(entry)(function)
+    return function
+
+
+def _option(entry: Field[Any]) -> Callable[..., Any]:
+    about = dict(entry.metadata["click"])
+    text = summary(entry)
+    if about.get("multiple"):
+        text = text.removesuffix(".") + "; can be repeated."
+        about["default"] = ()
+    else:
+        about["default"] = entry.default
+    if entry.default is True:
+        text += f"  [default: {entry.name}]"
+    if entry.default is False and "/" not in entry.metadata["flags"]:
+        about["is_flag"] = True
+    if isinstance(entry.default, str):
+        about["show_default"] = True
+    choices, minimum = about.pop("choices", None), about.pop("minimum", None)
+    if choices is not None:
+        about["type"] = click.Choice(choices)
+    if minimum is not None:
+        about["type"] = click.IntRange(min=minimum)
+    return click.option(entry.metadata["flags"], parameter_of(entry), help=text, **about)
+
+
+def conversion_options(values: Mapping[str, Any], processing: Given) -> ConversionOptions:
+    """Return the options of a conversion; raises :class:`ConversionError`."""
+    read = _read(ConversionOptions, values)
+    text, request = processing.request(",".join(text for text in values["input_texts"] if text.strip()))
+    return ConversionOptions(**{**read, "input": text or None, "preprocess": request})
+
+
+def saving_options(values: Mapping[str, Any]) -> SavingOptions:
+    """Return the options of saving; raises :class:`click.UsageError`."""
+    from converter.errors import ConversionError
+
+    try:
+        return SavingOptions(**_read(SavingOptions, values))
+    except ConversionError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _read(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    read = {}
+    for entry in on_command_line(cls):
+        value = values[parameter_of(entry)]
+        if entry.metadata["click"].get("multiple"):
+            value = ",".join(value) if value else entry.default
+        read[entry.name] = value
+    return read

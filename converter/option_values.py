@@ -1,0 +1,118 @@
+"""Checks of the values of options, which are then in one form, whatever form the caller used.
+
+The objects of :mod:`converter.options`, which call these functions, are not imported: that would be a circle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from converter.from_onnx.input_forms import InputSpec, OptionError, input_specs, shown
+from converter.from_onnx.options import extension_paths, make_options
+from converter.targets.registry import Target
+
+if TYPE_CHECKING:
+    from converter.preprocessing.request import Request
+
+
+def check_conversion(options: Any) -> dict[str, Any]:
+    """Return the fields in one form, and what is derived from them.
+
+    Raises :class:`ConversionError`.
+    """
+    runtime = Target.parse(options.target)
+    input, request = _processing(options.input, options.preprocess, options.postprocess)
+    stateful = options.stateful
+    if request is not None and stateful:
+        raise OptionError("preprocessing is for models without caches: give no stateful with it")
+    if isinstance(stateful, Mapping):
+        if not all(isinstance(name, str) for pair in stateful.items() for name in pair):
+            raise OptionError("stateful must map names of inputs to names of outputs")
+        stateful = dict(stateful)
+    else:
+        stateful = bool(stateful)
+    specs = tuple(input_specs(input))  # an iterator can be read once, and arrays that files hold are read here
+    bindings = make_options(specs, options.freeze, options.output, options.batch, stateful=bool(stateful))
+    return {
+        "input": specs,
+        "freeze": None if options.freeze is None else dict(options.freeze),
+        "output": bindings.outputs,
+        "static": bool(options.static),
+        "fuse": bool(options.fuse),
+        "exact": bool(options.exact),
+        "extensions": extension_paths(options.extensions),
+        "stateful": stateful,
+        "preprocess": request,
+        "postprocess": None,
+        "_bindings": bindings,
+        "_runtime": runtime,
+    }
+
+
+def _processing(input: Any, preprocess: Any, postprocess: Any) -> tuple[Any, Request | None]:
+    """Return ``input`` without the types that callers pass, ``"image[u8]"``, and the steps; None for none."""
+    has_types = isinstance(input, str) and re.search(r"\[\s*[a-z]", input) is not None
+    if preprocess is None and postprocess is None and not has_types:
+        return input, None
+    from converter.preprocessing.texts import element_types, request_of  # few models have it
+
+    request = request_of(preprocess, postprocess)
+    if has_types:
+        input, entries = element_types(input)
+        request = replace(request, entries=(*request.entries, *entries))
+    return input, request or None
+
+
+def check_saving(options: Any) -> dict[str, Any]:
+    """Return the fields in one form, and the compression of weights that they describe.
+
+    Raises :class:`ConversionError`.
+    """
+    compress, group_size, symmetric = options.compress, options.group_size, options.symmetric
+    compression = None
+    if compress is not None:
+        from converter.compression.weight_compression import WeightCompression
+
+        compression = (
+            WeightCompression.named(compress, group_size, symmetric) if isinstance(compress, str) else compress
+        )
+        if not isinstance(compression, WeightCompression):
+            raise OptionError(f'compress must be "int8", "int4" or a WeightCompression, but is {shown(compress)}')
+    if group_size is not None or symmetric is not None:
+        if compress is None:
+            raise OptionError("group_size and symmetric need compress")
+        if not isinstance(compress, str):
+            raise OptionError("group_size and symmetric are fields of WeightCompression: set them there")
+    return {"compress_to_fp16": bool(options.compress_to_fp16), "_compression": compression}
+
+
+def as_json(options: Any) -> dict[str, Any]:
+    """Return the fields that have JSON and differ from their defaults; of a file its name alone."""
+    values: dict[str, Any] = {}
+    for entry in fields(options):
+        value = getattr(options, entry.name)
+        if entry.metadata["schema"] is None or value is None or value == () or value is entry.default:
+            continue
+        if entry.name == "input":
+            value = ",".join(map(_spec_text, value))
+        elif entry.name == "extensions":
+            value = [PurePath(path).name for path in value]
+        elif entry.name == "freeze":
+            value = sorted(value)
+        elif entry.name == "compress" and not isinstance(value, str):
+            value = f"int{value.bits}"
+        elif isinstance(value, tuple):
+            value = list(value)
+        if value != entry.default:
+            values[entry.name] = value
+    return values
+
+
+def _spec_text(spec: InputSpec) -> str:
+    shape = "" if spec.shape is None else str(spec.shape)
+    kind = "" if spec.kind is None else f"{{{spec.kind}}}"
+    return f"{spec.name or ''}{shape}{kind}" + ("" if spec.value is None else "=...")

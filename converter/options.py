@@ -1,0 +1,421 @@
+"""How to convert and how to save a model: frozen objects whose fields are the only place that describes an option.
+
+The signatures and docstrings of the Python API, the options of the command line, their groups in ``--help``, the
+branches that refuse them, and the JSON schema are derived from the fields and their metadata. Nothing heavy is imported
+at the top, since ``--help`` reads the fields: values are checked by modules that are imported when an object is built.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from converter.compression.weight_compression import WeightCompression
+    from converter.from_onnx.input_forms import InputShapes
+    from converter.from_onnx.options import Options
+    from converter.preprocessing.description import Postprocess, Preprocess
+    from converter.preprocessing.request import Request
+    from converter.targets.registry import Target
+
+T = TypeVar("T")
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def option(
+    text: str,
+    flags: str = "",
+    *,
+    parameter: str = "",
+    group: str = "",
+    unused_in: Sequence[str] = (),
+    requires: str = "",
+    schema: Mapping[str, Any] | None = None,
+    **click: Any,
+) -> Mapping[str, Any]:
+    """Return the metadata of a field.
+
+    The first paragraph of ``text`` is the help of the command line; the documentation of the API has all of it.
+    ``flags`` are the words of the command line (none: the option is Python's alone), ``parameter`` is the name of the
+    parameter there, by default the field's. ``unused_in`` names branches of commands that refuse the option,
+    ``requires`` another field without which it has no meaning. ``schema`` describes the value as JSON; it is None for a
+    value that has no JSON. The other keywords are those of ``click.Option``.
+    """
+    return {
+        "text": inspect.cleandoc(text),
+        "flags": flags,
+        "parameter": parameter,
+        "group": group,
+        "unused_in": tuple(unused_in),
+        "requires": requires,
+        "schema": schema,
+        "click": click,
+    }
+
+
+_SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "Weights", "Language models"
+_TRANSLATION = ("stateless", "folder")
+"""Branches of ``convert`` that take a stateful IR or a folder, where no inputs and outputs can be chosen."""
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_SWITCH: Mapping[str, Any] = {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """How to convert a model. The values are checked once, when the object is built.
+
+    Raises :class:`ConversionError` for a value that no model could be converted with.
+    """
+
+    input: InputShapes = field(
+        default=None,
+        metadata=option(
+            """Shapes, types and constant values of inputs: "a[1,3,224,224],b[?,16]{f16},c[1..8]", "[1,3]" for inputs
+            in order, "sr=16000", "mask=mask.npy".
+
+            Also ``{"a": [1, 3, 224, 224]}``, ``[("a", [1, 3], "f16")]`` or, for inputs in order, shapes alone:
+            ``[1, 3]``, ``[[1, 3], [2]]``; with ``-1``, None, ``"1..8"`` or dimensions for dynamic dimensions. Shapes,
+            dimensions and types may be NumPy's or OpenVINO's own. A type replaces the one that the file declares.
+            """,
+            "--input",
+            parameter="input_texts",
+            group=_SHAPES,
+            unused_in=["stateless"],
+            schema=_TEXT,
+            multiple=True,
+            metavar="TEXT",
+        ),
+    )
+    freeze: Mapping[str, Any] | None = field(
+        default=None,
+        metadata=option("Constant values that replace inputs, by name.", schema={"type": "array", "items": _TEXT}),
+    )
+    output: str | Sequence[str] | None = field(
+        default=None,
+        metadata=option(
+            """Tensors to return instead of the model's outputs: "a,b".
+
+            Inner tensors, too; what they do not need is left out.
+            """,
+            "--output",
+            parameter="outputs",
+            group=_SHAPES,
+            unused_in=_TRANSLATION,
+            schema={"type": "array", "items": _TEXT},
+            multiple=True,
+            metavar="NAMES",
+        ),
+    )
+    batch: int | None = field(
+        default=None,
+        metadata=option(
+            "The first dimension of every input.",
+            "--batch",
+            group=_SHAPES,
+            unused_in=_TRANSLATION,
+            schema={"type": "integer", "minimum": 1},
+            minimum=1,
+        ),
+    )
+    static: bool = field(
+        default=False,
+        metadata=option(
+            """Compute now what depends on the inputs' shapes: a smaller IR, for these shapes alone.
+
+            Without it such values are computed by layers, so that the model can be reshaped later.
+            """,
+            "--static",
+            group=_SHAPES,
+            unused_in=_TRANSLATION,
+            schema=_SWITCH,
+        ),
+    )
+    target: str = field(
+        default="cpu",
+        metadata=option(
+            """The runtime: "cpu" (OpenVINO's CPU plug-in), "cpu@2024.6" (a release), "any" (no replaced layers).
+
+            Layers that the CPU plug-in gets wrong or runs slowly are replaced by others; the IR of a release has no
+            later operations.
+            """,
+            "--target",
+            parameter="runtime",
+            group=_LAYERS,
+            unused_in=["stateless"],
+            schema=_TEXT,
+            metavar="NAME",
+        ),
+    )
+    fuse: bool = field(
+        default=True,
+        metadata=option(
+            """Fuse node sequences that exporters emit for one operation (LayerNorm, GELU ...) into single layers.
+
+            Otherwise each ONNX node keeps layers of its own.
+            """,
+            "--fuse/--no-fuse",
+            group=_LAYERS,
+            unused_in=["stateless"],
+            schema=_SWITCH,
+        ),
+    )
+    exact: bool = field(
+        default=False,
+        metadata=option(
+            """Keep every weight as the file has it: no scales or factors become part of others.
+
+            Otherwise scales behind convolutions and matrix multiplications become part of their weights.
+            """,
+            "--exact",
+            group=_LAYERS,
+            unused_in=["stateless"],
+            schema=_SWITCH,
+        ),
+    )
+    extensions: Sequence[str | os.PathLike[str]] = field(
+        default=(),
+        metadata=option(
+            "Python files that register operators.",
+            "--extension",
+            group=_LAYERS,
+            unused_in=_TRANSLATION,
+            schema={"type": "array", "items": _TEXT},
+            multiple=True,
+            metavar="FILES",
+        ),
+    )
+    stateful: bool | Mapping[str, str] = field(
+        default=False,
+        metadata=option(
+            """Turn the KV cache of a language model into state; MODEL may be a folder with such a model.
+
+            OpenVINO's runtimes of language models expect that. Keys then count as ``attention_mask`` says, and
+            positions are those of ``position_ids``, which becomes an input where the file has none. A mapping of
+            inputs to outputs names the state where names and layers do not show it.
+            """,
+            "--stateful",
+            group=_STATES,
+            unused_in=["stateless"],
+            schema={"anyOf": [_SWITCH, {"type": "object", "additionalProperties": _TEXT}]},
+            is_flag=True,
+        ),
+    )
+    preprocess: Mapping[str, Preprocess] | str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            """Steps that become layers in front of the model, by input, or the path of a TOML file.
+
+            ``{"image": Preprocess(element_type="u8", layout="nhwc", mean=[...], resize="linear")}``, see
+            :class:`converter.Preprocess`.
+            """
+        ),
+    )
+    postprocess: Mapping[str, Postprocess] | None = field(
+        default=None,
+        metadata=option("Steps that become layers behind the model, by output: :class:`converter.Postprocess`."),
+    )
+
+    @property
+    def bindings(self) -> Options:
+        """Shapes, types and values by input."""
+        return self.__dict__["_bindings"]
+
+    @property
+    def runtime(self) -> Target:
+        """The runtime that ``target`` names."""
+        return self.__dict__["_runtime"]
+
+    @property
+    def request(self) -> Request | None:
+        """Preprocessing and postprocessing; None for none."""
+        return self.__dict__["preprocess"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults as JSON, without the folders of files."""
+        from converter.option_values import as_json
+
+        return as_json(self)
+
+    def __post_init__(self) -> None:
+        from converter.from_onnx.input_forms import OptionError
+        from converter.option_values import check_conversion
+        from ir_runtime.boundary import boundary
+
+        with boundary("the arguments", error=OptionError, reads=OptionError):
+            self.__dict__.update(check_conversion(self))
+
+
+@dataclass(frozen=True)
+class SavingOptions:
+    """How to save a model. Raises :class:`ConversionError` for compression that does not exist."""
+
+    compress_to_fp16: bool = field(
+        default=False,
+        metadata=option(
+            """Store float weights as float16.
+
+            Each is followed by a conversion back. With ``compress`` the other constants are stored as float16.
+            """,
+            "--compress-to-fp16/--no-compress-to-fp16",
+            group=_WEIGHTS,
+            schema=_SWITCH,
+            show_default=True,
+        ),
+    )
+    compress: str | WeightCompression | None = field(
+        default=None,
+        metadata=option(
+            """Store weights of matrix multiplications, embedding lookups and convolutions in 8 or 4 bits.
+
+            With ``"int4"`` embeddings, convolutions and last layers take 8 bits. Or a :class:`WeightCompression`.
+            """,
+            "--compress",
+            group=_WEIGHTS,
+            schema={"enum": ["int8", "int4"]},
+            choices=("int8", "int4"),
+        ),
+    )
+    group_size: int | None = field(
+        default=None,
+        metadata=option(
+            "With --compress: weights of a channel that share a scale; -1 for all [int8: -1, int4: 128].",
+            "--group-size",
+            group=_WEIGHTS,
+            requires="compress",
+            schema={"type": "integer"},
+            type=int,
+            metavar="N",
+        ),
+    )
+    symmetric: bool | None = field(
+        default=None,
+        metadata=option(
+            "With --compress: codes without or with a zero point [int8: asymmetric, int4: symmetric].",
+            "--symmetric/--asymmetric",
+            group=_WEIGHTS,
+            requires="compress",
+            schema=_SWITCH,
+        ),
+    )
+
+    @property
+    def compression(self) -> WeightCompression | None:
+        """The compression that ``compress``, ``group_size`` and ``symmetric`` describe."""
+        return self.__dict__["_compression"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults as JSON."""
+        from converter.option_values import as_json
+
+        return as_json(self)
+
+    def __post_init__(self) -> None:
+        from converter.from_onnx.input_forms import OptionError
+        from converter.option_values import check_saving
+        from ir_runtime.boundary import boundary
+
+        with boundary("the arguments", error=OptionError, reads=OptionError):
+            self.__dict__.update(check_saving(self))
+
+
+def parameter_of(entry: Field[Any]) -> str:
+    """Return the name that the command line's parameter for a field has."""
+    return str(entry.metadata["parameter"] or entry.metadata["flags"].split("/")[0].lstrip("-").replace("-", "_"))
+
+
+def summary(entry: Field[Any]) -> str:
+    """Return the first paragraph of a field's text."""
+    return " ".join(entry.metadata["text"].split("\n\n")[0].split())
+
+
+def on_command_line(*classes: type) -> list[Field[Any]]:
+    """Return the fields that are options of the command line."""
+    return [entry for cls in classes for entry in fields(cls) if entry.metadata["flags"]]
+
+
+def options_from(cls: type[T], options: T | None, keywords: Mapping[str, Any], function: str) -> T:
+    """Return ``options``, or those of the ``keywords`` that ``function`` was called with.
+
+    Raises :class:`ConversionError` where both are set, or a keyword is no field.
+    """
+    from converter.from_onnx.input_forms import OptionError
+
+    names = [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
+    unexpected = [name for name in keywords if name not in names]
+    if unexpected:
+        raise OptionError(f"{function}() got an unexpected keyword argument '{unexpected[0]}'")
+    if options is None:
+        return cls(**keywords)
+    if not isinstance(options, cls):
+        raise OptionError(f"options must be {cls.__name__}(...), but is a {type(options).__name__}")
+    defaults = {entry.name: entry.default for entry in fields(cls)}  # type: ignore[arg-type]
+    # Not compared by value: a caller's array or object may have an __eq__ of any meaning.
+    repeated = [name for name, value in keywords.items() if value is not defaults[name]]
+    if repeated:
+        raise OptionError(f"'{repeated[0]}' cannot be set beside options: use dataclasses.replace(options, ...)")
+    return options
+
+
+def both_from(
+    options: ConversionOptions | None, saving: SavingOptions | None, keywords: Mapping[str, Any], function: str
+) -> tuple[ConversionOptions, SavingOptions]:
+    """Return the options of a conversion and of saving, as :func:`options_from` does for one class."""
+    names = {entry.name for entry in fields(SavingOptions)}
+    saved = {name: value for name, value in keywords.items() if name in names}
+    others = {name: value for name, value in keywords.items() if name not in names}
+    return (
+        options_from(ConversionOptions, options, others, function),
+        options_from(SavingOptions, saving, saved, function),
+    )
+
+
+def refuse_unused(options: ConversionOptions, branch: str, what: str) -> None:
+    """Raise :class:`ConversionError` where an option is set that ``branch`` (``what``) has no use for."""
+    from converter.from_onnx.input_forms import OptionError
+
+    refused = {entry.name for entry in fields(ConversionOptions) if branch in entry.metadata["unused_in"]}
+    for name in refused.intersection(options.to_dict()):
+        raise OptionError(f"{name} cannot be used with {what}")
+
+
+def takes(*classes: type) -> Callable[[Call], Call]:
+    """Decorator: the function's ``**keywords`` are the fields of ``classes``, in its signature and its docstring.
+
+    The text of the fields replaces ``{options}`` in the docstring.
+    """
+
+    def derive(function: Call) -> Call:
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        entries = [entry for cls in classes for entry in fields(cls)]
+        names = {one.name for one in own}
+        own += [
+            inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=entry.default, annotation=entry.type)
+            for entry in entries
+            if entry.name not in names
+        ]
+        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        if function.__doc__:  # python -OO has none
+            function.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", reference(*classes))
+        return function
+
+    return derive
+
+
+def reference(*classes: type) -> str:
+    """Return the paragraphs that document the fields of ``classes``."""
+    return "\n\n".join(f"``{entry.name}``: {entry.metadata['text']}" for cls in classes for entry in fields(cls))
+
+
+def json_schema(*classes: type) -> dict[str, Any]:
+    """Return the JSON schema of the fields that have JSON, each left out where it has its default."""
+    properties = {
+        entry.name: {"description": summary(entry), **entry.metadata["schema"]}
+        for cls in classes
+        for entry in fields(cls)
+        if entry.metadata["schema"] is not None
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
