@@ -419,3 +419,8 @@ def json_schema(*classes: type) -> dict[str, Any]:
         if entry.metadata["schema"] is not None
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+for _class in (ConversionOptions, SavingOptions):
+    if _class.__doc__:  # python -OO has none
+        _class.__doc__ = f"{inspect.cleandoc(_class.__doc__)}\n\n{reference(_class)}"

@@ -1,0 +1,53 @@
+"""A field is the only place that describes an option: everything else is derived from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import Field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import converter
+from converter.options import json_schema, on_command_line, parameter_of, summary
+from tests.converter.test_command_options import onnx2ir
+
+CLASSES = (converter.ConversionOptions, converter.SavingOptions)
+TAKERS = {converter.ConversionOptions: converter.convert_model, converter.SavingOptions: converter.save_model}
+FIELDS = [pytest.param(cls, entry, id=entry.name) for cls in CLASSES for entry in dataclasses.fields(cls)]
+
+
+@pytest.mark.parametrize(("cls", "entry"), FIELDS)
+def test_a_field_is_in_signatures_and_docstrings(cls: type, entry: Field[Any]) -> None:
+    for function in (TAKERS[cls], converter.convert_many):
+        assert inspect.signature(function).parameters[entry.name].default == entry.default
+    assert entry.metadata["text"] in (TAKERS[cls].__doc__ or "")
+    assert entry.metadata["text"] in (cls.__doc__ or "")
+
+
+@pytest.mark.parametrize("command", ["convert", "batch"])
+def test_a_field_is_in_the_help(command: str) -> None:
+    text = " ".join(onnx2ir(command, "--help")[1].split())
+    for entry in on_command_line(*CLASSES):
+        assert entry.metadata["flags"].split("/")[0] in text
+        assert summary(entry).removesuffix(".") in text, parameter_of(entry)
+
+
+def test_the_schema_has_what_the_options_become() -> None:
+    options = converter.ConversionOptions(
+        input={"x": [1, 3]}, output="y", fuse=False, target="any", stateful={"a": "b"}
+    )
+    assert options.to_dict() == {
+        "input": "x[1,3]", "output": ["y"], "fuse": False, "target": "any", "stateful": {"a": "b"}
+    }  # fmt: skip
+    assert options.to_dict().keys() <= json_schema(*CLASSES)["properties"].keys()
+    assert converter.ConversionOptions().to_dict() == {}
+
+
+def test_options_and_keywords_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(converter.ConversionError, match="'fuse' cannot be set beside options"):
+        converter.convert_model(tmp_path / "m.onnx", options=converter.ConversionOptions(), fuse=False)
+    with pytest.raises(converter.ConversionError, match="there is no target 'gpu'"):
+        converter.ConversionOptions(target="gpu")
