@@ -180,6 +180,7 @@ class ConversionOptions:
         metadata=option(
             "Python files that register operators.",
             "--extension",
+            parameter="extensions",
             group=_LAYERS,
             unused_in=_TRANSLATION,
             schema={"type": "array", "items": _TEXT},
