@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from converter.from_onnx.input_forms import InputSpec, OptionError, input_specs, shown
-from converter.from_onnx.options import extension_paths, make_options
+from converter.from_onnx.options import extension_paths, make_options, suggestions
 from converter.targets.registry import Target
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def check_conversion(options: Any) -> dict[str, Any]:
         "static": bool(options.static),
         "fuse": bool(options.fuse),
         "exact": bool(options.exact),
+        "skip_passes": _pass_names(options.skip_passes),
         "extensions": extension_paths(options.extensions),
         "stateful": stateful,
         "preprocess": request,
@@ -65,6 +66,20 @@ def _processing(input: Any, preprocess: Any, postprocess: Any) -> tuple[Any, Req
         input, entries = element_types(input)
         request = replace(request, entries=(*request.entries, *entries))
     return input, request or None
+
+
+def _pass_names(value: Any) -> tuple[str, ...]:
+    """Return the names of passes; raises :class:`ConversionError` for one that is not a pass of cleanup or fusion."""
+    listed = value.split(",") if isinstance(value, str) else tuple(value)
+    names = tuple(name.strip() if isinstance(name, str) else name for name in listed)
+    if names:
+        from converter.passes.registry import passes  # the command line reads options before it needs passes
+
+        for name in names:
+            if name not in passes.optional:
+                near = suggestions(str(name), passes.optional)
+                raise OptionError(f"skip_passes: {shown(name)} is no pass of cleanup or fusion{near}")
+    return names
 
 
 def check_saving(options: Any) -> dict[str, Any]:

@@ -162,6 +162,23 @@ class ConversionOptions:
             schema=_SWITCH,
         ),
     )
+    skip_passes: str | Sequence[str] = field(
+        default=(),
+        metadata=option(
+            """Passes of cleanup and fusion to leave out: "gelus,clamps".
+
+            To find the pass behind a difference, or to keep the layers of one node sequence. The names are those that
+            ``onnx2ir convert`` prints as "Layers replaced by passes".
+            """,
+            "--skip-pass",
+            parameter="skip_passes",
+            group=_LAYERS,
+            unused_in=["stateless"],
+            schema={"type": "array", "items": _TEXT},
+            multiple=True,
+            metavar="NAMES",
+        ),
+    )
     exact: bool = field(
         default=False,
         metadata=option(

@@ -83,7 +83,8 @@ def _run_passes(work: _Work) -> None:
 
         replace_guards(work.model)  # the passes fuse no attention whose masks have guards
     options = work.options
-    work.passes = passes.run(work.model, fuse=options.fuse, exact=options.exact, trace=work.trace)
+    skip = options.skip_passes
+    work.passes = passes.run(work.model, fuse=options.fuse, exact=options.exact, skip=skip, trace=work.trace)
 
 
 def _make_states(work: _Work) -> None:

@@ -172,6 +172,7 @@ WORDS = {
     "scale": "--scale 2",
     "scale_values": "--scale-values nothing[1]",
     "seed": "--seed 5",
+    "skip_passes": "--skip-pass nothing",
     "source_layout": "--source-layout nothing(nchw)",
     "stateful": "--stateful",
     "stateless": "--stateless",

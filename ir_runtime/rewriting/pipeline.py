@@ -8,7 +8,7 @@ changes a model in place, bodies included, and registers its function under the 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, get_args
 
 from ir_runtime.boundary import boundary
@@ -196,14 +196,15 @@ class Pipeline:
         release: Release | None = None,
         fuse: bool = True,
         exact: bool = False,
+        skip: Collection[str] = (),
         trace: Trace | None = None,
     ) -> dict[str, int]:
         """Change ``model`` by the passes that ``release`` needs; how many layers each changed, of those that did.
 
         ``order`` names the passes to run instead. Without ``fuse`` the groups ``cleanup`` and ``fusion`` are left out,
-        with ``exact`` the group ``rounding``. ``trace`` collects what they did. Whatever a pass replaces, each Result
-        keeps a tensor of its own with its names. After every pass the model is checked. Raises
-        :class:`ir_runtime.InternalError`, which names the pass, where an invariant is broken.
+        with ``exact`` the group ``rounding``, and the passes that ``skip`` names. ``trace`` collects what they did.
+        Whatever a pass replaces, each Result keeps a tensor of its own with its names. After every pass the model is
+        checked. Raises :class:`ir_runtime.InternalError`, which names the pass, where an invariant is broken.
         """
         counts: dict[str, int] = {}
         promised = promised_names(model)
@@ -211,7 +212,7 @@ class Pipeline:
         trace = Trace() if trace is None else trace
         with shared_shapes():
             classes = _classes_in(model).keys()
-            for entry in self._needed(fuse, exact) if order is None else [step.entry for step in order]:
+            for entry in self._needed(fuse, exact, skip) if order is None else [step.entry for step in order]:
                 if entry.operations is not None and classes.isdisjoint(entry.operations):
                     continue
                 step = self._loaded(entry)
@@ -230,9 +231,14 @@ class Pipeline:
                     check(model, promise, f"the pass '{entry.name}'", thorough=Pipeline.is_thorough)
         return counts
 
-    def _needed(self, fuse: bool, exact: bool) -> Iterator[Entry]:
+    @property
+    def optional(self) -> list[str]:
+        """The names of the passes that ``fuse=False`` leaves out, all of which a model can do without."""
+        return [entry.name for entry in self._entries.values() if entry.fuses]
+
+    def _needed(self, fuse: bool, exact: bool, skip: Collection[str]) -> Iterator[Entry]:
         for entry in self._entries.values():
-            if (fuse or not entry.fuses) and not (exact and "rounding" in entry.groups):
+            if (fuse or not entry.fuses) and not (exact and "rounding" in entry.groups) and entry.name not in skip:
                 yield entry
 
     def _loaded(self, entry: Entry) -> Pass:

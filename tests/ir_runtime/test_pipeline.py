@@ -99,9 +99,10 @@ def test_a_release_runs_the_rules_that_it_needs(release: str | None, expected: l
         ({"fuse": False}, ["storage", "target", "rounding"]),
         ({"exact": True}, ["storage", "cleanup", "fusion", "target"]),
         ({"fuse": False, "exact": True}, ["storage", "target"]),
+        ({"skip": ["both", "cleanup"]}, ["storage", "fusion", "target", "rounding"]),
     ],
 )
-def test_groups_are_left_out_on_request(options: dict[str, bool], expected: list[str]) -> None:
+def test_groups_and_passes_are_left_out_on_request(options: dict[str, Any], expected: list[str]) -> None:
     groups = {name: [name] for name in ("storage", "cleanup", "fusion", "target")}
     groups |= {"both": ["fusion", "rounding"], "rounding": ["target", "rounding"]}
     pipeline, ran = recording(*(entry(name, groups=names) for name, names in groups.items()))
