@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from ir_runtime.records import record
 
 if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
@@ -63,7 +65,7 @@ _TEXT: Mapping[str, Any] = {"type": "string"}
 _SWITCH: Mapping[str, Any] = {"type": "boolean"}
 
 
-@dataclass(frozen=True)
+@record
 class ConversionOptions:
     """How to convert a model. The values are checked once, when the object is built.
 
@@ -266,7 +268,7 @@ class ConversionOptions:
             self.__dict__.update(check_conversion(self))
 
 
-@dataclass(frozen=True)
+@record
 class SavingOptions:
     """How to save a model. Raises :class:`ConversionError` for compression that does not exist."""
 
