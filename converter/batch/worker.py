@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ def convert_one(job: Job) -> Row:
         try:
             work.convert()
             work.verify()
-            work.write_record()
+            work.write_record(messages)
         except Exception as cause:  # the row is the place where a fault of this package is seen
             error = boundary("the work", error=ModelError).expected(cause)
             verdict = FAULT if isinstance(error, InternalError) else REFUSED
@@ -136,10 +136,10 @@ class _Work:
             verify_seconds=time.perf_counter() - started,
         )
 
-    def write_record(self) -> None:
+    def write_record(self, messages: Sequence[str]) -> None:
         from converter.batch.records import write_record
 
-        self.row = replace(self.row, memory=_most_memory())
+        self.row = replace(self.row, memory=_most_memory(), messages=tuple(messages))
         write_record(self.job, self.row, self._read)
 
 
