@@ -70,6 +70,8 @@ class ConversionOptions:
     """How to convert a model. The values are checked once, when the object is built.
 
     Raises :class:`ConversionError` for a value that no model could be converted with.
+
+    {options}
     """
 
     input: InputShapes = field(
@@ -270,7 +272,10 @@ class ConversionOptions:
 
 @record
 class SavingOptions:
-    """How to save a model. Raises :class:`ConversionError` for compression that does not exist."""
+    """How to save a model. Raises :class:`ConversionError` for compression that does not exist.
+
+    {options}
+    """
 
     compress_to_fp16: bool = field(
         default=False,
@@ -418,6 +423,7 @@ def takes(*classes: type) -> Callable[[Call], Call]:
             if entry.name not in names
         ]
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        function.option_classes = classes  # type: ignore[attr-defined]
         if function.__doc__:  # python -OO has none
             function.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", reference(*classes))
         return function
@@ -443,4 +449,4 @@ def json_schema(*classes: type) -> dict[str, Any]:
 
 for _class in (ConversionOptions, SavingOptions):
     if _class.__doc__:  # python -OO has none
-        _class.__doc__ = f"{inspect.cleandoc(_class.__doc__)}\n\n{reference(_class)}"
+        _class.__doc__ = inspect.cleandoc(_class.__doc__).replace("{options}", reference(_class))
