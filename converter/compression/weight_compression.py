@@ -53,7 +53,6 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 from .float16_constants import DECOMPRESSION
 from .integer_grid import OnGrid, element_type_of_codes, put_on_grid
@@ -169,13 +168,12 @@ def compress_weights(model: Model, options: WeightCompression) -> CompressedWeig
     """
     result = CompressedWeights()
     for part in model.all_models():
-        uses = Uses()
-        found = [weights for node in part.nodes() if (weights := _weights(node, uses)) is not None]
+        found = [weights for node in part.nodes() if (weights := _weights(node)) is not None]
         last = _last_products(part, {use.node for weights in found for use in weights.uses})
         unique = UniqueNames(part)
         for weights in found:
             way = _way(weights, options, last)
-            new_layers = _compressed(weights, way, uses, unique)
+            new_layers = _compressed(weights, way, unique)
             if isinstance(new_layers, str):
                 result.kept[new_layers] += 1
                 continue
@@ -197,25 +195,25 @@ def _record_of(options: WeightCompression) -> RuntimeInfo:
     return RuntimeInfo(WEIGHT_COMPRESSION, (), tuple(RuntimeInfo(k, (("value", str(v)),)) for k, v in record.items()))
 
 
-def _weights(node: Node, uses: Uses) -> _Weights | None:
+def _weights(node: Node) -> _Weights | None:
     """A real constant of two or more dimensions that some layer has as its weights; None for other nodes."""
     tensor = node.op.data
     if tensor is None or tensor.element_type not in _REAL or len(tensor.shape) < 2:
         return None
     value = node.outputs[0]
-    readers = uses[value]
+    readers = value.uses
     if len(readers) == 1 and isinstance(readers[0].op, Convert1) and readers[0].outputs[0].element_type in _REAL:
         value = readers[0].outputs[0]
-    found = tuple(_uses_as_weights(value, tuple(range(len(tensor.shape))), uses))
+    found = tuple(_uses_as_weights(value, tuple(range(len(tensor.shape)))))
     return _Weights(node, value, found) if found else None
 
 
-def _uses_as_weights(value: Output, axes: tuple[int, ...], uses: Uses) -> Iterable[_Use]:
+def _uses_as_weights(value: Output, axes: tuple[int, ...]) -> Iterable[_Use]:
     """The layers that ``value`` is the weights of; its dimensions are those of the constant in the order ``axes``."""
-    for reader in uses[value]:
+    for reader in value.uses:
         if isinstance(reader.op, Transpose1) and reader.inputs[1].tensor is not None:
             order = reader.inputs[1].tensor.array().tolist() or range(len(axes))[::-1]
-            yield from _uses_as_weights(reader.outputs[0], tuple(axes[axis] for axis in order), uses)
+            yield from _uses_as_weights(reader.outputs[0], tuple(axes[axis] for axis in order))
             continue
         reduced = _reduced(reader, value)
         if reduced is not None:
@@ -272,10 +270,10 @@ def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way
     return _Way(options.bits, options.is_symmetric, group)
 
 
-def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -> list[Node] | str:
+def _compressed(weights: _Weights, way: _Way, unique: UniqueNames) -> list[Node] | str:
     """The layers that replace the weights, or the reason why these stay."""
     tensor = weights.tensor
-    if not _read_as_weights(weights, uses):
+    if not _read_as_weights(weights):
         return "are read by other layers as well"
     reduced = next((use.reduced for use in weights.uses if isinstance(use.node.op, MatMul1)), weights.uses[0].reduced)
     shape = tensor.shape
@@ -299,13 +297,13 @@ def _compressed(weights: _Weights, way: _Way, uses: Uses, unique: UniqueNames) -
     return _layers(weights, grid, unique)
 
 
-def _read_as_weights(weights: _Weights, uses: Uses) -> bool:
+def _read_as_weights(weights: _Weights) -> bool:
     """Whether only layers that have the constant as weights read it; others may read its shape."""
     allowed = {use.node for use in weights.uses}
     pending = [weights.value]
     while pending:
         value = pending.pop()
-        for reader in uses[value]:
+        for reader in value.uses:
             if isinstance(reader.op, Transpose1) and reader.inputs[0] is value:
                 pending.append(reader.outputs[0])
             elif isinstance(reader.op, (ShapeOf1, ShapeOf3)):

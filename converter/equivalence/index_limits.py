@@ -24,7 +24,6 @@ from ir_runtime.operations.scatter import (
     ScatterUpdate3,
 )
 from ir_runtime.operations.slicing import Split1, StridedSlice1, VariadicSplit1
-from ir_runtime.rewriting.uses import Uses
 
 _ALONG_AN_INPUT = (Gather1, Gather7, Gather8)
 _SCATTERS = (ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12)
@@ -48,11 +47,10 @@ class IndexLimits:
     """Where the inputs of ``model`` are indices."""
 
     def __init__(self, model: Model) -> None:
-        uses = Uses()
         self._uses = {
             position: found
             for position, output in enumerate(model.inputs)
-            if output.element_type.is_integral and (found := list(_uses_as_indices(output, uses)))
+            if output.element_type.is_integral and (found := list(_uses_as_indices(output)))
         }
 
     def __bool__(self) -> bool:
@@ -79,11 +77,11 @@ def _limits(use: _Use, types: Mapping[Output, TensorType]) -> Iterator[int]:
     yield from (shape[axis].value for axis in axes if shape[axis].is_static and shape[axis].value > 0)
 
 
-def _uses_as_indices(start: Output, uses: Uses) -> Iterator[_Use]:
+def _uses_as_indices(start: Output) -> Iterator[_Use]:
     pending, seen = [start], {start}
     while pending:
         value = pending.pop()
-        for node in uses[value]:
+        for node in value.uses:
             use = _use(node, value)
             if use is not None:
                 yield use

@@ -37,7 +37,6 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.constant_folding import as_tuple
-from ir_runtime.rewriting.uses import Uses
 
 _LARGEST_STEP = 1.01
 """Steps of its grid that a compressed weight may be away; more than one for the rounding of the comparison."""
@@ -62,7 +61,6 @@ class _WeightChecks:
         self._names = anchors(graph, nodes)
         self._named = {name: output for output, names in self._names.items() for name in names}
         self._rounded = RoundedWeights.of(model)
-        self._uses = Uses()
         self._known = KnownValues(model)
         self._constants: dict[str, Node] = {}
         for part in model.parts():
@@ -125,10 +123,10 @@ class _WeightChecks:
             if node in self._matched or held.size != tensor.size or not held.element_type.is_real:
                 continue
             value, actual = node.outputs[0], held.array()
-            readers = self._uses[value]
+            readers = value.uses
             if len(readers) == 1 and self._rounded.holds(readers[0]):
                 value = readers[0].outputs[0]
-            axes = next((axes for reader in self._uses[value] if (axes := channel_axes_of(reader, value))), ())
+            axes = next((axes for reader in value.uses if (axes := channel_axes_of(reader, value))), ())
             if not axes:
                 continue
             layouts = matrix_layouts(tensor.array(), actual.shape)
@@ -182,7 +180,7 @@ class _WeightChecks:
 
     def _is_scaled_bias(self, node: Node) -> bool:
         """Whether the constant is added to what scaled weights make: it was scaled, too."""
-        layers = (source.node for reader in self._uses[node.outputs[0]] for source in reader.inputs)
+        layers = (source.node for reader in node.outputs[0].uses for source in reader.inputs)
         return any(source.node in self._scaled_constants for layer in layers for source in layer.inputs)
 
     def _is_computed(self, node: Node) -> bool:
@@ -257,7 +255,7 @@ class _WeightChecks:
         assert node.op.data is not None
         if name not in self._beside_data:
             return None
-        widening = next((user for user in self._uses[node.outputs[0]] if self._rounded.holds(user)), None)
+        widening = next((user for user in node.outputs[0].uses if self._rounded.holds(user)), None)
         if widening is None or not widening.inputs[0].element_type.is_integral or node.op.data.size != tensor.size:
             return None
         try:
@@ -269,7 +267,7 @@ class _WeightChecks:
             return None
         step = np.maximum(np.abs(next_value.astype(np.float64) - value), np.finfo(np.float32).tiny)
         gap = np.abs(layout.astype(np.float64) - value)
-        axes = next((axes for reader in self._uses[output] if (axes := channel_axes_of(reader, output))), ())
+        axes = next((axes for reader in output.uses if (axes := channel_axes_of(reader, output))), ())
         scaling = ""
         if axes and (gap / step).max(initial=0.0) > _LARGEST_STEP:
             for expected in matrix_layouts(tensor.array(), value.shape):
@@ -290,7 +288,7 @@ class _WeightChecks:
         assert stored is not None
         value = stored.array().astype(output.element_type.dtype) + output.element_type.dtype.type(offset)
         while True:
-            users = self._uses[output]
+            users = output.uses
             if len(users) != 1 or len(users[0].outputs) != 1:
                 return value, output
             inputs = [value if s is output else self._known.value(s) for s in users[0].inputs]

@@ -20,7 +20,6 @@ from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Tanh1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes
@@ -71,13 +70,13 @@ def _of(write: Callable[[Pattern], Pattern]) -> Pattern:
     return write(anything("x", is_real))
 
 
-def _replacement(builder: Builder, node: Node, uses: Uses, pattern: Pattern, op: type[Operation]) -> Replacement:
+def _replacement(builder: Builder, node: Node, pattern: Pattern, op: type[Operation]) -> Replacement:
     found = pattern.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
     if not has_shape_of(node.outputs[0], found["x"]):
         return fail("its rank is not that of the input")
-    return found.check_private(uses) or builder.emit(op(), *_inputs(builder, found))
+    return found.check_private() or builder.emit(op(), *_inputs(builder, found))
 
 
 def _inputs(builder: Builder, found: Match) -> list[Output]:
@@ -88,8 +87,8 @@ def _inputs(builder: Builder, found: Match) -> list[Output]:
 def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
     """Register the pass that fuses ``pattern`` into one activation."""
 
-    def replace(builder: Builder, node: Node, uses: Uses) -> Replacement:
-        return _replacement(builder, node, uses, pattern, op)
+    def replace(builder: Builder, node: Node) -> Replacement:
+        return _replacement(builder, node, pattern, op)
 
     replace.__doc__ = f"Put {op.type} in the place of the layers that spell it out."
     passes.replaces(name)(replace)

@@ -16,7 +16,7 @@ from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, either, fail, layer
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .idioms import plus, times
 
@@ -108,12 +108,12 @@ def may_be_scale(value: Output) -> bool:
     return not pending
 
 
-def without_factors(value: Output, scale: Scale, uses: Uses) -> Output:
+def without_factors(value: Output, scale: Scale) -> Output:
     """What single numbers are multiplied with, or divided by them; these go to ``scale``.
 
     A product that more than one layer reads stays: it is computed anyway.
     """
-    while isinstance(value.node.op, (Multiply1, Divide1)) and uses.only_reader(value) is not None:
+    while isinstance(value.node.op, (Multiply1, Divide1)) and value.only_user is not None:
         x, other = value.node.inputs
         if isinstance(value.node.op, Multiply1) and has_one_element(x):
             x, other = other, x
@@ -131,14 +131,14 @@ def _is_of_higher_rank(x: Output, other: Output) -> bool:
     return x.shape.has_rank and x.shape.rank >= other.shape.rank
 
 
-def untransposed(builder: Builder, value: Output, uses: Uses) -> Union[Output, NotMatched]:
+def untransposed(builder: Builder, value: Output) -> Union[Output, NotMatched]:
     """The value whose last two dimensions ``value`` has in the other order, without a further Transpose.
 
     A change of the other dimensions may stand behind the Transpose.
     """
     node = value.node
     if isinstance(node.op, Reshape1):
-        return _untransposed_before_reshape(builder, value, uses)
+        return _untransposed_before_reshape(builder, value)
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     if order is None:
         return fail(f"layer '{node.name}' is no Transpose of a constant order")
@@ -147,28 +147,28 @@ def untransposed(builder: Builder, value: Output, uses: Uses) -> Union[Output, N
     x = node.inputs[0]
     if axes == sorted(axes):
         return x
-    if uses.only_reader(value) is None:
+    if value.only_user is None:
         return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
     return layers.transpose(builder, x, builder.constant(axes))
 
 
-def _untransposed_before_reshape(builder: Builder, value: Output, uses: Uses) -> Union[Output, NotMatched]:
+def _untransposed_before_reshape(builder: Builder, value: Output) -> Union[Output, NotMatched]:
     """As :func:`untransposed`, for a Reshape that keeps the last two dimensions."""
     node = value.node
     assert isinstance(node.op, Reshape1)
-    (x, target), dims = node.inputs, uses.shapes.dims(value)
-    before, shape = uses.shapes.dims(x), target.type.constant
+    (x, target), dims = node.inputs, symbolic_shapes().dims(value)
+    before, shape = symbolic_shapes().dims(x), target.type.constant
     if before is None or dims is None or shape is None or min(len(before), len(dims)) < 2:
         return fail(f"the rank or the shape of '{node.name}' is not known")
     if before[-2:] != dims[-2:]:
         return fail(f"layer '{node.name}' changes the last two dimensions of the keys")
-    if uses.only_reader(value) is None or uses.only_reader(x) is None:
+    if value.only_user is None or x.only_user is None:
         return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
     *lead, rows, columns = shape.reshape(-1).tolist()
     taken_over = [axis for axis, size in enumerate([*lead, rows, columns]) if not size and node.op.special_zero]
     if len(before) != len(dims) and taken_over and max(taken_over) >= min(len(before), len(dims)) - 2:
         return fail(f"layer '{node.name}' takes a dimension over from another place")
-    turned = untransposed(builder, x, uses)
+    turned = untransposed(builder, x)
     if isinstance(turned, NotMatched):
         return turned
     return builder.emit(node.op, turned, builder.constant([*lead, columns, rows], target.element_type))

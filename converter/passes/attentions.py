@@ -23,7 +23,6 @@ from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .attention_inputs import Scale, attended, untransposed, weights_of, without_factors
 from .idioms import is_real
@@ -44,21 +43,21 @@ _PATTERN = layer(MatMul1, weights_of(_PRODUCTS), anything("values"), check=_plai
 
 
 @passes.replaces("attentions")
-def attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def attention(builder: Builder, node: Node) -> Replacement:
     """Put ScaledDotProductAttention in the place of the second product."""
     if not isinstance(node.inputs[0].node.op, (SoftMax1, SoftMax8)):
         return fail("input 0 is not made by SoftMax")
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    why = found.check_private(uses)
+    why = found.check_private()
     if why is not None:
         return why
     scale = Scale()
-    queries, keys = (without_factors(found[name], scale, uses) for name in ("queries", "keys"))
+    queries, keys = (without_factors(found[name], scale) for name in ("queries", "keys"))
     if not found.node("products").op.transpose_b:  # type: ignore[attr-defined]
-        turned = untransposed(builder, keys, uses)
+        turned = untransposed(builder, keys)
         if isinstance(turned, NotMatched):
             return turned
-        keys = without_factors(turned, scale, uses)
+        keys = without_factors(turned, scale)
     return attended(builder, found, (queries, keys, found["values"]), scale)

@@ -18,14 +18,13 @@ from ir_runtime.operations.normalization import BatchNormInference5
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import of_channels
 from .registry import passes
 
 
 @passes.replaces("batch_normalization_factors")
-def batch_normalization_factor(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def batch_normalization_factor(builder: Builder, node: Node) -> Replacement:
     """Put one normalization of other constants in the place of both layers."""
     value, other = node.inputs
     if not isinstance(value.node.op, BatchNormInference5) and isinstance(node.op, (Multiply1, Add1)):
@@ -33,7 +32,7 @@ def batch_normalization_factor(builder: Builder, node: Node, uses: Uses) -> Repl
     normalization = value.node
     if not isinstance(normalization.op, BatchNormInference5):
         return fail("no batch normalization is before it")
-    if uses.only_reader(value) is not node:
+    if value.only_user is not node:
         return fail("something else reads the normalized values")
     number = _of_channels(other, value)
     data, *tensors = normalization.inputs

@@ -13,18 +13,17 @@ from ir_runtime.operations.movement import Broadcast1, Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
 
 @passes.replaces("broadcast_numbers")
-def broadcast_number(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def broadcast_number(builder: Builder, node: Node) -> Replacement:
     """Broadcast the result."""
     wide = next((source for source in node.inputs if isinstance(source.node.op, (Broadcast1, Broadcast3))), None)
     if wide is None:
         return fail("it reads nothing that is broadcast")
-    if len(uses[wide]) != 1 or not _is_number(wide.node.inputs[0]) or len(wide.node.inputs) != 2:
+    if wide.only_user is None or not _is_number(wide.node.inputs[0]) or len(wide.node.inputs) != 2:
         return fail("what is broadcast is no number, names axes, or is read elsewhere, too")
     others = [source for source in node.inputs if source is not wide]
     least = wide.shape.rank if wide.shape.has_rank else wide.node.inputs[0].shape.rank

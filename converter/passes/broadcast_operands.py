@@ -14,31 +14,31 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.replace_layers import Replacement, Substitute
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
 
 @passes.replaces("broadcast_operands")
-def broadcast_operand(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def broadcast_operand(builder: Builder, node: Node) -> Replacement:
     """Let the elementwise layers read what is broadcast."""
     x, value = node.inputs[0], node.outputs[0]
-    target = uses.shapes.elements(node.inputs[1])
+    target = symbolic_shapes().elements(node.inputs[1])
     if target is None or node.op.mode == "explicit":  # type: ignore[attr-defined]
         return fail("its target is not known, or it names axes")
-    if not uses[value]:
+    if not value.uses:
         return fail("nothing reads it")
-    for reader in uses[value]:
-        if not _broadcasts_itself(reader, value, target.reshape(-1).tolist(), uses):
+    for reader in value.uses:
+        if not _broadcasts_itself(reader, value, target.reshape(-1).tolist()):
             return fail(f"'{reader.name}' reads it, and may not broadcast to the same shape")
     return Substitute(x)
 
 
-def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial], uses: Uses) -> bool:
+def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial]) -> bool:
     """Whether each number of the target is 1, or the dimension of another operand at its place."""
     if getattr(reader.op, "auto_broadcast", "") != "numpy":
         return False
-    shapes = [uses.shapes.dims(source) for source in reader.inputs if source is not value]
+    shapes = [symbolic_shapes().dims(source) for source in reader.inputs if source is not value]
     operands = [dims[::-1] for dims in shapes if dims is not None]
     return all(
         any(place < len(dims) and (wanted.value == 1 or wanted == dims[place]) for dims in operands)

@@ -13,18 +13,18 @@ from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
 
 @passes.replaces("broadcast_targets")
-def broadcast_target(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def broadcast_target(builder: Builder, node: Node) -> Replacement:
     """Write 1 for the dimensions of the target that the input has anyway."""
     x, target = node.inputs[:2]
     if target.tensor is not None or node.op.mode == "explicit":  # type: ignore[attr-defined]
         return fail("its target is constant, or axes tell where the dimensions go")
-    dims, wanted = uses.shapes.dims(x), uses.shapes.elements(target)
+    dims, wanted = symbolic_shapes().dims(x), symbolic_shapes().elements(target)
     if dims is None or wanted is None or wanted.size > len(dims):
         return fail("rank or target are not known, or it adds dimensions")
     own = dims[len(dims) - wanted.size :]

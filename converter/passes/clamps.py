@@ -17,14 +17,13 @@ from ir_runtime.operations.elementwise import Maximum1, Minimum1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import has_shape_of
 from .registry import passes
 
 
 @passes.replaces("clamps")
-def clamp(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def clamp(builder: Builder, node: Node) -> Replacement:
     """Join the limits with those of the layers before."""
     if not node.outputs[0].element_type.is_real:
         return fail("it limits integers")
@@ -32,7 +31,7 @@ def clamp(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if found is None:
         return fail("its limits are not two numbers")
     x, low, high = found
-    while uses.only_reader(x) is reader and (before := _limits(x.node)) is not None:
+    while x.only_user is reader and (before := _limits(x.node)) is not None:
         reader = x.node
         x, *limits = before
         low, high = (min(max(limit, low), high) for limit in limits)

@@ -13,21 +13,20 @@ from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
 
 @passes.replaces("concats_in_a_row")
-def concat_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def concat_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Let the last Concat read what the others read."""
-    behind = uses.only_reader(node.outputs[0])
+    behind = node.outputs[0].only_user
     if behind is not None and _axis(behind) is not None and _axis(behind) == _axis(node):
         return fail("the Concat behind it takes its inputs")
     pending, found = list(node.inputs[::-1]), list[Output]()
     while pending:
         value = pending.pop()
-        if _axis(value.node) == _axis(node) and len(uses[value]) == 1:
+        if _axis(value.node) == _axis(node) and value.only_user is not None:
             pending += value.node.inputs[::-1]
         else:
             found.append(value)

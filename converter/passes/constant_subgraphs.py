@@ -24,7 +24,6 @@ from ir_runtime.rewriting.constant_folding import fold, is_decompression
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -107,12 +106,12 @@ class _Folding:
 
     def run(self, part: Part, known: dict[Node, None]) -> None:
         """Go through the layers ``known`` from the last to the first: where one stays, its inputs may be constants."""
-        uses, unique = Uses(), UniqueNames(part)
+        unique = UniqueNames(part)
         for node in reversed(known):
-            read = [output for output in node.outputs if output in uses]
+            read = [output for output in node.outputs if output.is_used]
             if not read:
                 continue
-            tensors = self._computed(node, read, uses)
+            tensors = self._computed(node, read)
             if isinstance(tensors, NotMatched):
                 self._trace.not_matched(node, tensors)
                 continue
@@ -124,7 +123,7 @@ class _Folding:
             self._trace.matched(node)
             self.count += 1
 
-    def _computed(self, node: Node, read: Sequence[Output], uses: Uses) -> list[Tensor] | NotMatched:
+    def _computed(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
         """What a layer computes, where that takes its place."""
         from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
 
@@ -135,7 +134,7 @@ class _Folding:
             return fail("they are quantised weights")
         if any(_bytes(source) > _MAX_BYTES for one in nodes for source in one.inputs):
             return fail("it is made from large constants")
-        growth = sum(map(_bytes, read)) - self._freed(nodes, uses)
+        growth = sum(map(_bytes, read)) - self._freed(nodes)
         if growth > max(self._growth, 0):
             return fail("it is much larger than what it is made from")
         types: dict[Output, TensorType] = {}
@@ -149,14 +148,14 @@ class _Folding:
         self._growth -= growth
         return [one for one in (types[output].tensor for output in read) if one is not None]
 
-    def _freed(self, nodes: Sequence[Node], uses: Uses) -> int:
+    def _freed(self, nodes: Sequence[Node]) -> int:
         """The bytes of the constants that nothing reads any more once the last layer is a constant."""
         gone = {nodes[-1]}
         for node in reversed(nodes[:-1]):
-            if all(gone.issuperset(uses[output]) for output in node.outputs):
+            if all(gone.issuperset(output.uses) for output in node.outputs):
                 gone.add(node)
         constants = {source.node for node in gone for source in node.inputs if source.tensor is not None}
-        unread = [one.op.data for one in constants if one.op.data is not None and gone.issuperset(uses[one.outputs[0]])]
+        unread = [one.op.data for one in constants if one.op.data is not None and gone.issuperset(one.outputs[0].uses)]
         counts = Counter(map(id, unread))
         # A tensor that another constant holds, too, stays.
         return sum({id(one): one.byte_size for one in unread if counts[id(one)] == self._holders[id(one)]}.values())

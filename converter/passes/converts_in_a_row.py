@@ -19,7 +19,6 @@ from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -28,7 +27,7 @@ _WHOLE = tuple(getattr(element_types, f"{sign}{bits}") for bits in (8, 16, 32, 6
 
 
 @passes.replaces("converts_in_a_row")
-def convert_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def convert_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Let the last conversion read what the first one reads."""
     value, last = node.inputs[0], node.outputs[0].element_type
     if value.element_type is last:

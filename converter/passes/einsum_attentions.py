@@ -22,7 +22,6 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, either, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .attention_inputs import Scale, attended, weights_of, without_factors
 from .idioms import is_real
@@ -34,14 +33,14 @@ _PATTERN = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, a
 
 
 @passes.replaces("einsum_attentions")
-def einsum_attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def einsum_attention(builder: Builder, node: Node) -> Replacement:
     """Put ScaledDotProductAttention in the place of the second Einsum."""
     if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):
         return fail("no input is made by SoftMax")
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    why = found.check_private(uses)
+    why = found.check_private()
     if why is not None:
         return why
     scores, output = _terms(found.node("products")), _terms(node)
@@ -54,7 +53,7 @@ def einsum_attention(builder: Builder, node: Node, uses: Uses) -> Replacement:
         orders = _orders(queries, keys, scores[2], output)
         if orders is not None:
             scale = Scale()
-            q, k = (without_factors(found[name], scale, uses) for name in names)
+            q, k = (without_factors(found[name], scale) for name in names)
             parts = [_transposed(builder, part, order) for part, order in zip((q, k, found["values"]), orders)]
             made = attended(builder, found, (parts[0], parts[1], parts[2]), scale)
             return made if isinstance(made, NotMatched) else _transposed(builder, made, orders[3])

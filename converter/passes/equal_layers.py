@@ -19,7 +19,6 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -36,7 +35,7 @@ def equal_layers(model: Model, trace: PassTrace) -> int:
 
 
 def _merge(part: Part, trace: PassTrace) -> int:
-    uses, first, count = Uses(), dict[Any, Node](), 0
+    first, count = dict[Any, Node](), 0
     for node in part.nodes:
         key = _key(node)
         if key is None:
@@ -44,7 +43,7 @@ def _merge(part: Part, trace: PassTrace) -> int:
         kept = first.setdefault(key, node)
         if kept is node:
             continue
-        if any(reader.op.role == "result" for output in node.outputs for reader in uses[output]):
+        if any(reader.op.role == "result" for output in node.outputs for reader in output.uses):
             trace.not_matched(node, fail("a result returns it"))
             continue
         for old, new in zip(node.outputs, kept.outputs):

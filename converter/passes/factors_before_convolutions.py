@@ -16,20 +16,19 @@ from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import has_shape_of
 from .registry import passes
 
 
 @passes.replaces("factors_before_convolutions")
-def factor_before_convolution(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def factor_before_convolution(builder: Builder, node: Node) -> Replacement:
     """Scale the weights, and read what is not scaled."""
     data, weights, *others = node.inputs
     scale = data.node
-    if not isinstance(scale.op, (Multiply1, Divide1)) or uses.only_reader(data) is not node:
+    if not isinstance(scale.op, (Multiply1, Divide1)) or data.only_user is not node:
         return fail("no product that nothing else reads is before it")
-    if weights.tensor is None or uses.only_reader(weights) is not node:
+    if weights.tensor is None or weights.only_user is not node:
         return fail("the weights are not constant, or something else reads them, too")
     x, number = scale.inputs
     if isinstance(scale.op, Multiply1) and x.tensor is not None:

@@ -18,7 +18,6 @@ from ir_runtime.operations.elementwise import Add1, Multiply1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, constant, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import is_real
 from .registry import passes
@@ -36,7 +35,7 @@ _PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1:
 
 
 @passes.replaces("factors_in_a_row")
-def factor_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Put one product or sum in the place of two."""
     operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1
     found = _PATTERNS[operation].match(node.outputs[0])
@@ -56,7 +55,7 @@ def factor_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(info.nmant, a, b, joined)
     if not usual:
         return fail("the constants are not of ordinary size, or round what is in between")
-    return found.check_private(uses) or builder.emit(operation(), found["x"], builder.constant(joined, kind))
+    return found.check_private() or builder.emit(operation(), found["x"], builder.constant(joined, kind))
 
 
 def _are_usual(exponent: int, *factors: Array) -> bool:

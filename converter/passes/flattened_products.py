@@ -22,7 +22,7 @@ from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
@@ -31,19 +31,19 @@ _Steps = list[tuple[Node, int]]
 
 
 @passes.replaces("flattened_products")
-def flattened_product(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def flattened_product(builder: Builder, node: Node) -> Replacement:
     """Let the product keep the dimensions in front of the last one."""
-    between = _between(node.inputs[0], uses)
+    between = _between(node.inputs[0])
     if isinstance(between, NotMatched):
         return between
     flat, steps = between
     x, width = flat.node.inputs[0], flat.shape[-1]
-    found, before = uses.shapes.dims(node.outputs[0]), uses.shapes.dims(x)
+    found, before = symbolic_shapes().dims(node.outputs[0]), symbolic_shapes().dims(x)
     if found is None or before is None or len(found) < 3:
         return fail("a rank is not known, or less than 3")
     if before[: len(found) - 1] != found[:-1]:
         return fail("dimensions are not known to be those of the input")
-    if found[-1] != uses.shapes.polynomial(steps[0][0].outputs[0].shape[-1]):
+    if found[-1] != symbolic_shapes().polynomial(steps[0][0].outputs[0].shape[-1]):
         return fail("the last dimension is not known to be that of the product")
     value = x
     if len(before) != len(found):
@@ -54,13 +54,13 @@ def flattened_product(builder: Builder, node: Node, uses: Uses) -> Replacement:
     return value
 
 
-def _between(value: Output, uses: Uses) -> Union[tuple[Output, _Steps], NotMatched]:
+def _between(value: Output) -> Union[tuple[Output, _Steps], NotMatched]:
     """What the first Reshape makes, and the layers between both, which nothing else reads."""
     steps: _Steps = []
     has_product = False
     while True:
         node = value.node
-        if uses.only_reader(value) is None and not (has_product and isinstance(node.op, Reshape1)):
+        if value.only_user is None and not (has_product and isinstance(node.op, Reshape1)):
             return fail("something else reads what is between the Reshapes")
         if not value.shape.has_rank or value.shape.rank != 2 or not value.shape[-1].is_static:
             return fail("what is between the Reshapes is no matrix of a known width")

@@ -20,7 +20,7 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, layer
 from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
@@ -29,14 +29,14 @@ _PATTERN = layer(Reshape1, layer(Transpose1, _FLAT, constant("order")), anything
 
 
 @passes.replaces("flattened_transposes")
-def flattened_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def flattened_transpose(builder: Builder, node: Node) -> Replacement:
     """Put one Transpose in the place of the three layers."""
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
     if found.array("order").reshape(-1).tolist() != [0, 2, 1]:
         return fail("it does not swap the last two dimensions")
-    shapes = uses.shapes
+    shapes = symbolic_shapes()
     x, flat, last = shapes.dims(found["x"]), *(shapes.elements(found[name]) for name in ("flat shape", "shape"))
     if x is None or flat is None or last is None or len(x) < 3:
         return fail("a shape is not known, or its rank is less than 3")
@@ -46,7 +46,7 @@ def flattened_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement
     if len(x) > 3 and any(shapes.low(one) < 1 for one in (*x[1:-2], x[-1])):
         return fail("a dimension may be 0")
     axes = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
-    return found.check_private(uses) or layers.transpose(builder, found["x"], builder.constant(axes))
+    return found.check_private() or layers.transpose(builder, found["x"], builder.constant(axes))
 
 
 def _agree(target: Sequence[Polynomial], dims: Sequence[Polynomial]) -> bool:

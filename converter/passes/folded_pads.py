@@ -21,19 +21,18 @@ from ir_runtime.operations.pooling import AvgPool, IndexedMaxPool, Pooling
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
 
 @passes.replaces("folded_pads")
-def folded_pad(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def folded_pad(builder: Builder, node: Node) -> Replacement:
     """Let the window read what the Pad reads."""
     pad, op = node.inputs[0].node, node.op
     assert isinstance(op, (Convolution1, GroupConvolution1, Pooling))
     if not isinstance(pad.op, (Pad1, Pad12)):
         return fail(f"its data are made by {pad.op.type}, not by Pad")
-    if uses.only_reader(pad.outputs[0]) is not node or node.inputs.count(pad.outputs[0]) != 1:
+    if pad.outputs[0].only_user is not node or node.inputs.count(pad.outputs[0]) != 1:
         return fail(f"layer '{pad.name}' is read elsewhere, too")
     if op.auto_pad not in ("explicit", "valid"):
         return fail("its own pads follow from the dimensions")
@@ -45,7 +44,7 @@ def folded_pad(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return fail("the rank of the pads is not that of the window")
     own = (op.pads_begin, op.pads_end) if op.auto_pad == "explicit" else ((0,) * rank, (0,) * rank)
     fill = _fill(pad)
-    why = _pools(op, own, added, fill, uses, node) if isinstance(op, Pooling) else _convolves(fill)
+    why = _pools(op, own, added, fill, node) if isinstance(op, Pooling) else _convolves(fill)
     if why is not None:
         return fail(why)
     begins, ends = ([a + b for a, b in zip(mine, more)] for mine, more in zip(own, added))
@@ -82,7 +81,6 @@ def _pools(
     own: Sequence[Sequence[int]],
     added: Sequence[Sequence[int]],
     fill: Array | None,
-    uses: Uses,
     node: Node,
 ) -> str | None:
     """Why pads cannot become those of a pooling, whose windows all have to hold data."""
@@ -99,6 +97,6 @@ def _pools(
         return _convolves(fill)
     if fill is None or fill.size != 1 or not np.isneginf(fill.astype(np.float64)).all():
         return "the pads are not filled with the least number"
-    if isinstance(op, IndexedMaxPool) and uses[node.outputs[1]]:
+    if isinstance(op, IndexedMaxPool) and node.outputs[1].uses:
         return "indices count the pads, too"
     return None

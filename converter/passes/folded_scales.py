@@ -35,7 +35,6 @@ from ir_runtime.records import record
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -54,11 +53,11 @@ def _fold_in(part: Part, trace: PassTrace) -> int:
     nodes = part.nodes_of(_SCALES)
     if not nodes or not part.nodes_of(_WEIGHTED):
         return 0
-    uses, unique, count = Uses(), UniqueNames(part), 0
+    unique, count = UniqueNames(part), 0
     for node in nodes:
         if not node.is_in_graph:
             continue
-        layers = _folded(node, uses, unique)
+        layers = _folded(node, unique)
         if isinstance(layers, NotMatched):
             trace.not_matched(node, layers)
             continue
@@ -96,7 +95,7 @@ class _Channels:
         return _Channels(self.count, len(order) - order.index(len(order) - self.from_end), len(order))
 
 
-def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatched:
+def _folded(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
     """The layers from scaled weights on that compute what ``node`` does."""
     steps = [node]
     while not isinstance(_data(steps[-1]).node.op, _WEIGHTED):
@@ -106,14 +105,14 @@ def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatc
         steps.append(before)
     weighted = _data(steps[-1]).node
     for value in (weighted.outputs[0], *(step.outputs[0] for step in steps[1:])):
-        if len(uses[value]) != 1:
+        if value.only_user is None:
             return fail(f"what layer '{value.node.name}' returns is read elsewhere, too")
     at = 0 if weighted.inputs[1].tensor is None and isinstance(weighted.op, MatMul1) else 1
     weights = weighted.inputs[at]
     first = _channels(weighted, at)
     if isinstance(first, NotMatched):
         return first
-    if len(uses[weights]) != 1 or weighted.inputs.count(weights) != 1:
+    if weights.only_user is None or weighted.inputs.count(weights) != 1:
         return fail("something else reads the weights, too")
     factor, shift, channels = np.ones(1), np.zeros(1), first
     for step in reversed(steps):
@@ -123,14 +122,14 @@ def _folded(node: Node, uses: Uses, unique: UniqueNames) -> list[Node] | NotMatc
         channels, affine = followed
         with np.errstate(all="ignore"):
             factor, shift = factor * affine[0], shift * affine[0] + affine[1]
-    reader = uses.only_reader(node.outputs[0])
+    reader = node.outputs[0].only_user
     while reader is not None and isinstance(reader.op, _STEPS):
         followed = _follow(reader, channels)
         if followed is None:
             break
         if isinstance(reader.op, _SCALES):
             return fail("a layer behind it scales, too")
-        channels, reader = followed[0], uses.only_reader(reader.outputs[0])
+        channels, reader = followed[0], reader.outputs[0].only_user
     assert weights.tensor is not None
     tensor = scaled(weights.tensor, channel_axes(weighted, at), factor)
     if isinstance(tensor, str):

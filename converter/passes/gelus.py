@@ -20,7 +20,6 @@ from ir_runtime.operations.elementwise import Erf1, Power1, Tanh1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes
@@ -55,7 +54,7 @@ _PATTERN = either(_exact(), _approximate())
 
 
 @passes.replaces("gelus")
-def gelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def gelu(builder: Builder, node: Node) -> Replacement:
     """Put Gelu in the place of the product."""
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
@@ -63,4 +62,4 @@ def gelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if not has_shape_of(node.outputs[0], found["x"]):
         return fail("its rank is not that of the input")
     mode = "ERF" if "erf" in found else "TANH"
-    return found.check_private(uses) or builder.emit(Gelu7(approximation_mode=mode), found["x"])
+    return found.check_private() or builder.emit(Gelu7(approximation_mode=mode), found["x"])

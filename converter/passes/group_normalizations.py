@@ -19,7 +19,7 @@ from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .idioms import is_real, is_stored, of_channels
 from .registry import passes
@@ -45,23 +45,23 @@ _FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commu
 
 
 @passes.replaces("group_normalizations")
-def group_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def group_normalization(builder: Builder, node: Node) -> Replacement:
     """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
     is_first = isinstance(node.op, Reshape1)
     found = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    why = found.check_private(uses)
+    why = found.check_private()
     if why is not None:
         return why
-    return _normalized(builder, found, uses) if is_first else _followed(builder, node, found)
+    return _normalized(builder, found) if is_first else _followed(builder, node, found)
 
 
-def _normalized(builder: Builder, found: Match, uses: Uses) -> Replacement:
+def _normalized(builder: Builder, found: Match) -> Replacement:
     x = found["x"]
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("the number of channels is not known")
-    number = _group_count(found, uses)
+    number = _group_count(found)
     if isinstance(number, NotMatched):
         return number
     mvn, channels = found.node("normalized").op, x.shape[1].value
@@ -86,7 +86,7 @@ def _followed(builder: Builder, node: Node, found: Match) -> Replacement:
     return builder.emit(found.node("made").op, x, *inputs)
 
 
-def _group_count(found: Match, uses: Uses) -> int | NotMatched:
+def _group_count(found: Match) -> int | NotMatched:
     """How many groups, where the layers normalise groups of channels."""
     x, groups = found["x"], found["groups"]
     wanted, axes = found.array("shape of groups").reshape(-1).tolist(), found.array("axes").reshape(-1).tolist()
@@ -99,6 +99,6 @@ def _group_count(found: Match, uses: Uses) -> int | NotMatched:
     )
     if not keeps_batch or number < 1 or x.shape[1].value % number:
         return fail("the first Reshape does not make groups of the channels")
-    if uses.shapes.dims(found["result"]) != uses.shapes.dims(x):
+    if symbolic_shapes().dims(found["result"]) != symbolic_shapes().dims(x):
         return fail("the last Reshape does not return to the shape of the data")
     return int(number)

@@ -36,7 +36,7 @@ from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
@@ -44,27 +44,27 @@ _END = 2**31 - 1
 """Exporters write this number, or a larger one, for the end."""
 
 
-def _concat(node: Node, uses: Uses) -> Output | None:
+def _concat(node: Node) -> Output | None:
     return node.inputs[0] if len(node.inputs) == 1 else None
 
 
-def _negative(node: Node, uses: Uses) -> Output | None:
+def _negative(node: Node) -> Output | None:
     before = node.inputs[0].node
     return before.inputs[0] if isinstance(before.op, Negative1) else None
 
 
-def _slice(node: Node, uses: Uses) -> Output | None:
+def _slice(node: Node) -> Output | None:
     lists = [source.type.constant for source in node.inputs[1:4]]
     if any(values is None for values in lists):
-        return _computed_slice(node, uses)
+        return _computed_slice(node)
     start, stop, step = (values.reshape(-1) for values in lists if values is not None)
     whole = ((start == 0) | (start <= -_END)).all() and (stop >= _END).all() and (step == 1).all()
     return node.inputs[0] if whole else None
 
 
-def _computed_slice(node: Node, uses: Uses) -> Output | None:
+def _computed_slice(node: Node) -> Output | None:
     """The input of a slice from 0 to stops that are computed from its shape."""
-    shapes, x = uses.shapes, node.inputs[0]
+    shapes, x = symbolic_shapes(), node.inputs[0]
     dims, lists = shapes.dims(x), [shapes.elements(source) for source in node.inputs[1:]]
     if dims is None or any(one is None for one in lists):
         return None
@@ -76,7 +76,7 @@ def _computed_slice(node: Node, uses: Uses) -> Output | None:
     return x
 
 
-def _squeeze(node: Node, uses: Uses) -> Output | None:
+def _squeeze(node: Node) -> Output | None:
     before = node.inputs[0].node
     if not isinstance(before.op, Unsqueeze1) or len(node.inputs) < 2:
         return None
@@ -86,43 +86,43 @@ def _squeeze(node: Node, uses: Uses) -> Output | None:
     return before.inputs[0] if sorted(first.reshape(-1).tolist()) == sorted(second.reshape(-1).tolist()) else None
 
 
-def _tile(node: Node, uses: Uses) -> Output | None:
+def _tile(node: Node) -> Output | None:
     x, repeats = node.inputs
     known = repeats.type.constant
     once = known is not None and bool((known == 1).all()) and x.shape.has_rank and known.size <= x.shape.rank
     return x if once else None
 
 
-def _broadcast(node: Node, uses: Uses) -> Output | None:
-    return None if node.op.mode == "explicit" else _if_same_shape(node, uses)  # type: ignore[attr-defined]
+def _broadcast(node: Node) -> Output | None:
+    return None if node.op.mode == "explicit" else _if_same_shape(node)  # type: ignore[attr-defined]
 
 
-def _pad(node: Node, uses: Uses) -> Output | None:
+def _pad(node: Node) -> Output | None:
     widths = [source.type.constant for source in node.inputs[1:3]]
     return node.inputs[0] if all(known is not None and not known.any() for known in widths) else None
 
 
-def _gather(node: Node, uses: Uses) -> Output | None:
+def _gather(node: Node) -> Output | None:
     x, (index, axis) = node.inputs[0], (source.type.constant for source in node.inputs[1:3])
     if index is None or axis is None or axis.size != 1 or index.ndim != 1 or not x.shape.has_rank:
         return None
     # A Gather with dimensions of a batch has an index of rank 2 at least.
     if (index != np.arange(index.size)).any():
         return None
-    dims = uses.shapes.dims(x)
+    dims = symbolic_shapes().dims(x)
     return x if dims is not None and dims[int(axis.reshape(-1)[0])].value == index.size else None
 
 
-def _if_same_shape(node: Node, uses: Uses) -> Output | None:
+def _if_same_shape(node: Node) -> Output | None:
     """The input, where the output has its dimensions for whatever shapes."""
     x = node.inputs[0]
     if x.shape.merge(node.outputs[0].shape) is None:
         return None  # most Reshapes need no closer look
-    dims = uses.shapes.dims(x)
-    return x if dims is not None and dims == uses.shapes.dims(node.outputs[0]) else None
+    dims = symbolic_shapes().dims(x)
+    return x if dims is not None and dims == symbolic_shapes().dims(node.outputs[0]) else None
 
 
-_IDLE: dict[type, Callable[[Node, Uses], Output | None]] = {
+_IDLE: dict[type, Callable[[Node], Output | None]] = {
     Concat1: _concat,
     Gather1: _gather,
     Gather7: _gather,
@@ -140,7 +140,7 @@ _IDLE: dict[type, Callable[[Node, Uses], Output | None]] = {
 
 
 @passes.replaces("idle_layers", *_IDLE)
-def idle_layer(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def idle_layer(builder: Builder, node: Node) -> Replacement:
     """Let what reads the result read what it is made from."""
     look = next(function for operation, function in _IDLE.items() if isinstance(node.op, operation))
-    return look(node, uses) or fail("it changes its input, or may do so")
+    return look(node) or fail("it changes its input, or may do so")

@@ -17,7 +17,6 @@ from ir_runtime.operations.elementwise import Add1, Subtract1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .neutral_elements import keeps_shape
 from .registry import passes
@@ -26,7 +25,7 @@ _MAX_BYTES = 1 << 10
 
 
 @passes.replaces("integer_sums_in_a_row")
-def integer_sum_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Put one sum in the place of two."""
     if not node.outputs[0].element_type.is_integral:
         return fail("it does not add integers")
@@ -36,7 +35,7 @@ def integer_sum_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacemen
     first = _summand(last[0].node)
     if isinstance(first, NotMatched):
         return first
-    if len(uses[last[0]]) != 1:
+    if last[0].only_user is None:
         return fail("something else reads the sum before it")
     x, kind = first[0], node.outputs[0].element_type
     with np.errstate(over="ignore"):

@@ -15,13 +15,13 @@ from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
 
 @passes.replaces("kept_dimensions")
-def kept_dimension(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def kept_dimension(builder: Builder, node: Node) -> Replacement:
     """Let the reduction keep the dimensions."""
     reduced, result = node.inputs[0], node.outputs[0]
     reduction = reduced.node
@@ -32,22 +32,22 @@ def kept_dimension(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return fail("which dimensions are dropped is not known")
     if result.shape.rank != x.shape.rank:
         return fail("its rank is not that of what is reduced")
-    if uses.only_reader(reduced) is not node:
+    if reduced.only_user is not node:
         return fail("something else reads the reduction, too")
     dropped = normalize_axes(axes.type.constant.reshape(-1).tolist(), x.shape.rank)
-    if not _are_put_back(node, dropped, uses):
+    if not _are_put_back(node, dropped):
         return fail("it does not put back, as 1, just the dimensions that were dropped")
     return builder.emit(type(reduction.op)(keep_dims=True), x, axes)
 
 
-def _are_put_back(node: Node, dropped: tuple[int, ...], uses: Uses) -> bool:
+def _are_put_back(node: Node, dropped: tuple[int, ...]) -> bool:
     reduced, result = node.inputs[0], node.outputs[0]
     if isinstance(node.op, Unsqueeze1):
         added = node.inputs[1].type.constant
         return added is not None and sorted(normalize_axes(added.reshape(-1).tolist(), result.shape.rank)) == sorted(
             dropped
         )
-    dims = uses.shapes.dims(result)
+    dims = symbolic_shapes().dims(result)
     if dims is None or any(dims[axis].value != 1 for axis in dropped):
         return False
-    return [one for axis, one in enumerate(dims) if axis not in dropped] == uses.shapes.dims(reduced)
+    return [one for axis, one in enumerate(dims) if axis not in dropped] == symbolic_shapes().dims(reduced)

@@ -25,7 +25,6 @@ from ir_runtime.operations.reduction import ReduceL2_4, ReduceSum1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import has_shape_of, is_real, keeps_dims, plus, times
 from .registry import passes
@@ -59,7 +58,7 @@ _QUOTIENT = _pattern()
 
 
 @passes.replaces("l2_normalizations")
-def l2_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def l2_normalization(builder: Builder, node: Node) -> Replacement:
     """Put NormalizeL2 in the place of the norm and the quotient."""
     found = _QUOTIENT.match(node.outputs[0])
     if isinstance(found, NotMatched):
@@ -72,7 +71,7 @@ def l2_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return fail("what keeps the norm from 0 is not one number of ordinary size")
     if not has_shape_of(node.outputs[0], x) or not found.array("axes").size:
         return fail("its rank is not that of the input, or nothing is summed")
-    why = found.check_private(uses)
+    why = found.check_private()
     if why is not None:
         return why
     is_least = any(name in found for name in ("limited norm", "clamped norm", "limited squares"))

@@ -24,7 +24,6 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import has_shape_of, is_real, keeps_dims, plus, times
 from .registry import passes
@@ -52,7 +51,7 @@ _QUOTIENT, _LINE = _patterns()
 
 
 @passes.replaces("layer_normalizations")
-def layer_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def layer_normalization(builder: Builder, node: Node) -> Replacement:
     """Put MVN in the place of mean, variance and quotient."""
     found = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
     if isinstance(found, NotMatched):
@@ -64,7 +63,7 @@ def layer_normalization(builder: Builder, node: Node, uses: Uses) -> Replacement
         return fail("its rank is not that of the input")
     if not _same_axes(x, found):
         return fail("mean and variance are of different axes")
-    why = found.check_private(uses)
+    why = found.check_private()
     if why is not None:
         return why
     mode = "outside_sqrt" if "outside" in found else "inside_sqrt"

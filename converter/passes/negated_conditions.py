@@ -12,7 +12,6 @@ from ir_runtime.operations.elementwise import LogicalNot1, Select1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -31,9 +30,9 @@ _PATTERN = layer(
 
 
 @passes.replaces("negated_conditions")
-def negated_condition(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def negated_condition(builder: Builder, node: Node) -> Replacement:
     """Put a Select by the condition itself in the place of one by its negation."""
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
-    return found.check_private(uses) or builder.emit(Select1(), found["condition"], found["b"], found["a"])
+    return found.check_private() or builder.emit(Select1(), found["condition"], found["b"], found["a"])

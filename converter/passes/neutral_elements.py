@@ -24,7 +24,6 @@ from ir_runtime.operations.elementwise import (
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -43,7 +42,7 @@ _MAX_BYTES = 1 << 16
 
 
 @passes.replaces("neutral_elements", *_NEUTRAL)
-def neutral_element(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def neutral_element(builder: Builder, node: Node) -> Replacement:
     """Let what reads the result read the operand."""
     wanted = _NEUTRAL[type(node.op)]
     for x, other in (node.inputs, node.inputs[::-1])[: 1 + isinstance(node.op, _COMMUTATIVE)]:

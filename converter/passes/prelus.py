@@ -29,7 +29,6 @@ from ir_runtime.operations.elementwise import (
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import has_shape_of, is_real, is_stored, of_channels, plus, times
 from .registry import passes
@@ -56,7 +55,7 @@ _PATTERN = _pattern()
 
 
 @passes.replaces("prelus")
-def prelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def prelu(builder: Builder, node: Node) -> Replacement:
     """Put PReLU in the place of the sum, the maximum or the choice."""
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
@@ -74,4 +73,4 @@ def prelu(builder: Builder, node: Node, uses: Uses) -> Replacement:
     if "greater" in found and not ((values > 0) & (values <= 1)).all():
         return fail("a slope is not above 0, or above 1")
     slopes = builder.constant(np.asarray(values), x.element_type)
-    return found.check_private(uses) or builder.emit(PReLU1(), x, slopes)
+    return found.check_private() or builder.emit(PReLU1(), x, slopes)

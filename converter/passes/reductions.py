@@ -27,7 +27,6 @@ from ir_runtime.operations.reduction import (
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import divided_by, has_shape_of, is_real, times
 from .registry import passes
@@ -40,7 +39,7 @@ _IN_A_ROW = (ReduceMean1, ReduceSum1, ReduceMax1, ReduceMin1)
 
 
 @passes.replaces("means")
-def mean(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def mean(builder: Builder, node: Node) -> Replacement:
     """Put ReduceMean in the place of a sum over its number of elements."""
     total = next((value for value in node.inputs if isinstance(value.node.op, ReduceSum1)), None)
     if total is None:
@@ -58,31 +57,31 @@ def mean(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return found
     if not has_shape_of(node.outputs[0], total):
         return fail("its rank is not that of the sum")
-    return found.check_private(uses) or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
+    return found.check_private() or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
 
 
 @passes.replaces("absolute_sums")
-def absolute_sum(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def absolute_sum(builder: Builder, node: Node) -> Replacement:
     """Put ReduceL1 in the place of a sum of magnitudes."""
     found = _L1.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
     op = ReduceL1_4(keep_dims=_keeps_dims(node.outputs[0]))
-    return found.check_private(uses) or builder.emit(op, found["x"], found["axes"])
+    return found.check_private() or builder.emit(op, found["x"], found["axes"])
 
 
 @passes.replaces("roots_of_squares")
-def root_of_squares(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def root_of_squares(builder: Builder, node: Node) -> Replacement:
     """Put ReduceL2 in the place of the root of a sum of squares."""
     found = _L2.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found
     op = ReduceL2_4(keep_dims=_keeps_dims(found["sum"]))
-    return found.check_private(uses) or builder.emit(op, found["x"], found["axes"])
+    return found.check_private() or builder.emit(op, found["x"], found["axes"])
 
 
 @passes.replaces("reductions_in_a_row", *_IN_A_ROW)
-def reduction_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def reduction_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Let the second of two reductions reduce the dimensions of both."""
     inner, op = node.inputs[0].node, node.op
     assert isinstance(op, Reduction)
@@ -92,7 +91,7 @@ def reduction_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     second = node.inputs[1].type.constant
     if first is None or second is None or not x.shape.has_rank or not x.element_type.is_real:
         return fail("the dimensions are not known, or the values are integers")
-    if uses.only_reader(inner.outputs[0]) is not node:
+    if inner.outputs[0].only_user is not node:
         return fail("something else reads the first reduction, too")
     rank = x.shape.rank
     early = normalize_axes(first.reshape(-1).tolist(), rank)

@@ -23,7 +23,7 @@ from ir_runtime.operations.movement import Reshape1, Squeeze1, Squeeze15, Transp
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
+from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 
@@ -31,7 +31,7 @@ _RESHAPING = (Reshape1, Squeeze1, Squeeze15, Unsqueeze1)
 
 
 @passes.replaces("reshapes_in_a_row")
-def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def reshape_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Let the last Reshape read what the first one reads."""
     value, target = node.inputs
     assert isinstance(node.op, Reshape1)
@@ -40,13 +40,13 @@ def reshape_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return fail("its shape is not constant")
     taken_over = [axis for axis, size in enumerate(shape.reshape(-1)) if not size] if node.op.special_zero else []
     first = before = value
-    while _changes_shape(before.node) and len(uses[before]) == 1:
+    while _changes_shape(before.node) and before.only_user is not None:
         before = before.node.inputs[0]
-        if _agree(uses, before, value, taken_over):
+        if _agree(before, value, taken_over):
             first = before
     if first is value:
         return fail("no change of the shape before it that nothing else reads, or it takes a dimension over from that")
-    if uses.shapes.dims(first) == uses.shapes.dims(node.outputs[0]) is not None:
+    if symbolic_shapes().dims(first) == symbolic_shapes().dims(node.outputs[0]) is not None:
         return first
     return builder.emit(node.op, first, target)
 
@@ -63,23 +63,23 @@ def _changes_shape(node: Node) -> bool:
     return longer == sorted(longer)
 
 
-def _agree(uses: Uses, one: Output, other: Output, axes: Sequence[int]) -> bool:
+def _agree(one: Output, other: Output, axes: Sequence[int]) -> bool:
     """Whether two values have the same dimensions at these axes."""
     if not axes:
         return True
-    dims, others = uses.shapes.dims(one), uses.shapes.dims(other)
+    dims, others = symbolic_shapes().dims(one), symbolic_shapes().dims(other)
     if dims is None or others is None or max(axes) >= len(dims):
         return False
     return all(dims[axis] == others[axis] for axis in axes)
 
 
 @passes.replaces("ones_in_transposes")
-def ones_in_transpose(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def ones_in_transpose(builder: Builder, node: Node) -> Replacement:
     """Let the Reshape before it put dimensions of 1 where the Transpose moves them."""
     before, order = node.inputs[0].node, node.inputs[1].type.constant
     if not _changes_shape(node) or order is None:
         return fail("it moves other dimensions than those of 1")
-    if not isinstance(before.op, Reshape1) or len(uses[node.inputs[0]]) != 1:
+    if not isinstance(before.op, Reshape1) or node.inputs[0].only_user is None:
         return fail("no Reshape before it that nothing else reads")
     target = before.inputs[1].type.constant
     if target is None:
@@ -101,10 +101,10 @@ def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replace
 
 
 @passes.replaces("ones_in_reshapes")
-def ones_in_reshape(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def ones_in_reshape(builder: Builder, node: Node) -> Replacement:
     """Put dimensions of 1 into the shape of the Reshape before them, or take them out of it."""
     before, axes = node.inputs[0].node, node.inputs[1].type.constant if len(node.inputs) > 1 else None
-    if not isinstance(before.op, (Reshape1, Unsqueeze1)) or len(uses[node.inputs[0]]) != 1:
+    if not isinstance(before.op, (Reshape1, Unsqueeze1)) or node.inputs[0].only_user is None:
         return fail("no change of the shape before it that nothing else reads")
     given, shape = before.inputs[1].type.constant, node.inputs[0].shape
     if axes is None or not axes.size or given is None or not shape.has_rank:

@@ -13,13 +13,12 @@ from ir_runtime.operations.elementwise import Select1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
 
 @passes.replaces("selects_in_a_row")
-def selects_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def selects_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Leave out an inner Select by the same condition."""
     condition, *choices = node.inputs
     for place, inner in enumerate(choices):

@@ -13,7 +13,6 @@ from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
@@ -22,12 +21,12 @@ _MOST_READERS = 16
 
 
 @passes.replaces("slices_in_a_row")
-def slice_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def slice_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Slice along the axes of both at once."""
     first = node.inputs[0].node
     if not isinstance(first.op, Slice8):
         return fail(f"its input is made by {first.op.type}, not by Slice")
-    why = why_it_stays(first, uses)
+    why = why_it_stays(first)
     if why is not None:
         return why
     before, after = _lists(first), _lists(node)
@@ -37,12 +36,12 @@ def slice_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
     return builder.emit(Slice8(), first.inputs[0], *lists)
 
 
-def why_it_stays(first: Node, uses: Uses) -> NotMatched | None:
+def why_it_stays(first: Node) -> NotMatched | None:
     """The reason why not all that reads a slice can take its bounds over; None where all can."""
     before = _lists(first)
     if isinstance(before, NotMatched):
         return before
-    readers = uses[first.outputs[0]]
+    readers = first.outputs[0].uses
     if len(readers) > _MOST_READERS:
         return fail("too many layers read the slice before it")
     for reader in readers:

@@ -24,7 +24,6 @@ from ir_runtime.operations.reduction import ReduceMax1, ReduceSum1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, constant, either, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .idioms import is_real, keeps_dims, times
 from .registry import passes
@@ -62,7 +61,7 @@ _SOFTMAX, _LOG_SOFTMAX = _softmax(), _log_softmax()
 
 
 @passes.replaces("softmaxes")
-def softmax(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def softmax(builder: Builder, node: Node) -> Replacement:
     """Put SoftMax or LogSoftmax in the place of the quotient or difference."""
     is_logarithm = isinstance(node.op, Subtract1)
     found = (_LOG_SOFTMAX if is_logarithm else _SOFTMAX).match(node.outputs[0])
@@ -76,7 +75,7 @@ def softmax(builder: Builder, node: Node, uses: Uses) -> Replacement:
         return fail("the maximum and the sum are of different dimensions")
     axis = _axis(x, first[0])
     op = LogSoftmax5(axis=axis) if is_logarithm else SoftMax8(axis=axis)
-    return found.check_private(uses) or builder.emit(op, x)
+    return found.check_private() or builder.emit(op, x)
 
 
 def _axis(x: Output, axis: int) -> int:

@@ -24,7 +24,6 @@ from ir_runtime.operations.slicing import Slice8, VariadicSplit1
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 from .slices_in_a_row import why_it_stays
@@ -62,7 +61,7 @@ def _split_in(part: Part, trace: PassTrace) -> int:
             trace.not_matched(node, found)
         else:
             groups[node.inputs[0], found[0]].append(found[1])
-    uses, unique, count = Uses(), UniqueNames(part), 0
+    unique, count = UniqueNames(part), 0
     for (data, axis), slices in groups.items():
         size = data.shape[axis]
         lengths = _lengths(slices, size) or _lengths([_from_begin(each, size) for each in slices], size)
@@ -70,7 +69,7 @@ def _split_in(part: Part, trace: PassTrace) -> int:
             for each in slices:
                 trace.not_matched(each.node, fail("no other slices take the rest, and that once"))
             continue
-        if all(why_it_stays(each.node, uses) is None for each in slices):
+        if all(why_it_stays(each.node) is None for each in slices):
             for each in slices:
                 trace.not_matched(each.node, fail("all that reads it slices another axis, and slices here as well"))
             continue

@@ -14,14 +14,13 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _ONE = layer(Transpose1, anything("x"), constant("order"))
 _TWO = layer(Transpose1, layer(Transpose1, anything("x"), constant("first")), constant("second"))
 
 
 @passes.replaces("transposes_in_a_row")
-def transposes_in_a_row(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def transposes_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Return the value that keeps its axes, or one Transpose of what the first of two reads."""
     one = _ONE.match(node.outputs[0])
     if isinstance(one, NotMatched):

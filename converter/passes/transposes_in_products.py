@@ -13,18 +13,17 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .registry import passes
 
 
 @passes.replaces("transposes_in_products")
-def transpose_in_product(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def transpose_in_product(builder: Builder, node: Node) -> Replacement:
     """Let the product read what the Transpose reads."""
     assert isinstance(node.op, MatMul1)
     inputs, flags = list(node.inputs), [node.op.transpose_a, node.op.transpose_b]
     for index, value in enumerate(node.inputs):
-        if _swaps_the_last_two(value) and uses.only_reader(value) is node:
+        if _swaps_the_last_two(value) and value.only_user is node:
             inputs[index], flags[index] = value.node.inputs[0], not flags[index]
     if tuple(inputs) == node.inputs:
         return fail("no input is a Transpose of the last two dimensions that nothing else reads")

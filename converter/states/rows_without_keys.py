@@ -22,7 +22,6 @@ from ir_runtime.operations.elementwise import Add1, IsNaN10, Maximum1, Select1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, anything, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement, replace_layers
-from ir_runtime.rewriting.uses import Uses
 
 _SHARES = layer(SoftMax8, layer(Add1, anything("scores"), anything("mask")), name="shares")
 _PATTERN = layer(Select1, layer(IsNaN10, _SHARES), number(0), _SHARES)
@@ -33,7 +32,7 @@ def replace_guards(model: Model) -> int:
     return replace_layers(model, (Select1,), _without_guard)
 
 
-def _without_guard(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def _without_guard(builder: Builder, node: Node) -> Replacement:
     found = _PATTERN.match(node.outputs[0])
     if isinstance(found, NotMatched):
         return found

@@ -24,8 +24,6 @@ from ir_runtime.graph.element_types import Array, finfo, from_dtype
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 
-from .uses import Uses
-
 
 class NotMatched(NamedTuple):
     """Why a pattern does not match, or a rule does not apply."""
@@ -73,12 +71,12 @@ class Match:
         """The layers that the pattern spells out, those of ``anything`` and constants left out; the last one first."""
         return [value.node for pattern, value in self._values.items() if isinstance(pattern, _Layer)]
 
-    def check_private(self, uses: Uses) -> NotMatched | None:
+    def check_private(self) -> NotMatched | None:
         """None where nothing but the match itself reads its inner values; else which one is read elsewhere."""
         nodes = self.nodes
         for node in nodes[1:]:
             for output in node.outputs:
-                outside = next((reader for reader in uses[output] if reader not in nodes), None)
+                outside = next((reader for reader in output.uses if reader not in nodes), None)
                 if outside is not None:
                     return fail(f"layer '{node.name}' inside the pattern is also read by '{outside.name}'")
         return None

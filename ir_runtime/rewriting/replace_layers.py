@@ -15,7 +15,6 @@ from .matching import NotMatched
 from .trace import PassTrace
 from .type_updates import infer_stale
 from .unique_names import UniqueNames
-from .uses import Uses
 
 
 @record
@@ -31,7 +30,7 @@ class Substitute:
 
 Replacement = Union[Output, Sequence[Output], Substitute, NotMatched]
 """What replaces a layer's only output, or each of several; or :func:`fail` with the reason why the layer stays."""
-Replace = Callable[[Builder, Node, Uses], Replacement]
+Replace = Callable[[Builder, Node], Replacement]
 """Emits the replacement of a layer."""
 
 
@@ -63,12 +62,12 @@ def replace_layers(
 
 
 def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None, fuses: bool) -> int:
-    uses, builder, count = Uses(), Builder(UniqueNames(part)), 0
+    builder, count = Builder(UniqueNames(part)), 0
     for node in nodes:
         if not node.is_in_graph:
             continue
         builder.begin(node)
-        replacement = replace(builder, node, uses)
+        replacement = replace(builder, node)
         if isinstance(replacement, NotMatched):
             builder.cancel()
             if trace is not None:

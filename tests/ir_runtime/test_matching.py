@@ -10,7 +10,6 @@ from ir_runtime.operations.activation import ReLU1, Sigmoid1
 from ir_runtime.operations.elementwise import Abs1, Add1, Divide1, Multiply1, Subtract1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import Match, NotMatched, anything, constant, either, layer, number
-from ir_runtime.rewriting.uses import Uses
 from tests.ir_runtime.test_rewrite import model_of, parameter
 
 
@@ -117,9 +116,9 @@ def test_inner_values_that_others_read(x: Output) -> None:
     pattern = layer(ReLU1, layer(Abs1, anything()))
     found = matched(pattern, outer)
     model_of([x.node], outer)
-    assert found.check_private(Uses()) is None
+    assert found.check_private() is None
     model_of([x.node], outer, inner)
-    why = found.check_private(Uses())
+    why = found.check_private()
     assert why is not None
     assert why.reason == "layer 'inner' inside the pattern is also read by 'r1'"
 

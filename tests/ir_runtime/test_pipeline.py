@@ -25,7 +25,6 @@ from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.pipeline import Entry, Pipeline, release_of
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.trace import PassTrace, Trace
-from ir_runtime.rewriting.uses import Uses
 from tests.ir_runtime.test_rewrite import model_of, parameter
 from tests.ir_runtime.test_uses import chain
 
@@ -62,11 +61,11 @@ def test_what_a_pass_makes_is_seen_by_those_after_it() -> None:
     pipeline = Pipeline(None, [entry("first", "Negative1"), entry("second", "Abs1", after=["first"])])
 
     @pipeline.replaces("first")
-    def first(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def first(builder: Builder, node: Node) -> Replacement:
         return builder.emit(Abs1(), *node.inputs)
 
     @pipeline.replaces("second")
-    def second(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def second(builder: Builder, node: Node) -> Replacement:
         return builder.emit(ReLU1(), *node.inputs)
 
     assert pipeline.run(model) == {"first": 1, "second": 1}
@@ -122,7 +121,7 @@ def test_the_trace_gives_every_reason() -> None:
     pipeline, trace = Pipeline(None, [entry("smaller", "Abs1", "ReLU1", "Negative1")]), Trace()
 
     @pipeline.replaces("smaller")
-    def smaller(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def smaller(builder: Builder, node: Node) -> Replacement:
         if isinstance(node.op, Negative1):
             return builder.emit(Abs1(), *node.inputs)
         return fail("it is small")
@@ -140,7 +139,7 @@ PACKAGE = """
 from {package} import pipeline
 
 @pipeline.replaces("{name}")
-def {name}(builder, node, uses):
+def {name}(builder, node):
     return builder.emit(type(node.op)(), *node.inputs)
 """
 
@@ -285,7 +284,7 @@ def test_a_replacement_of_another_element_type_is_refused() -> None:
     pipeline = Pipeline(None, [entry("swap", "TopK11")])
 
     @pipeline.replaces("swap")
-    def swap(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def swap(builder: Builder, node: Node) -> Replacement:
         return builder.emit_all(node.op, *node.inputs)[::-1]
 
     with pytest.raises(InternalError, match=r"the pass 'swap' .*output 0 of .* has f32, but is replaced by i32"):

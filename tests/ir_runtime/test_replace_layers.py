@@ -16,7 +16,6 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement, replace_layers
 from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.uses import Uses
 from tests.ir_runtime.test_copies import branches
 from tests.ir_runtime.test_rewrite import model_of, parameter
 
@@ -26,7 +25,7 @@ X = np.arange(48, dtype=np.float32).reshape(2, 3, 1, 4, 1, 2)
 def test_layers_of_bodies_behind_parts_without_any() -> None:
     """The branches of an If have one multiplication and one addition, the model around them none."""
 
-    def swapped(builder: Builder, node: Node, uses: Uses) -> Output:
+    def swapped(builder: Builder, node: Node) -> Output:
         return builder.emit(Add1() if isinstance(node.op, Multiply1) else Multiply1(), *node.inputs)
 
     for kind in (Add1, Multiply1):
@@ -48,7 +47,7 @@ def in_a_row(count: int) -> Model:
     return model_of([x], value)
 
 
-def joined(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def joined(builder: Builder, node: Node) -> Replacement:
     """Two Transposes as one; its writer thinks of no third one."""
     before = node.inputs[0].node
     if not isinstance(before.op, Transpose1):
@@ -103,7 +102,7 @@ def test_layers_that_nothing_reads_any_more_are_left_out() -> None:
     outer = build.emit(Negative1(), inner)
     model, looked = model_of([x], outer), []
 
-    def replaced(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def replaced(builder: Builder, node: Node) -> Replacement:
         looked.append(node.op.type)
         return builder.emit(Negative1(), x.outputs[0]) if node is outer.node else fail("inner")
 
@@ -119,7 +118,7 @@ def test_a_replacement_may_read_the_layer_that_it_replaces() -> None:
     """The old layer stays, and all that has read it reads the new one; in a row as well."""
     model = in_a_row(2)
 
-    def doubled(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def doubled(builder: Builder, node: Node) -> Replacement:
         return builder.emit(Add1(), node.outputs[0], node.outputs[0])
 
     expected = 4 * compile_model(in_a_row(2))({"x": X})["t1"]
@@ -132,14 +131,14 @@ def test_a_replacement_may_read_the_layer_that_it_replaces() -> None:
 @pytest.mark.parametrize("count", [0, 2])
 def test_each_output_has_one_replacement(count: int) -> None:
     with pytest.raises(InternalError, match=rf"{count} values replace the 1 outputs of layer 't0' \(Transpose\)"):
-        replace_layers(in_a_row(1), (Transpose1,), lambda builder, node, uses: [node.inputs[0]] * count)
+        replace_layers(in_a_row(1), (Transpose1,), lambda builder, node: [node.inputs[0]] * count)
 
 
 def test_what_an_attempt_that_failed_has_emitted_is_not_taken_up() -> None:
     """Layers of the first attempt have no names: the second one emits its own."""
     model = in_a_row(2)
 
-    def second(builder: Builder, node: Node, uses: Uses) -> Replacement:
+    def second(builder: Builder, node: Node) -> Replacement:
         (x,) = model.parameters
         order = builder.constant([5, 4, 3, 2, 1, 0])
         return fail("not this one") if node.name == "t0" else builder.emit(Transpose1(), x.outputs[0], order)

@@ -20,7 +20,6 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.uses import Uses
 from tests.engines import assert_close, core, run_onnxruntime
 from tests.ir_runtime.test_pipeline import entry
 from tests.named_runs import run_by_name
@@ -91,11 +90,11 @@ def test_compression_keeps_names_and_tensors(compress: dict[str, Any], tmp_path:
 # --- rules that replace a layer by something that is there already ---
 
 
-def to_input(builder: Builder, node: Node, uses: Uses) -> Output:
+def to_input(builder: Builder, node: Node) -> Output:
     return node.inputs[0]
 
 
-def to_constant(builder: Builder, node: Node, uses: Uses) -> Output:
+def to_constant(builder: Builder, node: Node) -> Output:
     return builder.constant(np.zeros((2, 4)), "f32")
 
 

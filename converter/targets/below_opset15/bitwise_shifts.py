@@ -21,14 +21,13 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _BITS_TO_CLEAR = 8
 """Of 32 bits, the number to clear so that float32 holds the others."""
 
 
 @below_opset15.replaces("bitwise_shifts", until="2024.5", seen_in=("2023.3",))
-def bitwise_shifts(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def bitwise_shifts(builder: Builder, node: Node) -> Replacement:
     """Multiply or divide by powers of two."""
     value, amount = node.inputs
     known = amount.type.constant

@@ -22,11 +22,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import as_list, dim_of
-from ir_runtime.rewriting.uses import Uses
 
 
 @below_opset15.replaces("rounded_up_poolings", until="2024.5", seen_in=("2023.3",))
-def rounded_up_poolings(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def rounded_up_poolings(builder: Builder, node: Node) -> Replacement:
     """Pool by opset 1 or 8, and cut off what ``ceil_torch`` drops."""
     op = node.op
     if isinstance(op, AvgPool16) or not isinstance(op, (AvgPool14, MaxPool14)):

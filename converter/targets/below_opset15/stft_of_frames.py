@@ -15,11 +15,10 @@ from ir_runtime.rewriting.frames import frames_of
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import as_i64, as_list, shape_of
-from ir_runtime.rewriting.uses import Uses
 
 
 @below_opset15.replaces("stft_of_frames", until="2024.5", seen_in=("2023.3",))
-def stft_of_frames(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def stft_of_frames(builder: Builder, node: Node) -> Replacement:
     """Gather the frames, and transform them."""
     signal, window, size, step = node.inputs
     if not signal.shape.has_rank:

@@ -24,11 +24,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("attention_transposed_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def attention_transposed_in_place(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def attention_transposed_in_place(builder: Builder, node: Node) -> Replacement:
     """Prevent the fusion of attention with the Transpose after it."""
     if not _is_attention(node):
         return fail("its input is not the output of attention, or the queries are transposed, too")

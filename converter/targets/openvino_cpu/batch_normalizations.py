@@ -21,11 +21,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("batch_normalizations", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def batch_normalizations(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def batch_normalizations(builder: Builder, node: Node) -> Replacement:
     """Multiply by the factors and add the summands."""
     assert isinstance(node.op, BatchNormInference5)
     data, *constants = node.inputs

@@ -17,11 +17,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import concat_lists, shape_of
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("broadcast_to_empty_shape", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def broadcast_to_empty_shape(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def broadcast_to_empty_shape(builder: Builder, node: Node) -> Replacement:
     """Compute the output's shape, with a dimension of 0 wherever the target shape has one."""
     data, shape = node.inputs[:2]
     known = shape.type.constant

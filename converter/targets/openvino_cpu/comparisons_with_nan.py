@@ -15,11 +15,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("comparisons_with_nan", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def comparisons_with_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def comparisons_with_nan(builder: Builder, node: Node) -> Replacement:
     """Swap the inputs."""
     a, b = node.inputs
     if not a.element_type.is_real:

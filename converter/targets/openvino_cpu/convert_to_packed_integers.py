@@ -21,11 +21,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("convert_to_packed_integers", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def convert_to_packed_integers(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def convert_to_packed_integers(builder: Builder, node: Node) -> Replacement:
     """Take the lowest bits before the conversion."""
     (value,) = node.inputs
     kind = node.outputs[0].element_type

@@ -20,11 +20,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("dft_of_short_signals", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def dft_of_short_signals(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def dft_of_short_signals(builder: Builder, node: Node) -> Replacement:
     """Pad the signal before the transform."""
     if len(node.inputs) < 3:
         return fail("it has no signal_size, and so transforms the whole signal")

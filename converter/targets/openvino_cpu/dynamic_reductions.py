@@ -25,11 +25,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import element_count, normalized_positions, rank_of
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("dynamic_reductions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def dynamic_reductions(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def dynamic_reductions(builder: Builder, node: Node) -> Replacement:
     """Reduce in a way that the plug-in supports for any axes and dimensions."""
     data, axes = node.inputs
     op = node.op

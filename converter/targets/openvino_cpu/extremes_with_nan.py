@@ -17,11 +17,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("extremes_with_nan", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def extremes_with_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def extremes_with_nan(builder: Builder, node: Node) -> Replacement:
     """Add the NaN."""
     if not any(_is_nan(source) for source in node.inputs):
         return fail("no input is a constant NaN")

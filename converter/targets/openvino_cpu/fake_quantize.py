@@ -37,7 +37,6 @@ from ir_runtime.records import record
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 _MOVES = (DepthToSpace1, Gather8, MaxPool, Reshape1, Slice8, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1)
 """Operations that return elements of their first input, of any type."""
@@ -50,12 +49,12 @@ def fake_quantize(model: Model, trace: PassTrace) -> int:
     count = 0
     for part in model.parts():
         converts = part.nodes_of((Convert1,))
-        uses, unique = Uses(), UniqueNames(part)
+        unique = UniqueNames(part)
         for node in converts:
             found = _quantised(node)
             if found is None:
                 trace.not_matched(node, fail("it does not end a quantisation with constant scale and zero point"))
-            elif _replace(node, found, uses, unique):
+            elif _replace(node, found, unique):
                 trace.matched(node)
                 count += 1
             else:
@@ -141,17 +140,17 @@ class Dequantised:
     zero: Array
 
 
-def _dequantised(convert: Node, uses: Uses) -> Dequantised | None:
+def _dequantised(convert: Node) -> Dequantised | None:
     """The parts of a dequantisation that begins with ``convert``; None where an integer stands for no finite number."""
     if not isinstance(convert.op, Convert1) or convert.op.destination_type is not element_types.f32:
         return None
     value, scale, zero = convert.outputs[0], np.asarray(np.float32(1)), np.asarray(np.float32(0))
-    reader = uses.only_reader(value)
+    reader = value.only_user
     if reader is not None and isinstance(reader.op, Subtract1) and reader.inputs[0] is value:
         taken = _constant(reader.inputs[1])
         if taken is not None:
             zero, value = taken, reader.outputs[0]
-            reader = uses.only_reader(value)
+            reader = value.only_user
     if reader is not None and isinstance(reader.op, Multiply1):
         factor = _constant(reader.inputs[1] if reader.inputs[0] is value else reader.inputs[0])
         if factor is not None:
@@ -171,25 +170,25 @@ class _Leaf:
     back: Dequantised
 
 
-def _leaves(whole: Output, uses: Uses, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | None]:
+def _leaves(whole: Output, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | None]:
     """The dequantisations of the integers, moved or not; None for a reader that needs the integers."""
-    readers = uses[whole]
+    readers = whole.uses
     if not readers:
         yield None
     for reader in readers:
         if isinstance(reader.op, _MOVES) and reader.inputs.index(whole) == 0 and reader.inputs.count(whole) == 1:
-            yield from _leaves(reader.outputs[0], uses, (*moves, reader))
-            if any(uses[output] for output in reader.outputs[1:]):
+            yield from _leaves(reader.outputs[0], (*moves, reader))
+            if any(output.uses for output in reader.outputs[1:]):
                 yield None
         else:
-            back = _dequantised(reader, uses)
+            back = _dequantised(reader)
             yield None if back is None else _Leaf(moves, back)
 
 
-def _replace(node: Node, found: Quantised, uses: Uses, unique: UniqueNames) -> bool:
+def _replace(node: Node, found: Quantised, unique: UniqueNames) -> bool:
     """Replace the dequantisations if every reader of the integers is one; whether that is so."""
     leaves: list[_Leaf] = []
-    for leaf in _leaves(node.outputs[0], uses):
+    for leaf in _leaves(node.outputs[0]):
         # A scale for each channel does not follow integers that are moved.
         if leaf is None or (leaf.moves and max(leaf.back.scale.size, leaf.back.zero.size, found.scale.size) > 1):
             return False

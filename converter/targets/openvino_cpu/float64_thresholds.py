@@ -25,14 +25,13 @@ from ir_runtime.operations.indexing import Gather8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _DOWN_ON_THE_RIGHT = (LessEqual1, Greater1)
 """Operations whose second input is rounded down if it is a threshold; a first one is rounded up."""
 
 
 @openvino_cpu.replaces("float64_thresholds", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def float64_thresholds(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def float64_thresholds(builder: Builder, node: Node) -> Replacement:
     """Round constant thresholds up or down to numbers that float32 has."""
     if node.inputs[0].element_type is not element_types.f64:
         return fail("it does not compare float64")

@@ -31,7 +31,6 @@ from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 from .intervals import is_small
 
@@ -53,9 +52,9 @@ def fusion_guards(model: Model, trace: PassTrace) -> int:
         guarded = part.nodes_of(_GUARDED)
         if not guarded:
             continue
-        uses, unique = Uses(), UniqueNames(part)
+        unique = UniqueNames(part)
         for node in guarded:
-            wrong = [reader for reader in uses[node.outputs[0]] if _goes_wrong(node, reader, uses)]
+            wrong = [reader for reader in node.outputs[0].uses if _goes_wrong(node, reader)]
             if wrong:
                 prevent_fusion(node.outputs[0], wrong, unique)
             pulled = _is_pulled_through(node)
@@ -93,8 +92,8 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
     return others == sorted(others) and len(others) < len(left)
 
 
-def _goes_wrong(node: Node, reader: Node, uses: Uses) -> bool:
-    after = list(_fused(reader, uses))
+def _goes_wrong(node: Node, reader: Node) -> bool:
+    after = list(_fused(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
         return _resizes_channels(node) and any(_varies(one, rank - 1) for one in after)
@@ -126,7 +125,7 @@ def _resizes_channels(node: Node) -> bool:
     return not before[1].is_static or before[1] != after[1]
 
 
-def _fused(reader: Node, uses: Uses) -> Iterator[Node]:
+def _fused(reader: Node) -> Iterator[Node]:
     """The elementwise layers from ``reader`` on whose other inputs are constants."""
     pending, seen = [reader], set()
     while pending:
@@ -134,7 +133,7 @@ def _fused(reader: Node, uses: Uses) -> Iterator[Node]:
         if node not in seen and isinstance(node.op, _FUSED) and _computed_inputs(node) <= 1:
             seen.add(node)
             yield node
-            pending += uses[node.outputs[0]]
+            pending += node.outputs[0].uses
 
 
 def _computed_inputs(node: Node) -> int:

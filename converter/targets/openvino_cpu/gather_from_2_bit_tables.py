@@ -16,11 +16,10 @@ from ir_runtime.operations.indexing import Gather8
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("gather_from_2_bit_tables", seen_in=("2024.6", "2025.4", "2026.4"))
-def gather_from_2_bit_tables(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def gather_from_2_bit_tables(builder: Builder, node: Node) -> Replacement:
     """Store in 4 bits a table of 2 bits whose gathered elements are converted at once."""
     gather = node.inputs[0].node
     if not isinstance(gather.op, Gather8) or gather.inputs[0].element_type is not element_types.u2:

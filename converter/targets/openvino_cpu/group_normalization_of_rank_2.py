@@ -13,11 +13,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("group_normalization_of_rank_2", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def group_normalization_of_rank_2(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def group_normalization_of_rank_2(builder: Builder, node: Node) -> Replacement:
     """Add a dimension of 1, and remove it again."""
     data, scale, bias = node.inputs
     if not data.shape.has_rank or data.shape.rank != 2:

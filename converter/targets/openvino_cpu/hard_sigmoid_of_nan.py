@@ -31,7 +31,6 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _WITHOUT_NAN = (ReLU1, Clamp1)
 """Operations of which the plug-in computes 0 for NaN."""
@@ -52,7 +51,7 @@ _MAX_BETWEEN = 6
 
 
 @openvino_cpu.replaces("hard_sigmoid_of_nan", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def hard_sigmoid_of_nan(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def hard_sigmoid_of_nan(builder: Builder, node: Node) -> Replacement:
     """Select NaN where the input is NaN."""
     x, slope, offset = node.inputs
     alpha, beta = slope.type.constant, offset.type.constant
@@ -60,7 +59,7 @@ def hard_sigmoid_of_nan(builder: Builder, node: Node, uses: Uses) -> Replacement
         nothing = layers.multiply(builder, x, slope)
         value = builder.like(np.clip(beta, 0, 1).reshape(()), x)
         return layers.select(builder, builder.emit(IsNaN10(), nothing), nothing, value)
-    readers = uses[node.outputs[0]]
+    readers = node.outputs[0].uses
     if readers and all(isinstance(reader.op, Multiply1) and x in reader.inputs for reader in readers):
         return fail("it is only multiplied by its own input, which keeps NaN")
     if _is_without_nan(x):

@@ -25,7 +25,6 @@ from ir_runtime.operations import elementwise as ir
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from . import exact_integers as exact
 from .intervals import EXACT, is_small
@@ -90,7 +89,7 @@ _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
 @openvino_cpu.replaces(
     "integer_arithmetic", ir.Divide1, ir.Select1, *_MEANINGS, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
 )
-def integer_arithmetic(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def integer_arithmetic(builder: Builder, node: Node) -> Replacement:
     """Compute integers exactly that the plug-in would round to float32."""
     a, b = node.inputs[-2:]
     if not a.element_type.is_integral or (a.element_type.bits < 32 and not isinstance(node.op, ir.Power1)):

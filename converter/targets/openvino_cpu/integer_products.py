@@ -28,7 +28,6 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .intervals import interval_of
 
@@ -42,7 +41,7 @@ Product = Callable[[Output, Output], Output]
 
 
 @openvino_cpu.replaces("integer_products", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def integer_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def integer_products(builder: Builder, node: Node) -> Replacement:
     """Make products of integers exact, or products of floats where floats are wanted."""
     kind = node.outputs[0].element_type
     if not kind.is_integral:
@@ -58,16 +57,16 @@ def integer_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     def integers(x: Output, y: Output) -> Output:
         return layers.in_type(builder, floats(x, y), kind) if narrow else builder.emit(node.op, x, y)
 
-    if narrow and _becomes_float(node.outputs[0], uses):
+    if narrow and _becomes_float(node.outputs[0]):
         return layers.in_type(builder, floats(a, b), kind)
     return exact_product(builder, Factor.of(a), Factor.of(b), _depth(node), integers)
 
 
-def _becomes_float(value: Output, uses: Uses) -> bool:
+def _becomes_float(value: Output) -> bool:
     """Whether nothing reads the integers but conversions to floats, of sums with a bias perhaps."""
-    readers = uses[value]
+    readers = value.uses
     return bool(readers) and all(
-        _becomes_float(reader.outputs[0], uses)
+        _becomes_float(reader.outputs[0])
         if isinstance(reader.op, elementwise.Add1)
         else isinstance(reader.op, elementwise.Convert1) and reader.op.destination_type.is_real
         for reader in readers

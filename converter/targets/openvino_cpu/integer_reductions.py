@@ -32,7 +32,6 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import element_count
-from ir_runtime.rewriting.uses import Uses
 
 from .intervals import EXACT, interval_of
 
@@ -43,7 +42,7 @@ _COUNT_IF_UNKNOWN = (1 << 15) - 1
 
 
 @openvino_cpu.replaces("integer_reductions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def integer_reductions(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def integer_reductions(builder: Builder, node: Node) -> Replacement:
     """Reduce integers exactly."""
     data = node.inputs[0]
     if not data.element_type.is_integral:

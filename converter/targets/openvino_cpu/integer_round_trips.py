@@ -23,7 +23,6 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _PRODUCTS = (MatMul1, Convolution1, GroupConvolution1)
 _SCAN_LIMIT = 1 << 16
@@ -31,7 +30,7 @@ _SCAN_LIMIT = 1 << 16
 
 
 @openvino_cpu.replaces("integer_round_trips", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def integer_round_trips(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def integer_round_trips(builder: Builder, node: Node) -> Replacement:
     """Remove conversions to an integer type and back."""
     if node.outputs[0].element_type is not element_types.f32:
         return fail("it does not convert to float32")

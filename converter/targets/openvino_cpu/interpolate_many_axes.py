@@ -27,11 +27,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("interpolate_many_axes", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def interpolate_many_axes(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def interpolate_many_axes(builder: Builder, node: Node) -> Replacement:
     """Resize a few dimensions after the other."""
     op = node.op
     if not isinstance(op, Interpolate11) or len(node.inputs) < 3 or any((*op.pads_begin, *op.pads_end)):

@@ -18,11 +18,10 @@ from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import dim_of
 from ir_runtime.rewriting.unique_names import UniqueNames
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("iterator_over_unread_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def iterator_over_unread_slices(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def iterator_over_unread_slices(builder: Builder, node: Node) -> Replacement:
     """Count the iterations by the dimension that is sliced."""
     (sub,) = node.op.subgraphs
     sliced = [entry for entry in sub.inputs if entry.axis is not None]

@@ -26,7 +26,6 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _MOVES: tuple[type[Operation], ...] = (
     Broadcast3, Concat1, Gather8, GatherElements6, GatherND8, Pad12, Slice8, Split1, StridedSlice1, Tile1,
@@ -45,7 +44,7 @@ _WIDER: dict[ElementType, tuple[ElementType, tuple[type[Operation], ...]]] = {
     *{operation for _, layers in _WIDER.values() for operation in layers},
     seen_in=("2023.3", "2024.6", "2025.4", "2026.4"),
 )
-def layers_of_narrow_types(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def layers_of_narrow_types(builder: Builder, node: Node) -> Replacement:
     """Convert the inputs to the wider type, and the outputs back."""
     kind = node.inputs[0].element_type
     wide, layers = _WIDER.get(kind, (kind, ()))

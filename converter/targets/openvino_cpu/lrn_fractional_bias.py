@@ -16,11 +16,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("lrn_fractional_bias", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def lrn_fractional_bias(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def lrn_fractional_bias(builder: Builder, node: Node) -> Replacement:
     """Multiply by a power of the bias instead of adding it."""
     op = node.op
     if not isinstance(op, LRN1) or float(op.bias).is_integer():

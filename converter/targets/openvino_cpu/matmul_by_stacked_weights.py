@@ -15,11 +15,10 @@ from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("matmul_by_stacked_weights", since="2025.1", seen_in=("2025.4", "2026.4"))
-def matmul_by_stacked_weights(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def matmul_by_stacked_weights(builder: Builder, node: Node) -> Replacement:
     """Repeat the matrix for each of the stored ones."""
     data, weights = node.inputs
     if data.shape.is_static or not data.shape.has_rank or data.shape.rank not in (2, 3):

@@ -16,11 +16,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("mod_by_infinity", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def mod_by_infinity(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def mod_by_infinity(builder: Builder, node: Node) -> Replacement:
     """Select the dividend where the divisor is infinite."""
     value, divisor = node.inputs
     known = divisor.type.constant

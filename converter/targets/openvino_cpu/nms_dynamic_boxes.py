@@ -13,11 +13,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import reshape
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("nms_dynamic_boxes", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def nms_dynamic_boxes(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def nms_dynamic_boxes(builder: Builder, node: Node) -> Replacement:
     """Give boxes and scores a rank, and boxes 4 coordinates."""
     boxes, scores, *others = node.inputs
     if not boxes.shape.has_rank or not boxes.shape[2].is_static:

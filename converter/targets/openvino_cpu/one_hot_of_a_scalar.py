@@ -14,11 +14,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("one_hot_of_a_scalar", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def one_hot_of_a_scalar(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def one_hot_of_a_scalar(builder: Builder, node: Node) -> Replacement:
     """Put the index into a list."""
     index, *others = node.inputs
     if not index.shape.has_rank or index.shape.rank or others[0].type.constant is not None:

@@ -18,11 +18,10 @@ from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import shape_of
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("pad_value_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def pad_value_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def pad_value_at_run_time(builder: Builder, node: Node) -> Replacement:
     """Select the value where Pad has put a 0."""
     if len(node.inputs) < 4 or node.op.pad_mode != "constant" or node.inputs[3].type.constant is not None:  # type: ignore[attr-defined]
         return fail("the mode is not constant, or the pad value is left out or constant")

@@ -21,11 +21,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("padded_pointwise_convolutions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def padded_pointwise_convolutions(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def padded_pointwise_convolutions(builder: Builder, node: Node) -> Replacement:
     """Convolve as one group."""
     data, weights = node.inputs
     op = node.op

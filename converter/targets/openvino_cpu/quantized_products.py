@@ -32,20 +32,19 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _PRODUCTS = (Convolution1, GroupConvolution1, MatMul1)
 
 
 @openvino_cpu.replaces("quantized_products", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def quantized_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def quantized_products(builder: Builder, node: Node) -> Replacement:
     """Move the scale of a quantised product from its sum to its weights."""
     factor = node.inputs[1].tensor
     if factor is None or node.outputs[0].element_type is not element_types.f32:
         return fail("the factor is not constant, or not float32")
-    total, bias = _without_bias(node.inputs[0], uses)
+    total, bias = _without_bias(node.inputs[0])
     product = total.node
-    if not isinstance(product.op, _PRODUCTS) or len(uses[total]) != 1:
+    if not isinstance(product.op, _PRODUCTS) or total.only_user is None:
         return fail("its input is no product, or other layers read the product, too")
     data, weights = product.inputs
     grouped = isinstance(product.op, GroupConvolution1) and isinstance(weights.node.op, Reshape1)
@@ -66,13 +65,13 @@ def quantized_products(builder: Builder, node: Node, uses: Uses) -> Replacement:
     return made
 
 
-def _without_bias(value: Output, uses: Uses) -> tuple[Output, Array | None]:
+def _without_bias(value: Output) -> tuple[Output, Array | None]:
     """The sum before a constant is added to it as integers, and that constant."""
     add = value.node.inputs[0].node if isinstance(value.node.op, Convert1) else None
-    if add is None or not isinstance(add.op, Add1) or len(uses[add.outputs[0]]) != 1 or len(uses[value]) != 1:
+    if add is None or not isinstance(add.op, Add1) or add.outputs[0].only_user is None or value.only_user is None:
         return value, None
     whole, bias = add.inputs[0].node, add.inputs[1].tensor
-    if bias is None or not isinstance(whole.op, Convert1) or len(uses[whole.outputs[0]]) != 1:
+    if bias is None or not isinstance(whole.op, Convert1) or whole.outputs[0].only_user is None:
         return value, None
     return whole.inputs[0], bias.array().astype(np.float64)
 

@@ -19,11 +19,10 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("range_backwards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def range_backwards(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def range_backwards(builder: Builder, node: Node) -> Replacement:
     """Move a limit that lies before the start to the start."""
     start, limit, step = node.inputs
     if len({value.element_type for value in node.inputs}) > 1:

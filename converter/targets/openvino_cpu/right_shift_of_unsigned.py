@@ -15,7 +15,6 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 from .intervals import interval_of
 
@@ -23,7 +22,7 @@ _TOPMOST = 1 << 31
 
 
 @openvino_cpu.replaces("right_shift_of_unsigned", seen_in=("2024.6", "2025.4", "2026.4"))
-def right_shift_of_unsigned(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def right_shift_of_unsigned(builder: Builder, node: Node) -> Replacement:
     """Clear the copies of the topmost bit."""
     value, amount = node.inputs
     if value.element_type is not element_types.u32 or interval_of(value)[1] < _TOPMOST:

@@ -15,13 +15,12 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _BYTES = (element_types.i8, element_types.u8)
 
 
 @openvino_cpu.replaces("saturated_8_bit_integers", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def saturated_8_bit_integers(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def saturated_8_bit_integers(builder: Builder, node: Node) -> Replacement:
     """Compute 8-bit integers as i32."""
     kind = node.outputs[0].element_type
     if kind not in _BYTES:

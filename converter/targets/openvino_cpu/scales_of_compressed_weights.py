@@ -30,7 +30,6 @@ from ir_runtime.records import record
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @record
@@ -44,7 +43,7 @@ class _Weights:
 
 
 @openvino_cpu.replaces("scales_of_compressed_weights", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def scales_of_compressed_weights(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def scales_of_compressed_weights(builder: Builder, node: Node) -> Replacement:
     """Have the plug-in decompress the weights before the product."""
     place = 1 if isinstance(node.op, MatMul1) else 0
     inputs = list(node.inputs)

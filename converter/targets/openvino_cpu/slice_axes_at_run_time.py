@@ -17,11 +17,10 @@ from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import as_i64, normalized_positions
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("slice_axes_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def slice_axes_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def slice_axes_at_run_time(builder: Builder, node: Node) -> Replacement:
     """Give every dimension a start, an end and a step."""
     data, *parts = node.inputs
     if len(parts) < 4 or parts[3].type.constant is not None or not data.shape.has_rank:

@@ -29,7 +29,6 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.matching import Match, anything, constant, either, fail, layer
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _WINDOW = layer(
     Greater1,
@@ -39,9 +38,9 @@ _WINDOW = layer(
 
 
 @openvino_cpu.replaces("sliding_windows", seen_in=("2026.4",))
-def sliding_window(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def sliding_window(builder: Builder, node: Node) -> Replacement:
     """Write the condition as four BitwiseAnd, of which the first takes the window."""
-    readers = uses[node.outputs[0]]
+    readers = node.outputs[0].uses
     if not any(
         isinstance(reader.op, ScaledDotProductAttention13) and variable_behind(reader.inputs[1]) for reader in readers
     ):

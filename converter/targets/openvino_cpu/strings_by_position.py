@@ -21,14 +21,13 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 _POSITIONS = element_types.i32
 """The type in which the plug-in computes with integers."""
 
 
 @openvino_cpu.replaces("strings_by_position", seen_in=("2024.6", "2025.4", "2026.4"))
-def strings_by_position(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def strings_by_position(builder: Builder, node: Node) -> Replacement:
     """Move the positions of the strings, and gather the strings at them."""
     if node.outputs[0].element_type is not element_types.string:
         return fail("it moves no strings")

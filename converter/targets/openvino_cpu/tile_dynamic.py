@@ -37,14 +37,13 @@ from ir_runtime.rewriting.layers import concat, in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import shape_of
-from ir_runtime.rewriting.uses import Uses
 
 _MOST_DIMENSIONS = 6
 """The plug-in's arithmetic is wrong on more dimensions."""
 
 
 @openvino_cpu.replaces("tile_repeats_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def tile_repeats_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def tile_repeats_at_run_time(builder: Builder, node: Node) -> Replacement:
     """Repeat along every dimension by Broadcast."""
     data, repeats = node.inputs
     if repeats.type.constant is not None:
@@ -56,7 +55,7 @@ def tile_repeats_at_run_time(builder: Builder, node: Node, uses: Uses) -> Replac
 
 
 @openvino_cpu.replaces("tile_dynamic_dimensions", since="2026.1", seen_in=("2026.4",))
-def tile_dynamic_dimensions(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def tile_dynamic_dimensions(builder: Builder, node: Node) -> Replacement:
     """Repeat along several dimensions by Broadcast, and one channel in a layout that the plug-in does not change."""
     data, repeats = node.inputs
     known = repeats.type.constant

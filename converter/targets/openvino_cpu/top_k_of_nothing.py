@@ -15,11 +15,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import cut, in_type
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("top_k_of_nothing", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def top_k_of_nothing(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def top_k_of_nothing(builder: Builder, node: Node) -> Replacement:
     """Slice no elements."""
     data, count = node.inputs
     known = count.type.constant

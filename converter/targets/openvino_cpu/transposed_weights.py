@@ -18,7 +18,6 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.rewriting.matching import NotMatched, fail
 from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.register("transposed_weights", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -26,28 +25,27 @@ def transposed_weights(model: Model, trace: PassTrace) -> int:
     """Transpose the weights of products, and tell the products so."""
     count = 0
     for part in model.parts():
-        uses = Uses()
         factors = [product.inputs[1].node for product in part.nodes_of((MatMul1,))]
         for node in dict.fromkeys(factors):
-            why_not = _why_not(node, uses)
-            for reader in uses[node.outputs[0]]:
+            why_not = _why_not(node)
+            for reader in node.outputs[0].uses:
                 if why_not is not None:
                     trace.not_matched(reader, why_not)
                 else:
                     trace.matched(reader)
                     count += 1
             if why_not is None:
-                _transpose(node, uses)
+                _transpose(node)
     return count
 
 
-def _why_not(node: Node, uses: Uses) -> NotMatched | None:
+def _why_not(node: Node) -> NotMatched | None:
     tensor = node.op.data
     if tensor is None or not tensor.element_type.is_real or tensor.element_type.is_packed:
         return fail("the second input is not a constant of floats")
     if len(tensor.shape) < 2 or any(dimension != 1 for dimension in tensor.shape[:-2]):
         return fail("the weights are no single matrix")
-    for reader in uses[node.outputs[0]]:
+    for reader in node.outputs[0].uses:
         if not isinstance(reader.op, MatMul1) or reader.inputs[0] is node.outputs[0]:
             return fail("another layer reads the weights, too")
         if reader.op.transpose_b:
@@ -55,12 +53,12 @@ def _why_not(node: Node, uses: Uses) -> NotMatched | None:
     return None
 
 
-def _transpose(node: Node, uses: Uses) -> None:
+def _transpose(node: Node) -> None:
     """Put the transposed constant in the place of ``node``, under its name; the tensor of the model is gone."""
     assert node.op.data is not None
     made = make_node(Const1(value=node.op.data.transposed()), (), node.name)
     made.origin, made.runtime_info = node.origin, node.runtime_info
-    for reader in uses[node.outputs[0]]:
+    for reader in node.outputs[0].uses:
         assert isinstance(reader.op, MatMul1)
         reader.op = MatMul1(transpose_a=reader.op.transpose_a, transpose_b=True)
         reader.replace_input(1, made.outputs[0])

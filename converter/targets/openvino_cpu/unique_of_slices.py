@@ -14,11 +14,10 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.layers import transpose
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement
-from ir_runtime.rewriting.uses import Uses
 
 
 @openvino_cpu.replaces("unique_of_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def unique_of_slices(builder: Builder, node: Node, uses: Uses) -> Replacement:
+def unique_of_slices(builder: Builder, node: Node) -> Replacement:
     """Move the dimension to the front, and back to its place."""
     data = node.inputs[0]
     axis = node.inputs[1].type.constant if len(node.inputs) > 1 else None
