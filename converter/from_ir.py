@@ -10,8 +10,10 @@ from typing import Any
 from converter.errors import ConversionError
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import Options, suggestions
+from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.files.file_kinds import IR, kind_of_path
 from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.invariants import OPTIONS
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
@@ -19,6 +21,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.constant_folding import fold
 from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -79,6 +82,7 @@ def _with_first_names(options: Options, names: Mapping[str, str]) -> Options:
     )
 
 
+@graph_pass("reshape", OPTIONS)
 def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None:
     shapes = {}
     for name, node in inputs.items():
@@ -87,19 +91,26 @@ def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None
             wanted = options.shape_of(name, declared)
             if wanted != declared:
                 shapes[node] = TensorType(node.outputs[0].element_type, wanted)
-    if shapes:
+    try:
         infer_again(model.nodes(), shapes)
+    except InferenceError as error:
+        raise ContradictionError(str(error)) from error
 
 
+@graph_pass("freeze_input", OPTIONS)
 def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
     (output,) = node.outputs
     tensor = options.frozen_tensor(name, output.element_type, output.shape)
     constant = make_node(Const1(value=tensor), (), node.name)
     output.replace_by(constant.outputs[0])
     model.parameters = [end for end in model.parameters if end is not node]
-    infer_stale(model)
+    try:
+        infer_stale(model)
+    except InferenceError as error:
+        raise ConversionError(f"input '{name}' cannot have this value: {error}") from error
 
 
+@graph_pass("retype_input", OPTIONS)
 def _retype(model: Model, node: Node, kind: ElementType) -> None:
     """Let an input have another element type, converted to the one that the layers want."""
     (output,) = node.outputs
@@ -116,6 +127,7 @@ def _retype(model: Model, node: Node, kind: ElementType) -> None:
     output.replace_by(converted.outputs[0], move_names=False)
 
 
+@graph_pass("cut_outputs", OPTIONS)
 def _cut(model: Model, outputs: tuple[str, ...]) -> None:
     """Return these tensors in place of the model's outputs."""
     known: dict[str, Output] = {}
@@ -137,6 +149,7 @@ def _cut(model: Model, outputs: tuple[str, ...]) -> None:
     model.parameters = [node for node in model.parameters if node.outputs[0].is_used]
 
 
+@graph_pass("fold_shapes", OPTIONS)
 def _fold_shapes(model: Model) -> None:
     """Put constants in the place of what follows from dimensions, now that these are known."""
     dynamic = [(node.end_names or [node.name])[0] for node in model.parameters if not node.outputs[0].shape.is_static]
@@ -147,7 +160,10 @@ def _fold_shapes(model: Model) -> None:
         for node in part.nodes:
             if node.op.role or not node.inputs or any(output.element_type.is_real for output in node.outputs):
                 continue
-            tensors = fold(node.op, [source.type for source in node.inputs], [output.type for output in node.outputs])
+            try:
+                tensors = fold(node.op, [source.type for source in node.inputs], [out.type for out in node.outputs])
+            except InferenceError as error:
+                raise ContradictionError(f"{node.where}: {error}") from error
             for output, tensor in zip(node.outputs, tensors or ()):
                 constant = make_node(Const1(value=tensor), (), unique(f"{node.name}/constant"))
                 output.replace_by(constant.outputs[0], move_names=False)

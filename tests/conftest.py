@@ -7,6 +7,7 @@ row in N; they are the same ones each time, picked by their names so that no par
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections import defaultdict
 from typing import Any
@@ -17,8 +18,10 @@ from hypothesis import HealthCheck, settings
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
 from ir_runtime import InternalError
+from ir_runtime.graph import reshaping
+from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
-from ir_runtime.rewriting.pipeline import Pipeline
+from ir_runtime.rewriting.checks import Checks
 from tests import random_data
 
 import_modules_of("converter.command_line")  # some tests look through main.commands
@@ -46,7 +49,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def every_pass_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariants of every layer hold after every pass and rule, whatever a test converts."""
-    monkeypatch.setattr(Pipeline, "is_thorough", True)
+    monkeypatch.setattr(Checks, "is_thorough", True)
+    monkeypatch.setattr(Edits, "guard", staticmethod(_refuse_edits_outside_passes))
+
+
+MAY_EDIT = ("ir_runtime.graph.", "ir_runtime.rewriting.")
+"""What edits graphs for those who call it."""
+OWN_GRAPHS = ("converter.from_onnx.", "ir_runtime.execution.")
+"""The translation changes bodies while it builds them, the executor a copy that nobody else sees."""
+
+
+def _refuse_edits_outside_passes() -> None:
+    """Raise AssertionError if the packages change a graph otherwise than by a pass, whatever a test does."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(MAY_EDIT):
+        if frame.f_code is reshaping.infer_again.__code__:
+            return  # Model.reshape: it checks all layers itself, and changes nothing where one refuses the shapes
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__", "")
+    if not Edits.passes and name.startswith(("converter.", "ir_runtime.")) and not name.startswith(OWN_GRAPHS):
+        raise AssertionError(f"{name} changes a graph outside of a pass: {frame.f_code.co_name}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.invariants import COMPRESSION
 from ir_runtime.graph.model import (
     Model,
     Node,
@@ -24,6 +25,7 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .half_precision import LARGEST, misfits, to_half
@@ -47,6 +49,7 @@ class Halved:
     """How many stayed as they were, by the reason."""
 
 
+@graph_pass("float16_constants", COMPRESSION)
 def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     """Store the float weights of ``model`` and its bodies as float16, in place.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph.invariants import PRECISION
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import infer_types, make_node
@@ -16,6 +17,7 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .float16_constants import constants_of_shapes
@@ -27,6 +29,7 @@ _MAX_CONSTANT_BYTES = 1 << 12
 """Layers with larger constants compute with weights, not with positions."""
 
 
+@graph_pass("unfold_float16", PRECISION)
 def unfold_halves(model: Model) -> int:
     """Store float16 constants that are converted to a wider type in that type, in place; how many there were."""
     count = 0
@@ -44,6 +47,7 @@ def unfold_halves(model: Model) -> int:
     return count
 
 
+@graph_pass("compute_in_float16", PRECISION)
 def compute_in_half(model: Model) -> None:
     """Compute in float16 what ``model`` and its bodies compute in float32, in place.
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from converter.errors import ConversionError
 from ir_runtime.graph import element_types
+from ir_runtime.graph.invariants import COMPRESSION
 from ir_runtime.graph.model import (
     Model,
     Node,
@@ -52,6 +53,7 @@ from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .float16_constants import DECOMPRESSION
@@ -161,6 +163,7 @@ class _Way:
         return f"{kind} {'by channel' if self.group == -1 else f'in groups of {self.group}'}"
 
 
+@graph_pass("weight_compression", COMPRESSION)
 def compress_weights(model: Model, options: WeightCompression) -> CompressedWeights:
     """Store the weights of ``model`` and its bodies in 8 or 4 bits, in place; the codes are computed when written.
 

@@ -28,7 +28,9 @@ from ir_runtime import Model
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.operation import Operation, TensorType
+from ir_runtime.rewriting.checks import graph_pass
 
 
 class ExactModel:
@@ -56,11 +58,16 @@ class ExactModel:
         """
         generator = np.random.default_rng(seed)
         model = self._engine.model.clone()
-        for part in model.parts():
-            for node in part.nodes:
-                if isinstance(node.op, ROUNDING_TO_STEPS):
-                    node.op = _WithTies(node.op, generator)
+        _break_ties(model, generator)
         return run_by_names(engine_for("numpy", model), inputs)
+
+
+@graph_pass("ties", PASSES)
+def _break_ties(model: Model, generator: np.random.Generator) -> None:
+    for part in model.parts():
+        for node in part.nodes:
+            if isinstance(node.op, ROUNDING_TO_STEPS):
+                node.op = _WithTies(node.op, generator)
 
 
 class _WithTies(Operation):

@@ -16,11 +16,13 @@ from converter.compression.float16_constants import DECOMPRESSION
 from converter.compression.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.invariants import PRECISION
 from ir_runtime.graph.model import Node, RuntimeInfo
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.checks import graph_pass
 
 RUNS = 4
 _RUNS_OF_OUTPUTS_BELOW = {64: 16, 4096: 8}
@@ -114,8 +116,13 @@ def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 def perturbed_model(model: Model, seed: int) -> Model:
     """A copy whose weights, but not their zero points, are changed by as much as rounding may have."""
-    generator = np.random.default_rng(seed)
     copy = model.clone()
+    _perturb(copy, np.random.default_rng(seed))
+    return copy
+
+
+@graph_pass("perturbed_weights", PRECISION)
+def _perturb(copy: Model, generator: np.random.Generator) -> None:
     rounded = RoundedWeights.of(copy)
     for part in copy.all_models():
         for node in part.nodes():
@@ -127,7 +134,6 @@ def perturbed_model(model: Model, seed: int) -> Model:
             perturbed = rounded.perturbed(node, stored.array().astype(value.element_type.dtype), generator)
             constant = make_node(Const1(value=Tensor.from_array(perturbed, value.element_type)), (), node.name)
             value.replace_by(constant.outputs[0], move_names=False)
-    return copy
 
 
 def _widens(node: Node) -> bool:

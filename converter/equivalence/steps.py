@@ -28,10 +28,12 @@ from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
 from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.invariants import OPTIONS
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.checks import graph_pass
 
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
@@ -288,6 +290,7 @@ def _first_layer(
     return layer, ""
 
 
+@graph_pass("constant_input", OPTIONS)
 def _freeze(model: Model, name: str, value: Array) -> None:
     node = next(node for node in model.parameters if name in node.end_names)
     constant = make_node(

@@ -21,6 +21,7 @@ from converter.preprocessing.folding import fold
 from converter.preprocessing.recorded import Recorded
 from converter.preprocessing.resolution import Resolved, order_of_output, resolve
 from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.invariants import PROCESSING
 from ir_runtime.graph.model import Model, Node, Output, RuntimeInfo
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.colour import I420toBGR8, I420toRGB8, NV12toBGR8, NV12toRGB8
@@ -31,6 +32,7 @@ from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
 
@@ -42,6 +44,7 @@ _PLANES = {
 }
 
 
+@graph_pass("preprocessing", PROCESSING)
 def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str, Postprocess]) -> int:
     """Put the steps of these inputs and outputs into the model, in place; how many inputs and outputs changed.
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from converter.preprocessing.channel_order import reverse_back
 from converter.preprocessing.insertion import inner_name
 from converter.preprocessing.recorded import Recorded
+from ir_runtime.graph.invariants import PROCESSING
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.rewriting.checks import graph_pass
 
 
 def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
@@ -28,9 +30,14 @@ def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
 def without_preprocessing(model: Model, record: Recorded) -> Model | None:
     """A copy that takes and returns what the model did before; None where a later change hides where that is."""
     copy = model.clone()
+    return copy if _remove(copy, record) else None
+
+
+@graph_pass("without_preprocessing", PROCESSING)
+def _remove(copy: Model, record: Recorded) -> bool:
     inner = inner_inputs(copy, record)
     if inner is None:
-        return None
+        return False
     for name, value in inner.items():
         (node,) = [one for one in copy.parameters if name in one.end_names]
         if value is node.outputs[0]:
@@ -44,9 +51,9 @@ def without_preprocessing(model: Model, record: Recorded) -> Model | None:
     for result in copy.results:
         _return_inner(result, record, values)
     if not reverse_back(copy, list(record.reversed_layers)):
-        return None
+        return False
     Recorded({}, {}).write(copy)
-    return copy
+    return True
 
 
 def _return_inner(result: Node, record: Recorded, values: Mapping[str, Output]) -> None:

@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from converter.errors import ConversionError
+from ir_runtime.graph.invariants import JOINED
 from ir_runtime.graph.model import Model, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Assign6, ReadValue6
 from ir_runtime.records import record
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
 
@@ -34,6 +36,7 @@ class ComputedOnce:
     names: Mapping[str, str]
 
 
+@graph_pass("computed_once", JOINED)
 def keep_computed(model: Model, once: ComputedOnce) -> int:
     """Put variables in the place of inputs, in place; how many.
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir_runtime.graph.invariants import STATES
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.operations.activation import SoftMax8
 from ir_runtime.operations.elementwise import Add1, IsNaN10, Maximum1, Select1
 from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.matching import NotMatched, anything, fail, layer, number
 from ir_runtime.rewriting.replace_layers import Replacement, replace_layers
 
@@ -27,6 +29,7 @@ _SHARES = layer(SoftMax8, layer(Add1, anything("scores"), anything("mask")), nam
 _PATTERN = layer(Select1, layer(IsNaN10, _SHARES), number(0), _SHARES)
 
 
+@graph_pass("rows_without_keys", STATES)
 def replace_guards(model: Model) -> int:
     """Leave out guards of rows without keys, in place; how many."""
     return replace_layers(model, (Select1,), _without_guard)

@@ -19,6 +19,7 @@ from converter.compression.float16_constants import DECOMPRESSION
 from converter.errors import ConversionError, UnsupportedModelError
 from ir_runtime.execution.wide_floats import in_float32
 from ir_runtime.graph import element_types
+from ir_runtime.graph.invariants import PRECISION, STATES
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.node import RuntimeInfo
 from ir_runtime.graph.shape_inference import make_node
@@ -31,6 +32,7 @@ from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.shape_layers import concat_lists
 from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -68,6 +70,7 @@ class _Variable:
         return self.pair.name + self.pair.present.end_names[0]
 
 
+@graph_pass("stateful", STATES)
 def make_stateful(
     model: Model, declared: Mapping[str, PartialShape] | None = None, names: Mapping[str, str] | None = None
 ) -> int:
@@ -109,6 +112,7 @@ def make_stateful(
     return len(variables)
 
 
+@graph_pass("compute_in_float32", PRECISION)
 def compute_in_float32(model: Model) -> None:
     """Let what is float16 or bfloat16 be float32, but for weights: runtimes read logits as float32."""
     in_float32(model, ends=True)

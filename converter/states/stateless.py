@@ -18,10 +18,12 @@ from collections.abc import Sequence
 
 from converter.errors import ConversionError
 from ir_runtime.boundary import boundary
+from ir_runtime.graph.invariants import WITHOUT_STATES
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.output_tensors import give_own_tensors, promised_names
 from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -41,6 +43,11 @@ def make_stateless(model: Model) -> int:
         raise ConversionError(
             f"make_stateless needs a model, such as read_model returns, but got {type(model).__name__}"
         )
+    return _make_stateless(model)
+
+
+@graph_pass("stateless", WITHOUT_STATES)
+def _make_stateless(model: Model) -> int:
     nodes = model.nodes()
     reads = [node for node in nodes if isinstance(node.op, (ReadValue3, ReadValue6))]
     assigns = {node.op.variable_id: node for node in model.sinks if isinstance(node.op, (Assign3, Assign6))}

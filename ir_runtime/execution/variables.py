@@ -7,6 +7,7 @@ from its own input, anew in each call.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ir_runtime.records import record
 
 from ..errors import ExecutionError, ModelError, UnsupportedError
 from ..graph import element_types
+from ..graph.copies import copy_node
 from ..graph.element_types import Array, ElementType
 from ..graph.model import Model, Node, Output
 from ..graph.operation import TensorType
@@ -138,26 +140,30 @@ def variable_of(node: Node) -> str:
 
 def _without_variables(model: Model) -> tuple[Model, list[tuple[Node, Node]], list[Node]]:
     """The step of ``model``; each ReadValue with its input of the step; the Assigns in the order of their outputs."""
-    copy = model.clone()
-    instead: dict[Output, Output] = {}
+    copies: dict[Node, Node] = {}
+    values: dict[Output, Output] = {}
     reads: list[tuple[Node, Node]] = []
     assigns: list[Node] = []
-    for node in copy.nodes():
-        node.replace_inputs([instead.get(source, source) for source in node.inputs])
-        output = node.outputs[0] if node.outputs else None
-        if isinstance(node.op, ReadValue) and output is not None:
-            kind = TensorType(output.element_type, output.shape)
-            parameter = Node(Parameter1(shape=kind.shape, element_type=kind.element_type), (), [kind], node.name)
-            instead[output] = parameter.outputs[0]
-            reads.append((node, parameter))
+    for node in model.nodes():
+        copied = copies[node] = copy_node(node, [values[source] for source in node.inputs])
+        copied.op = copy.deepcopy(node.op)
+        outputs = copied.outputs
+        if isinstance(node.op, ReadValue) and outputs:
+            type = TensorType(outputs[0].element_type, outputs[0].shape)
+            parameter = Node(Parameter1(shape=type.shape, element_type=type.element_type), (), [type], node.name)
+            reads.append((copied, parameter))
+            outputs = parameter.outputs
         elif isinstance(node.op, Assign):
-            assigns.append(node)
-            if output is not None:
-                instead[output] = node.inputs[0]
-    copy.parameters = (*copy.parameters, *(parameter for _, parameter in reads))
-    copy.results = (*copy.results, *(make_node(Result1(), [node.inputs[0]]) for node in assigns))
-    copy.sinks = [node for node in copy.sinks if not isinstance(node.op, Assign)]
-    return copy, reads, assigns
+            assigns.append(copied)
+            outputs = [copied.inputs[0]]
+        values.update(zip(node.outputs, outputs))
+    parameters = [*(copies[node] for node in model.parameters), *(parameter for _, parameter in reads)]
+    results = [
+        *(copies[node] for node in model.results),
+        *(make_node(Result1(), [node.inputs[0]]) for node in assigns),
+    ]
+    sinks = [copies[node] for node in model.sinks if not isinstance(node.op, Assign)]
+    return Model(model.name, parameters, results, sinks, model.runtime_info, model.version), reads, assigns
 
 
 def _read(node: Node, parameter: Node, step: Model) -> _Read:

@@ -15,12 +15,14 @@ from collections.abc import Collection
 from ..errors import ModelError
 from ..graph import element_types
 from ..graph.element_types import ElementType
+from ..graph.invariants import PRECISION
 from ..graph.model import Model, Node, Output
 from ..graph.operation import Operation, TensorType
 from ..graph.shape_inference import infer_types, make_node
 from ..graph.tensor import Tensor
 from ..operations.elementwise import Convert1, convert
 from ..operations.inputs_outputs import Const1
+from ..rewriting.checks import graph_pass
 from ..rewriting.unique_names import UniqueNames
 from .kernels import is_arithmetic
 
@@ -38,6 +40,7 @@ def in_float32(model: Model, kept: Collection[Node] = (), *, ends: bool = False)
     return model
 
 
+@graph_pass("in_float64", PRECISION)
 def in_float64(model: Model) -> Model:
     """``model`` with all its real layers, inputs and outputs changed to float64, those of bodies, too.
 

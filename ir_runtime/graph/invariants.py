@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from ..errors import InternalError, ModelError
 from ..records import record
@@ -41,6 +41,43 @@ class Promise:
             constant_bytes(model) if thorough else 0,
             _types_by_name(model) if thorough else {},
         )
+
+    def renewed(self, model: Model, stage: Stage) -> Promise:
+        """The promise after a pass of ``stage``: what the stage may change is as ``model`` has it now."""
+        if not stage.changes:
+            return self
+        return replace(self, **{field: getattr(Promise.of(model), field) for field in stage.changes})
+
+
+@record
+class Stage:
+    """A stage of the conversion: what its passes may change, and what no model has after them."""
+
+    name: str
+    changes: frozenset[str] = frozenset()
+    """The fields of :class:`Promise` that a pass may change."""
+    removes: frozenset[str] = frozenset()
+    """The types of the layers that no model has after a pass."""
+
+
+PASSES = Stage("passes")
+"""Cleanup and fusion: nothing changes for the users of a model."""
+TARGETS = Stage("targets")
+"""The rules of a runtime."""
+OPTIONS = Stage("options", frozenset({"inputs", "outputs", "constant_bytes", "tensors"}))
+"""Shapes, values and types of inputs, and other outputs."""
+STATES = Stage("states", frozenset({"inputs", "outputs", "sinks", "tensors"}))
+"""Inputs and outputs become variables."""
+JOINED = Stage("joined models", STATES.changes | {"constant_bytes"})
+"""Another model computes what variables start with."""
+WITHOUT_STATES = Stage("without states", STATES.changes, frozenset({"ReadValue", "Assign"}))
+"""Variables become inputs and outputs."""
+PROCESSING = Stage("preprocessing", frozenset({"tensors"}))
+"""Layers in front of inputs and behind outputs: their tensors may have other shapes."""
+COMPRESSION = Stage("compression")
+"""Constants are stored in fewer bits."""
+PRECISION = Stage("precision", frozenset({"constant_bytes"}))
+"""The model computes in other floats, or stores them in a wider type."""
 
 
 def _names(node: Node) -> tuple[str, ...]:
@@ -81,7 +118,9 @@ def invariant(name: str, *, cheap: bool = False) -> Callable[[Check], Check]:
     return add
 
 
-def violations(model: Model, promise: Promise | None = None, *, thorough: bool = True) -> list[str]:
+def violations(
+    model: Model, promise: Promise | None = None, stage: Stage = PASSES, *, thorough: bool = True
+) -> list[str]:
     """A sentence for each place of ``model`` that breaks an invariant.
 
     ``promise`` was made before the model was changed; without ``thorough`` only the cheap checks run. A model with a
@@ -93,12 +132,18 @@ def violations(model: Model, promise: Promise | None = None, *, thorough: bool =
         except ModelError as error:
             return [str(error)]
     known = Promise.of(model, thorough=thorough) if promise is None else promise
-    return [f"{one.name}: {what}" for one in INVARIANTS if one.is_cheap or thorough for what in one.check(model, known)]
+    broken = [
+        f"{one.name}: {what}" for one in INVARIANTS if one.is_cheap or thorough for what in one.check(model, known)
+    ]
+    for part in model.parts() if stage.removes else ():
+        left = [node.where for node in part.nodes if node.op.type in stage.removes]
+        broken += [f"no {' or '.join(sorted(stage.removes))} is left: there is {where}" for where in left]
+    return broken
 
 
-def check(model: Model, promise: Promise, change: str, *, thorough: bool) -> None:
+def check(model: Model, promise: Promise, change: str, stage: Stage = PASSES, *, thorough: bool) -> None:
     """Raises :class:`InternalError`, which names the change, where the model breaks an invariant."""
-    found = violations(model, promise, thorough=thorough)
+    found = violations(model, promise, stage, thorough=thorough)
     if found:
         listed = "; ".join(found[:_MAX_LISTED])
         more = f"; and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""

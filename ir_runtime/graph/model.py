@@ -65,8 +65,10 @@ class Model(Displayed):
 
     @parameters.setter
     def parameters(self, nodes: Iterable[Node]) -> None:
+        Edits.note()
         before, self._parameters = self._parameters, tuple(nodes)
-        _exchange(before, self._parameters)
+        enter_graph(self._parameters)  # first, so that what both have stays in the graph
+        leave_graph(before)
 
     @property
     def results(self) -> tuple[Node, ...]:
@@ -75,8 +77,10 @@ class Model(Displayed):
 
     @results.setter
     def results(self, nodes: Iterable[Node]) -> None:
+        Edits.note()
         before, self._results = self._results, tuple(nodes)
-        _exchange(before, self._results)
+        enter_graph(self._results)  # first, so that what both have stays in the graph
+        leave_graph(before)
 
     @property
     def sinks(self) -> tuple[Node, ...]:
@@ -85,8 +89,10 @@ class Model(Displayed):
 
     @sinks.setter
     def sinks(self, nodes: Iterable[Node]) -> None:
+        Edits.note()
         before, self._sinks = self._sinks, tuple(nodes)
-        _exchange(before, self._sinks)
+        enter_graph(self._sinks)  # first, so that what both have stays in the graph
+        leave_graph(before)
 
     def nodes(self) -> list[Node]:
         """Every node, each after its inputs; the same order each time.
@@ -223,12 +229,6 @@ def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
             if not below:
                 return
             node, sources = below.pop()
-
-
-def _exchange(before: Sequence[Node], after: Sequence[Node]) -> None:
-    """Let the ends ``after`` enter the graph, and those of ``before`` leave it; what both have stays in it."""
-    enter_graph(after)
-    leave_graph(before)
 
 
 class Part:

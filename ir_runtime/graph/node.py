@@ -7,8 +7,8 @@ graph reads one of its outputs, until nothing of that holds any more. Only nodes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, ClassVar
 
 from ..records import record
 from .element_types import ElementType
@@ -21,6 +21,17 @@ class Edits:
     """A count of the changes of all graphs, by which a model notices that what it remembers of its graph is old."""
 
     count = 0
+    passes: ClassVar[int] = 0
+    """How many passes are running."""
+    guard: ClassVar[Callable[[], None] | None] = None
+    """A function that is called before each change of a graph: tests see that a pass makes it."""
+
+    @classmethod
+    def note(cls) -> None:
+        """Note a change of a graph."""
+        if cls.guard is not None:
+            cls.guard()
+        cls.count += 1
 
 
 @record
@@ -168,8 +179,8 @@ class Node:
         if name == "inputs":
             self.replace_inputs(value)
         else:
-            if name == "op":
-                Edits.count += 1
+            if name == "op" and self._ends >= 0:
+                Edits.note()
             _set_attribute(self, name, value)
 
     @property
@@ -185,7 +196,7 @@ class Node:
         _set_inputs(self, new)
         if self._ends < 0:
             return []
-        Edits.count += 1
+        Edits.note()
         _use(self, new)
         return _release(self, old)
 
@@ -206,7 +217,7 @@ class Node:
         if differs(old.type, new.type):
             self.is_stale = True
         _set_inputs(self, tuple(inputs))
-        Edits.count += 1
+        Edits.note()
         _use(self, [new] * count)
         return [] if old._uses else _leave(old.node)
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Literal, get_args
+from functools import partial
+from typing import Literal, get_args
 
-from ir_runtime.boundary import boundary
-from ir_runtime.errors import AttributeValueError, InferenceError, InternalError, ModelError
-from ir_runtime.graph.invariants import Promise, check
+from ir_runtime.errors import InternalError, ModelError
+from ir_runtime.graph.invariants import PASSES, Stage
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.operation import Operation, all_operations
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
 
-from .output_tensors import give_own_tensors, promised_names
+from .checks import Checks
 from .replace_layers import Replace, replace_layers
 from .shared_shapes import shared_shapes
 from .trace import PassTrace, Trace
-from .type_updates import infer_stale
 
 Run = Callable[[Model, PassTrace], int]
 """Changes a model and returns how many layers it replaced or added."""
@@ -112,15 +111,13 @@ class Pass:
 class Pipeline:
     """The passes of one package, in the order of a list."""
 
-    is_thorough: ClassVar[bool] = False
-    """Whether every layer is checked after every pass, as tests do, and not inputs and outputs alone."""
-
-    def __init__(self, package: str | None, order: Sequence[Entry]) -> None:
+    def __init__(self, package: str | None, order: Sequence[Entry], stage: Stage = PASSES) -> None:
         """``package`` has the modules of the passes; without one they are registered by hand.
 
         Raises :class:`InternalError` for an order that names a pass twice, or before one that it must come after.
         """
         self._package = package
+        self._stage = stage
         self._entries: dict[str, Entry] = {}
         for entry in order:
             entry.check(self._entries)
@@ -207,8 +204,7 @@ class Pipeline:
         checked. Raises :class:`ir_runtime.InternalError`, which names the pass, where an invariant is broken.
         """
         counts: dict[str, int] = {}
-        promised = promised_names(model)
-        promise = Promise.of(model, thorough=Pipeline.is_thorough)
+        checks = Checks(model, self._stage)
         trace = Trace() if trace is None else trace
         with shared_shapes():
             classes = _classes_in(model).keys()
@@ -218,17 +214,10 @@ class Pipeline:
                 step = self._loaded(entry)
                 if order is None and not step.holds_for(release):
                     continue
-                # A pass gets a valid model: layers that it cannot make are its own fault.
-                with _blamed_on(entry.name, InferenceError, AttributeValueError):
-                    count = step.run(model, trace.of(entry.name))
-                if not count:
-                    continue
-                counts[entry.name] = count
-                with _blamed_on(entry.name, ModelError):
-                    infer_stale(model)
-                    give_own_tensors(model, promised)
+                count = checks.run(entry.name, partial(step.run, model, trace.of(entry.name)), bool)
+                if count:
+                    counts[entry.name] = count
                     classes = _classes_in(model).keys()
-                    check(model, promise, f"the pass '{entry.name}'", thorough=Pipeline.is_thorough)
         return counts
 
     @property
@@ -252,15 +241,6 @@ class Pipeline:
         if entry.name not in self.registered:
             raise InternalError(f"the order lists the pass '{entry.name}', but {module} registers none of this name")
         return self.registered[entry.name]
-
-
-def _blamed_on(name: str, *also: type[ModelError]) -> boundary:
-    """Faults, and errors of the types ``also``, become an :class:`InternalError` that names the pass."""
-
-    def is_fault(error: ModelError) -> bool:
-        return f"'{name}'" not in str(error) if isinstance(error, InternalError) else isinstance(error, also)
-
-    return boundary(f"the pass '{name}'", is_fault=is_fault)
 
 
 def _classes_in(model: Model) -> Mapping[str, type[Operation]]:

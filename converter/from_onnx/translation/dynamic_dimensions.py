@@ -28,6 +28,7 @@ import numpy as np
 from converter.errors import Problem, error_of
 from converter.stages import inform, stage, warn
 from ir_runtime import ModelError
+from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
@@ -37,6 +38,7 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.slicing import VariadicSplit1
 from ir_runtime.records import record
+from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .declared_types import DeclaredTypes
@@ -171,7 +173,9 @@ def _completed_or_none(
     """As :func:`_completed`; None where these dimensions cannot be dynamic."""
     if translation.problems or translation.keeps_dimensions:
         return None
-    model = _guarded(translation, kept)
+    model = translation.model
+    if kept:
+        _guard_dimensions(model, translation, kept)
     finished = finish(model, translation.input_shapes)
     try:
         with stage("shapes"):
@@ -187,7 +191,9 @@ def _completed(translation: Translation, finish: Finish[T], kept: Sequence[Input
     """The finished model with its declared shapes; the dimensions ``kept`` refuse other lengths."""
     if translation.problems:
         raise error_of(translation.problems)
-    model = _guarded(translation, kept)
+    model = translation.model
+    if kept:
+        _guard_dimensions(model, translation, kept)
     finished = finish(model, translation.input_shapes)
     with stage("shapes"):
         _give_shapes(model, translation)
@@ -227,14 +233,12 @@ def _give_shapes(model: Model, translation: Translation) -> None:
     infer_again(model.nodes(), wanted, translation.declared_types.inferred)
 
 
-def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
-    """The model with a layer behind its parameters for each dimension that may have the declared length only.
+@graph_pass("dimension_guards", PASSES)
+def _guard_dimensions(model: Model, translation: Translation, kept: Sequence[InputDimension]) -> None:
+    """Add a layer behind parameters for each dimension that may have the declared length only.
 
     The layer is a VariadicSplit into one part of that length: the lengths of the parts must add up to the dimension.
     """
-    model = translation.model
-    if not kept:
-        return model
     unique = UniqueNames(model)
     for node in model.parameters:
         first = value = node.outputs[0]
@@ -249,4 +253,3 @@ def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
             guard = make_node(VariadicSplit1(), [value, *constants], name)
             value.replace_by(guard.outputs[0], move_names=False)
             value = guard.outputs[0]
-    return model

@@ -1,0 +1,194 @@
+"""Every change of a graph is a pass, and a pass that leaves an invalid model is named.
+
+``tests/conftest.py`` refuses edits outside of passes in every test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter.preprocessing.description import Preprocess
+from ir_runtime import InternalError, Model
+from ir_runtime.graph.node import Edits
+from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.rewriting.checks import GRAPH_PASSES, graph_pass
+
+RNG = np.random.default_rng(0)
+
+
+def image_model() -> onnx.ModelProto:
+    """x [1,3,8,8] -> Conv -> Relu -> y."""
+    weights = numpy_helper.from_array(RNG.normal(size=(64, 3, 3, 3)).astype(np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ENDS.items()]
+    return helper.make_model(
+        helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+
+
+ENDS = {"x": [1, 3, 8, 8], "y": [1, 64, 6, 6]}
+
+
+def cache_model() -> onnx.ModelProto:
+    """past [batch,2,past,4], new -> Concat -> present."""
+    shapes = {
+        "past": ["batch", 2, "past", 4],
+        "new": ["batch", 2, "tokens", 4],
+        "present": ["batch", 2, "total", 4],
+        "y": ["batch", 2, "tokens", 4],
+    }
+    past, new, present, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items())
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
+        helper.make_node("Relu", ["new"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [new, past], [y, present])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def stateful_model() -> Model:
+    return converter.convert_model(cache_model(), stateful={"past": "present"})
+
+
+def saved(path: Path, **options: object) -> None:
+    converter.save_model(converter.convert_model(image_model()), path / "m.xml", **options)
+
+
+CALLS: dict[str, Callable[[Path], object]] = {
+    "stateful": lambda path: stateful_model(),
+    "compute_in_float32": lambda path: stateful_model(),
+    "rows_without_keys": lambda path: stateful_model(),
+    "stateless": lambda path: converter.make_stateless(stateful_model()),
+    "preprocessing": lambda path: converter.convert_model(image_model(), preprocess={"x": Preprocess(mean=[1, 2, 3])}),
+    "float16_constants": lambda path: saved(path, compress_to_fp16=True),
+    "weight_compression": lambda path: saved(path, compress="int8"),
+    "unfold_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="unfold"),
+    "compute_in_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="model"),
+    "reshape": lambda path: converter.convert_model(converter.convert_model(image_model()), input={"x": [2, 3, 9, 9]}),
+    "freeze_input": lambda path: converter.convert_model(
+        converter.convert_model(image_model()), freeze={"x": np.ones((1, 3, 8, 8), np.float32)}
+    ),
+    "retype_input": lambda path: converter.convert_model(converter.convert_model(image_model()), input="x{f16}"),
+    "cut_outputs": lambda path: converter.convert_model(converter.convert_model(image_model()), output="c"),
+    "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
+}
+"""For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
+OF_COMPARISONS = {"perturbed_weights", "constant_input", "ties", "in_float64", "without_preprocessing"}
+"""Passes over copies that only a comparison sees."""
+OF_LANGUAGE_MODELS = {"computed_once", "masks_of_new_tokens", "dimension_guards"}
+"""Passes that need a model of several parts; ``tests/language_models`` runs them."""
+
+
+def lose_an_output(model: Model) -> None:
+    model.results = model.results[:-1]
+
+
+def lie_about_a_type(model: Model) -> None:
+    node = next(node for node in reversed(model.nodes()) if node.outputs and node.inputs)
+    node.outputs[0].type = TensorType(node.outputs[0].element_type, PartialShape([7, 7, 7, 7, 7]))
+
+
+def give_a_name_twice(model: Model) -> None:
+    for node in model.nodes():
+        node.name = "same"
+
+
+def miscount_uses(model: Model) -> None:
+    node = next(node for node in model.nodes() if any(output.is_used for output in node.outputs))
+    node.outputs[0]._uses = {}
+
+
+BREAKS = [lie_about_a_type, give_a_name_twice, miscount_uses]
+
+
+for _package in (converter.__path__, ir_runtime.__path__):
+    for _module in pkgutil.walk_packages(_package, f"{Path(_package[0]).name}."):
+        if not _module.name.endswith("__main__"):
+            importlib.import_module(_module.name)
+
+
+def test_every_pass_is_listed_here() -> None:
+    assert GRAPH_PASSES.keys() == CALLS.keys() | OF_COMPARISONS | OF_LANGUAGE_MODELS
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_pass_that_breaks_the_model_is_named(
+    name: str, broken: Callable[[Model], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = CALLS[name]
+    call(tmp_path)  # without the break it works
+    (tmp_path / "m.xml").unlink(missing_ok=True)
+    original = GRAPH_PASSES[name]
+
+    def run(model: Model, *arguments: object, **named: object) -> object:
+        result = original.function(model, *arguments, **named)
+        broken(model)
+        return result
+
+    monkeypatch.setitem(GRAPH_PASSES, name, replace(original, function=run))
+    with pytest.raises(InternalError, match=f"the pass '{name}'"):
+        call(tmp_path)
+    assert not (tmp_path / "m.xml").exists()
+
+
+@pytest.mark.parametrize("name", ["preprocessing", "float16_constants", "compute_in_float16", "weight_compression"])
+def test_a_stage_that_may_not_change_the_outputs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = GRAPH_PASSES[name]
+
+    def run(model: Model, *arguments: object, **named: object) -> object:
+        result = original.function(model, *arguments, **named)
+        lose_an_output(model)
+        return result
+
+    monkeypatch.setitem(GRAPH_PASSES, name, replace(original, function=run))
+    with pytest.raises(InternalError, match=f"the pass '{name}' left .*there were 1 outputs, but are 0"):
+        CALLS[name](tmp_path)
+
+
+def test_a_layer_that_a_stage_removes(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = GRAPH_PASSES["stateless"]
+    monkeypatch.setitem(GRAPH_PASSES, "stateless", replace(original, function=lambda model: 1))
+    with pytest.raises(InternalError, match=r"the pass 'stateless' left .*no Assign or ReadValue is left"):
+        converter.make_stateless(stateful_model())
+
+
+def test_an_exception_in_a_pass_is_a_fault_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = GRAPH_PASSES["stateful"]
+
+    def failing(*arguments: object) -> int:
+        raise KeyError("beam")
+
+    monkeypatch.setitem(GRAPH_PASSES, "stateful", replace(original, function=failing))
+    with pytest.raises(InternalError, match="the pass 'stateful' failed by a fault of this package"):
+        stateful_model()
+
+
+def test_a_pass_cannot_be_registered_twice() -> None:
+    with pytest.raises(InternalError, match="a pass called 'stateful' is registered twice"):
+        graph_pass("stateful", GRAPH_PASSES["stateful"].stage)(lambda model: None)
+
+
+def test_an_edit_outside_of_a_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the guard that tests set: here a module of the converter edits a model that it was handed."""
+    model = converter.convert_model(image_model())
+    assert Edits.guard is not None
+    space: dict[str, Callable[[Model], None]] = {"__name__": "converter.compression.planted"}  # type: ignore[dict-item]
+    exec("def edit(model):\n    model.results = []", space)
+    with pytest.raises(
+        AssertionError, match=r"converter\.compression\.planted changes a graph outside of a pass: edit"
+    ):
+        space["edit"](model)
+    assert model.results
