@@ -20,6 +20,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.rewriting.unique_names import UniqueNames
 
 
 def op(name: str, opset: int = 15, **attributes: Any) -> Operation:
@@ -50,7 +51,11 @@ def model(inputs: list[Output], outputs: dict[str, Output]) -> Model:
         node = make_node(Result1(), [output], f"{name}/result")
         node.output_names = [name]
         results.append(node)
-    return Model("m", [one.node for one in inputs], results)
+    made = Model("m", [one.node for one in inputs], results)
+    unique = UniqueNames()
+    for layer in made.nodes():
+        layer.name = unique(layer.name)
+    return made
 
 
 def run(exported: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
