@@ -103,9 +103,9 @@ class Model(Displayed):
 
     def parts(self) -> list[Part]:
         """This model and every body below it, each with its nodes."""
-        if self._edits == Edits.count:
+        if self._edits == Edits.last:
             return self._parts
-        edits, parts = Edits.count, list[Part]()
+        edits, parts = Edits.last, list[Part]()
         pending = [self]
         while pending:
             part = Part(pending.pop())

@@ -7,7 +7,8 @@ graph reads one of its outputs, until nothing of that holds any more. Only nodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, ClassVar
 
 from ..records import record
@@ -18,9 +19,12 @@ from .tensor import Tensor
 
 
 class Edits:
-    """A count of the changes of all graphs, by which a model notices that what it remembers of its graph is old."""
+    """The changes of all graphs, by which a model notices that what it remembers of its graph is old."""
 
-    count = 0
+    _numbers: ClassVar[Iterator[int]] = itertools.count(1)
+    last: ClassVar[int] = 0
+    """The number of the last change. No number comes twice: threads that change graphs at the same time may take each
+    other's changes for their own, but never miss one."""
     passes: ClassVar[int] = 0
     """How many passes are running."""
     guard: ClassVar[Callable[[], None] | None] = None
@@ -31,7 +35,12 @@ class Edits:
         """Note a change of a graph."""
         if cls.guard is not None:
             cls.guard()
-        cls.count += 1
+        cls.last = next(cls._numbers)
+
+    @classmethod
+    def renew(cls) -> None:
+        """Note that a graph has more or fewer nodes, which is not a change by itself: a model may be new."""
+        cls.last = next(cls._numbers)
 
 
 @record
@@ -264,7 +273,7 @@ def enter_graph(ends: Iterable[Node]) -> None:
         if node._ends < 0:
             _enter(node)
         _set_ends(node, node._ends + 1)
-    Edits.count += 1
+    Edits.renew()
 
 
 def leave_graph(ends: Iterable[Node]) -> None:
@@ -272,7 +281,7 @@ def leave_graph(ends: Iterable[Node]) -> None:
     for node in ends:
         _set_ends(node, node._ends - 1)
         _leave(node)
-    Edits.count += 1
+    Edits.renew()
 
 
 def _enter(node: Node) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ir_runtime.graph.invariants import violations
 from ir_runtime.graph.model import Model, Output
+from ir_runtime.graph.node import Edits
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Add1, Negative1
@@ -146,3 +147,13 @@ def test_a_long_chain_enters_and_leaves_without_recursion() -> None:
     model = model_of([x], value)
     assert len(value.replace_by(x.outputs[0])) == 20_000
     assert types(model) == ["Parameter", "Result"]
+
+
+def test_an_edit_that_another_thread_notes_late_hides_none() -> None:
+    """A thread may be stopped between drawing the number of its edit and noting it."""
+    model, (_, absolute, relu, _) = chain()
+    drawn = next(Edits._numbers)
+    before = types(model)
+    relu.replace_by(absolute)
+    Edits.last = drawn
+    assert types(model) == [type for type in before if type != "ReLU"]
