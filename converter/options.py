@@ -368,10 +368,6 @@ def options_from(cls: type[T], options: T | None, keywords: Mapping[str, Any], f
     """
     from converter.from_onnx.input_forms import OptionError
 
-    names = [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
-    unexpected = [name for name in keywords if name not in names]
-    if unexpected:
-        raise OptionError(f"{function}() got an unexpected keyword argument '{unexpected[0]}'")
     if options is None:
         return cls(**keywords)
     if not isinstance(options, cls):
@@ -424,6 +420,7 @@ def takes(*classes: type) -> Callable[[Call], Call]:
         ]
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         function.option_classes = classes  # type: ignore[attr-defined]
+        function.accepted_keywords = frozenset(one.name for one in own)  # type: ignore[attr-defined]
         if function.__doc__:  # python -OO has none
             function.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", reference(*classes))
         return function

@@ -58,9 +58,14 @@ class boundary(ContextDecorator):  # noqa: N801, used as contextlib's own contex
         work = self.work or function.__qualname__
         inside = boundary(work, error=self.error, reads=self.reads, is_fault=self.is_fault)
 
+        accepted = getattr(function, "accepted_keywords", None)
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with inside:
+                if accepted is not None and not accepted.issuperset(kwargs):
+                    unexpected = next(name for name in kwargs if name not in accepted)
+                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unexpected!r}")
                 return function(*args, **kwargs)
 
         return call  # type: ignore[return-value]
@@ -95,7 +100,8 @@ class boundary(ContextDecorator):  # noqa: N801, used as contextlib's own contex
 
 def _is_of_the_body(traceback: TracebackType) -> bool:
     """True where the exception was raised by the call of a public function or in its body, and not in the work."""
-    body = traceback.tb_next
+    is_decorator = traceback.tb_frame.f_globals.get("__name__") == __name__
+    body = traceback.tb_next if is_decorator else traceback
     frame = None if body is None else body.tb_next
     while frame is not None:
         if frame.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:

@@ -164,14 +164,9 @@ def test_a_fault_in_the_work_is_not_blamed_on_arguments(
 ) -> None:
     place, call = WORK[name]
 
-    class Failing:
-        def __init__(self, *_: Any, **__: Any) -> None:
-            raise Planted("here")
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise Planted("here")
-
-    monkeypatch.setattr(place, Failing if place.endswith("Calls") else fail)
+    space: dict[str, Any] = {"__name__": "ir_runtime.planted", "Planted": Planted}  # as the function that it replaces
+    exec("def fail(*arguments, **named):\n    raise Planted('here')", space)
+    monkeypatch.setattr(place, space["fail"])
     with pytest.raises(converter.InternalError, match=r"a fault of this package .*Planted: here.*: please report it"):
         call(files)
 
