@@ -102,7 +102,11 @@ def check_saving(options: Any) -> dict[str, Any]:
             raise OptionError("group_size and symmetric need compress")
         if not isinstance(compress, str):
             raise OptionError("group_size and symmetric are fields of WeightCompression: set them there")
-    return {"compress_to_fp16": bool(options.compress_to_fp16), "_compression": compression}
+    return {
+        "compress_to_fp16": bool(options.compress_to_fp16),
+        "record": bool(options.record),
+        "_compression": compression,
+    }
 
 
 def as_json(options: Any) -> dict[str, Any]:
@@ -119,6 +123,8 @@ def as_json(options: Any) -> dict[str, Any]:
         elif entry.name == "freeze":
             value = sorted(value)
         elif entry.name == "compress" and not isinstance(value, str):
+            details = {"group_size": value.group_size, "symmetric": value.symmetric}
+            values.update({name: detail for name, detail in details.items() if detail is not None})
             value = f"int{value.bits}"
         elif isinstance(value, tuple):
             value = list(value)

@@ -325,6 +325,18 @@ class SavingOptions:
             schema=_SWITCH,
         ),
     )
+    record: bool = field(
+        default=True,
+        metadata=option(
+            """Record in the IR how it was derived: versions, digest of the source, options, passes and rules.
+
+            The record is the element ``onnx2ir`` of ``rt_info``; it has no times and no folders.
+            """,
+            "--record/--no-record",
+            group="Output",
+            schema=_SWITCH,
+        ),
+    )
 
     @property
     def compression(self) -> WeightCompression | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter.derivation import Derivation, Step, digest_of, digest_of_ir, without_record
 from converter.errors import InvalidModelError
 from converter.from_ir import apply_options, is_ir, read_ir
 from converter.from_onnx.input_forms import OptionError
@@ -135,12 +136,17 @@ def convert(
     states = (make_states or _states_of(pairs)) if options.stateful else None
     if is_ir(source):
         work = _from_ir(source, options, states)
+        origin = {"source": "ir", "digest": digest_of_ir(source)}
     else:
         with stage("read"):
             file = open_model(source, share_weights)
         with about(file.name):
             work = _from_onnx(file, options, states)
+        skeleton = file.skeleton()
+        origin = {"source": "onnx", "digest": digest_of(skeleton) if skeleton else ""}
     work.run(ON_DECLARED_SHAPES)
+    step = Step("convert", **origin, options=options.to_dict(), passes=work.passes, rules=work.rules)
+    Derivation.of(work.model).then(step).write(work.model)
     if informs():
         for line in work.trace.lines():
             inform("%s", line)
@@ -227,6 +233,10 @@ def save(model: Model, path: Path, options: SavingOptions) -> Compression:
 
     check_destination(model, path)
     stored = compressed(model, options.compression, options.compress_to_fp16)
+    if not options.record:
+        stored = Compression(without_record(stored.model), stored.weights, stored.half)
+    elif stored.model is not model:
+        Derivation.of(model).then(Step("save", options=options.to_dict())).write(stored.model)
     with stage("write"):
         write_model(stored.model, path)
     return stored

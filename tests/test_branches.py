@@ -161,6 +161,7 @@ WORDS = {
     "page": "--report page.html",
     "preprocess": "--preprocess wrong.npz",
     "profile": "--profile",
+    "record": "--no-record",
     "ranges": "--values nothing=ones",
     "repeat": "--repeat 2",
     "report": "--report page.html",
@@ -216,6 +217,7 @@ NO_EFFECT = {
     ("annotated", "batch zoo --check"): "no model fails",
     ("annotated", "batch zoo -o out"): "no model fails",
     ("contrib", "roundtrip m.onnx"): "the model has nothing that only onnxruntime's own operators express",
+    ("record", "batch zoo --check"): "no IR is kept",
     ("static", "batch zoo --check"): "no IR is kept, and as many layers are left",
     ("seed", "roundtrip m.onnx"): "all random numbers go there and back; --json has the differences",
 }

@@ -56,6 +56,7 @@ for _room in (
     "option_values",
     "options",
     "from_ir",
+    "derivation",
     "workflow",
     "conversion",
     "language_models",
@@ -66,7 +67,8 @@ for _room in (
     "command_line",
 ):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
-CONVERTER["converter.batch"].add("converter")  # the version
+CONVERTER["converter.derivation"].add("converter")  # the version
+CONVERTER["converter.batch"].add("converter")
 CONVERTER["converter.report"].add("converter")
 CONVERTER["converter.command_line"].add("converter")
 CONVERTER["converter.__main__"] = {"converter.command_line"}

@@ -23,14 +23,14 @@ _FIELDS = {name: _fields(name) for name in ("Inputs, outputs and shapes", "Layer
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert": {
-        "Output": ("output_model", "page", "as_json"),
+        "Output": ("output_model", *_fields("Output"), "page", "as_json"),
         **_FIELDS,
         "Preprocessing": _PREPROCESSING,
         "Language models": _fields("Language models", "stateless"),
         "Verification": ("check", "inputs", "seed"),
     },
     "batch": {
-        "Output": ("output_dir", "keeps_nothing", "page", "lines", "annotated"),
+        "Output": ("output_dir", *_fields("Output"), "keeps_nothing", "page", "lines", "annotated"),
         "Processes": ("jobs", "time_limit", "memory_limit", "again"),
         **_FIELDS,
         "Preprocessing": _PREPROCESSING,

@@ -61,11 +61,15 @@ class OnnxFile:
         if self._original is None:
             import onnx  # converting needs none of it
 
-            from converter.onnx_file.skeleton import skeleton
-
             self._original = onnx.ModelProto()
-            self._original.ParseFromString(skeleton(self.data.data))
+            self._original.ParseFromString(self.skeleton())
         return self._original
+
+    def skeleton(self) -> bytes:
+        """The bytes of the file without its large weights; none where the model was given as an object."""
+        from converter.onnx_file.skeleton import skeleton
+
+        return skeleton(self.data.data)
 
     @property
     def data(self) -> Array:

@@ -45,16 +45,17 @@ def _strip(data: memoryview, start: int, end: int, message: str, depth: int, pas
     pieces: list[bytes | memoryview] = []
     copied = start
     for field in field_spans(data, start, end, nested):
+        size = field.end - field.payload
+        if size < _SMALLEST_CUT:
+            continue  # as most nodes, which cannot hold what is cut: three quarters of the time
         if message == "tensor":
-            size = field.end - field.payload
-            if size >= _SMALLEST_CUT:
-                pieces += [data[copied : field.start], _reference(field.payload, size)]
-                copied = field.end
-                if size >= _LARGE:
-                    passed()
+            pieces += [data[copied : field.start], _reference(field.payload, size)]
+            copied = field.end
+            if size >= _LARGE:
+                passed()
         else:
             inner = _strip(data, field.payload, field.end, nested[field.number], deeper(depth), passed)
-            if len(inner) != field.end - field.payload:
+            if len(inner) != size:
                 pieces += [data[copied : field.start], _tagged(field.number, inner)]
                 copied = field.end
     pieces.append(data[copied:end])

@@ -1,0 +1,131 @@
+"""The record of how a model was derived, in the ``rt_info`` of its IR: one element for each step.
+
+<onnx2ir>
+  <step0>
+    <action value="convert"/> <version value="0.2.0"/> <source value="onnx"/> <digest value="sha256:..."/>
+    <options value='{"exact": true}'/> <passes value='{"gelus": 2}'/> <rules value='{"kept_precision": 1}'/>
+  </step0>
+  <step1> <action value="save"/> <version value="0.2.0"/> <options value='{"compress": "int8"}'/> </step1>
+</onnx2ir>
+
+The same model and options give the same bytes: there are no times and no folders. Mappings are JSON, because OpenVINO
+sorts elements when it saves an IR, and passes are in the order in which they ran. Preprocessing has an element of its
+own (:mod:`converter.preprocessing.recorded`), and of values that replace inputs the names alone are recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import field, fields
+from pathlib import Path
+from typing import Any
+
+from converter import __version__
+from ir_runtime.graph.model import Model, RuntimeInfo
+from ir_runtime.records import record
+
+TAG = "onnx2ir"
+_MAPPINGS = ("options", "passes", "rules")
+
+
+@record
+class Step:
+    """A step of a derivation: a conversion, or saving with options that change the model."""
+
+    action: str
+    """``convert`` or ``save``."""
+    version: str = __version__
+    """The version of onnx2ir."""
+    source: str = ""
+    """``onnx`` or ``ir``: what was converted. The steps before this one are those of the IR."""
+    digest: str = ""
+    """The digest of the file that was converted; empty where it was an object in memory."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options that differ from their defaults."""
+    passes: Mapping[str, int] = field(default_factory=dict)
+    """How many layers each pass replaced, of those that replaced any."""
+    rules: Mapping[str, int] = field(default_factory=dict)
+    """How often each rule of the target applied, of those that did."""
+
+    def to_info(self, tag: str) -> RuntimeInfo:
+        """Return the step as an element of ``rt_info``."""
+        values = [(entry.name, getattr(self, entry.name)) for entry in fields(self)]
+        texts = [(name, value if isinstance(value, str) else _to_json(value)) for name, value in values if value]
+        return RuntimeInfo(tag, (), tuple(RuntimeInfo(name, (("value", text),)) for name, text in texts))
+
+    @classmethod
+    def from_info(cls, info: RuntimeInfo) -> Step:
+        """Return the step that :meth:`to_info` wrote; raises :class:`ValueError` for any other element."""
+        texts = {child.tag: dict(child.attributes).get("value", "") for child in info.children}
+        values: dict[str, Any] = {name: _from_json(text) if name in _MAPPINGS else text for name, text in texts.items()}
+        step = cls(**values)
+        counts = (*step.passes.values(), *step.rules.values())
+        if step.action not in ("convert", "save") or step.source not in ("", "onnx", "ir"):
+            raise ValueError("the record has a step of an unknown type")
+        if not re.fullmatch(r"|sha256:[0-9a-f]{64}", step.digest) or not all(type(count) is int for count in counts):
+            raise ValueError("the record has a digest or a count that is none")
+        return step
+
+
+@record
+class Derivation:
+    """How a model was derived: the steps in order, none where that was not recorded."""
+
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def of(cls, model: Model) -> Derivation:
+        """Return what :meth:`write` wrote.
+
+        A record that cannot be read as a whole counts as missing: what is left of it would look complete.
+        """
+        info = next((info for info in model.runtime_info if info.tag == TAG), RuntimeInfo(TAG))
+        steps = {child.tag: child for child in info.children}
+        try:
+            return cls(tuple(Step.from_info(steps[f"step{index}"]) for index in range(len(info.children))))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return cls()
+
+    def then(self, step: Step) -> Derivation:
+        """Return the derivation with one more step."""
+        return Derivation((*self.steps, step))
+
+    def write(self, model: Model) -> None:
+        """Put this into the ``rt_info`` of ``model``, in place of what is there."""
+        others = tuple(info for info in model.runtime_info if info.tag != TAG)
+        infos = tuple(step.to_info(f"step{index}") for index, step in enumerate(self.steps))
+        model.runtime_info = (*others, RuntimeInfo(TAG, (), infos)) if infos else others
+
+
+def without_record(model: Model) -> Model:
+    """Return the model without a record: a copy where it has one."""
+    if all(info.tag != TAG for info in model.runtime_info):
+        return model
+    copy = model.clone()
+    Derivation().write(copy)
+    return copy
+
+
+def digest_of_ir(source: Any) -> str:
+    """Return the digest of an ``.xml``, which has the places and sizes of the weights; empty for a model in memory."""
+    return "" if isinstance(source, Model) else digest_of(Path(source).read_bytes())
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of ``data`` as the record has it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _to_json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, default=operator.methodcaller("item"))  # callers pass NumPy's numbers, too
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError("the record has a value that is no mapping")
+    return values
