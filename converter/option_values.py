@@ -41,6 +41,7 @@ def check_conversion(options: Any) -> dict[str, Any]:
         "input": specs,
         "freeze": None if options.freeze is None else dict(options.freeze),
         "output": bindings.outputs,
+        "batch": bindings.batch,
         "static": bool(options.static),
         "fuse": bool(options.fuse),
         "exact": bool(options.exact),
@@ -114,7 +115,8 @@ def as_json(options: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for entry in fields(options):
         value = getattr(options, entry.name)
-        if entry.metadata["schema"] is None or value is None or value == () or value is entry.default:
+        is_empty = value is None or (isinstance(value, tuple) and not value)
+        if entry.metadata["schema"] is None or is_empty or value is entry.default:
             continue
         if entry.name == "input":
             value = ",".join(map(_spec_text, value))

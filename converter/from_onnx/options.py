@@ -125,6 +125,7 @@ def make_options(
             frozen[spec.name] = spec.value
     if batch is not None and (not _is_whole(batch) or batch < 1):
         raise OptionError(f"the batch must be a positive number, but is {shown(batch)}")
+    batch = None if batch is None else int(batch)
     return Options(shapes, frozen, output_names(output), batch, kinds, tuple(named), tuple(unnamed), stateful)
 
 
