@@ -82,7 +82,7 @@ ROWS: dict[str, tuple[dict, dict, dict, dict]] = {
     "fp16": ({}, {}, {"compress_to_fp16": True}, {"compress_to_fp16": True}),
     "int8": ({"exact": True}, {"exact": True}, {"compress": "int8"}, {"compress": "int8"}),
     "int4": (
-        {}, {}, {"compress": converter.WeightCompression(4, 64)}, {"compress": "int4", "group_size": 64}
+        {}, {}, {"compress": converter.WeightCompression(4, np.int64(64))}, {"compress": "int4", "group_size": 64}
     ),
 }  # fmt: skip
 
