@@ -10,51 +10,50 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.conversion import convert_model
+from converter.derivation import Derivation
 from converter.onnx_file.reader import ModelSource
 from converter.stages import silent
 from ir_runtime import Model, ModelError
 from ir_runtime.graph.model_difference import ModelDifference, compare_models
 
-_WAYS: Sequence[Mapping[str, Any]] = (
-    {"target": "cpu"},
-    {"target": "any"},
-    {"target": "cpu", "exact": True},
-    {"target": "any", "exact": True},
-    {"target": "cpu", "fuse": False},
-    {"target": "any", "fuse": False},
-    {"target": "cpu", "static": True},
-    {"target": "any", "static": True},
-    {"target": "cpu@2024.6"},
-    {"target": "cpu@2023.3"},
-)
-"""Options that the IR may have been converted with, which it does not record."""
+_REPEATED = ("input", "output", "batch", "static", "target", "fuse", "skip_passes", "exact", "stateful")
+"""The recorded options to convert with again. No file is opened because a record names it, so extensions are not."""
 _MOST_DIFFERENCES = 8
 """An IR that differs in more layers was made by another program, or with other options."""
 
 
 def suspects(source: ModelSource, options: Mapping[str, Any], model: Model) -> dict[str, str]:
-    """Layers of ``model`` that differ from those of a conversion now, and what they differ in.
+    """Return the layers of ``model`` that differ from those of a conversion now, and what they differ in.
 
-    Empty where they are too many: another program made the IR, or other options did.
+    The conversion has the recorded options, the defaults where there is no record, and in both cases ``options`` that
+    are not None. The result is empty where too many layers differ: another program made the IR, or other options did.
     """
-    least: ModelDifference | None = None
-    for way in _WAYS:
-        try:
-            with silent():
-                converted = convert_model(source, **way, **options)
-            difference = compare_models(model, converted)
-        except ModelError:
-            continue
-        if least is None or _count(difference) < _count(least):
-            least = difference
-        if least.same:
-            return {}
-    if least is None or _count(least) > _MOST_DIFFERENCES:
+    chosen = {name: value for name, value in options.items() if value is not None}
+    try:
+        with silent():
+            converted = convert_model(source, **{**recorded_options(model), **chosen})
+        difference = compare_models(model, converted)
+    except ModelError:
         return {}
-    found = {change.layer: "; ".join(change.what) for change in least.changed}
-    found.update({name: f"a conversion now has no such {kind}" for name, kind in least.only_first})
-    found.update({name: f"a conversion now has this {kind}, which is missing" for name, kind in least.only_second})
+    if _count(difference) > _MOST_DIFFERENCES:
+        return {}
+    found = {change.layer: "; ".join(change.what) for change in difference.changed}
+    found.update({name: f"a conversion now has no such {kind}" for name, kind in difference.only_first})
+    found.update({name: f"a conversion now has this {kind}, which is missing" for name, kind in difference.only_second})
     return found
+
+
+def recorded_options(model: Model) -> dict[str, Any]:
+    """Return the options with which ``model`` was converted from ONNX; none where it has no record of one conversion.
+
+    Constant values of inputs are not recorded, and would be names of files here.
+    """
+    conversions = [step for step in Derivation.of(model).steps if step.action == "convert"]
+    if len(conversions) != 1 or conversions[0].source != "onnx":
+        return {}
+    options = {name: value for name, value in conversions[0].options.items() if name in _REPEATED}
+    input = options.pop("input", None)
+    return {**options, "input": input} if isinstance(input, str) and "=" not in input else options
 
 
 def _count(difference: ModelDifference) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
+from converter.derivation import Derivation, Step
 from ir_runtime.graph.model import Model
 from ir_runtime.operations.interpolate import Interpolate11
 from tests.converter.test_command_options import onnx2ir
@@ -50,9 +52,9 @@ def detector(folder: Path, bias: float, stride: int = 4, shape: tuple = ("n", 3,
     return saved(nodes, weights, list(shape), folder)
 
 
-def with_another_resize(path: Path) -> Model:
+def with_another_resize(path: Path, **options: Any) -> Model:
     """The IR of ``path`` whose Resize looks for the nearest pixel in another way, which one pixel does not show."""
-    model = converter.convert_model(path)
+    model = converter.convert_model(path, **options)
     (node,) = (node for node in model.nodes() if isinstance(node.op, Interpolate11))
     node.op = node.op.with_attributes(coordinate_transformation_mode="half_pixel", nearest_mode="ceil")
     return model
@@ -136,13 +138,80 @@ def test_differences_from_a_conversion_are_listed_for_a_passed_report(tmp_path: 
     assert (code, "differs from a conversion now: layer 'resize'" in " ".join(out.split())) == (0, True)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"target": "any"}, {"static": True}, {"target": "cpu@2023.3"}, {"input": {"x": [1, 3, 32, 32]}}]
-)
-def test_a_conversion_with_any_options_has_no_suspects(tmp_path: Path, options: dict) -> None:
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {"target": "any"},
+    {"static": True, "input": {"x": [1, 3, 32, 32]}},
+    {"target": "cpu@2023.3"},
+    {"exact": True},
+    {"fuse": False},
+    {"skip_passes": "clamps", "target": "any"},
+    {"input": {"x": [1, 3, 32, 32]}},
+    {"output": "large"},
+]
+
+
+@pytest.mark.parametrize("options", CHOICES)
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_conversion_with_any_options_has_no_suspects(
+    options: dict, stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is converted once more, with the options that the IR records."""
     path = detector(tmp_path, bias=-4.0)
-    report = converter.verify(path, converter.convert_model(path, **options), input=options.get("input"))
+    model = converter.convert_model(path, **options)
+    if stored:
+        converter.save_model(model, tmp_path / "m.xml")
+    conversions = counted_conversions(monkeypatch)
+    report = converter.verify(path, tmp_path / "m.xml" if stored else model, output=options.get("output"))
     assert (report.passed, report.suspects) == (True, ())
+    assert len(conversions) == 1
+
+
+def counted_conversions(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The keywords of each conversion that verify makes from now on."""
+    conversions: list[dict] = []
+
+    def convert_model(source: Any, **keywords: Any) -> Model:
+        conversions.append(keywords)
+        return converter.convert_model(source, **keywords)
+
+    monkeypatch.setattr("converter.equivalence.suspects.convert_model", convert_model)
+    return conversions
+
+
+def test_a_changed_layer_is_a_suspect_whatever_the_options(tmp_path: Path) -> None:
+    path = detector(tmp_path, bias=-4.0, shape=(1, 3, 4, 4))
+    model = with_another_resize(path, target="any", fuse=False, exact=True)
+    (suspect,) = converter.verify(path, model).suspects
+    assert suspect.startswith("layer 'resize': coordinate_transformation_mode is half_pixel, there asymmetric")
+
+
+def test_without_a_record_one_conversion_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = detector(tmp_path, bias=-4.0)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml", record=False)
+    conversions = counted_conversions(monkeypatch)
+    assert converter.verify(path, tmp_path / "m.xml").suspects == ()
+    assert conversions == [{}]
+
+
+@pytest.mark.parametrize(
+    ("options", "repeated"),
+    [
+        ({"extensions": ["evil.py"], "exact": True}, {"exact": True}),
+        ({"input": "x=secret.npy", "freeze": ["x"]}, {}),
+        ({"input": {"x": "secret.npy"}}, {}),
+        ({"target": 7, "unknown": 1}, {"target": 7}),
+    ],
+)
+def test_a_record_cannot_name_files(
+    options: dict, repeated: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = detector(tmp_path, bias=-4.0)
+    model = converter.convert_model(path)
+    Derivation((Step("convert", source="onnx", options=options),)).write(model)
+    conversions = counted_conversions(monkeypatch)
+    assert converter.verify(path, model).passed
+    assert conversions == [repeated]
 
 
 @pytest.mark.parametrize("compression", [{"compress": "int8"}, {"compress_to_fp16": True}])
