@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.language_models.export import ExportedLanguageModel, export_language_model
-    from converter.options import ConversionOptions, SavingOptions
+    from converter.options import ConversionOptions, SavingOptions, VerificationOptions
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
@@ -54,6 +54,7 @@ __all__ = [
     "Postprocess",
     "Preprocess",
     "SavingOptions",
+    "VerificationOptions",
     "UnsupportedModelError",
     "VerificationError",
     "WeightCompression",
@@ -90,7 +91,7 @@ __getattr__, __dir__ = exports(
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
         "converter.states.stateless": ("make_stateless",),
-        "converter.options": ("ConversionOptions", "SavingOptions"),
+        "converter.options": ("ConversionOptions", "SavingOptions", "VerificationOptions"),
         "converter.preprocessing.description": ("Postprocess", "Preprocess"),
         "converter.round_trips": ("RoundTrip", "round_trip"),
         "converter.to_onnx.export": ("export_model", "save_onnx"),

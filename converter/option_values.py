@@ -11,9 +11,13 @@ from dataclasses import fields, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from converter.errors import VerificationError
 from converter.from_onnx.input_forms import InputSpec, OptionError, input_specs, shown
 from converter.from_onnx.options import extension_paths, make_options, suggestions
 from converter.targets.registry import Target
+from ir_runtime.boundary import boundary
 
 if TYPE_CHECKING:
     from converter.preprocessing.request import Request
@@ -108,6 +112,28 @@ def check_saving(options: Any) -> dict[str, Any]:
         "record": bool(options.record),
         "_compression": compression,
     }
+
+
+def check_verification(options: Any) -> dict[str, Any]:
+    """Return the fields in one form; raises :class:`VerificationError`."""
+    for name in ("seed", "samples"):
+        number = getattr(options, name)
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
+            raise VerificationError(f"{name} must be a whole number from 0 on, but is {number!r}")
+    return {
+        "layers": None if options.layers is None else bool(options.layers),
+        "stress": bool(options.stress),
+        "weights": bool(options.weights),
+        **{name: tolerance_of(name, getattr(options, name)) for name in ("rtol", "atol")},
+    }
+
+
+@boundary("the tolerance", reads=VerificationError)
+def tolerance_of(name: str, number: object) -> float | None:
+    """Return a tolerance of a caller; raises :class:`VerificationError` for anything but a number from 0 on."""
+    if number is None or (isinstance(number, (int, float, np.number)) and number >= 0):
+        return None if number is None else float(number)
+    raise VerificationError(f"{name} must be a number from 0 on, but is {number!r}")
 
 
 def as_json(options: Any) -> dict[str, Any]:

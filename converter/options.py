@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.preprocessing.request import Request
     from converter.targets.registry import Target
+    from ir_runtime.graph.model import Model
+
+    InputSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
 T = TypeVar("T")
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -358,6 +361,231 @@ class SavingOptions:
             self.__dict__.update(check_saving(self))
 
 
+_INPUTS, _COMPARISON, _OUTPUT = "Inputs", "Comparison", "Output"
+_NOT_GIVEN, _NOT_IN_STEPS = ("given",), ("steps",)
+
+
+@record
+class VerificationOptions:
+    """How to compare two models. The values are checked once, when the object is built.
+
+    Raises :class:`VerificationError` for a value that no models could be compared with.
+
+    {options}
+    """
+
+    input: InputShapes = field(
+        default=None,
+        metadata=option(
+            """As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".
+
+            The ONNX model is given dynamic dimensions where they need that.
+            """,
+            "--input",
+            parameter="input_texts",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema=_TEXT,
+            multiple=True,
+            metavar="TEXT",
+        ),
+    )
+    freeze: Mapping[str, Any] | None = field(
+        default=None, metadata=option("As for convert: constant values that replace inputs, by name.")
+    )
+    output: str | Sequence[str] | None = field(
+        default=None,
+        metadata=option(
+            'As for convert: "a,b".',
+            "--output",
+            parameter="outputs",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema={"type": "array", "items": _TEXT},
+            multiple=True,
+            metavar="NAMES",
+        ),
+    )
+    batch: int | None = field(
+        default=None,
+        metadata=option(
+            "As for convert: the first dimension of every input.",
+            "--batch",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema={"type": "integer", "minimum": 1},
+            minimum=1,
+        ),
+    )
+    inputs: InputSource = field(
+        default=None,
+        metadata=option(
+            """Inputs as .npz (by name) or .npy (for the only one).
+
+            Or a mapping of arrays. Without them inputs are random. They follow what the graph shows: token ids lie
+            below the rows of their table, masks are ones and zeros, images lie between 0 and 1. Dimensions are tried
+            until the reference takes them.
+            """,
+            "--inputs",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema=_TEXT,
+            path="input",
+        ),
+    )
+    seed: int = field(
+        default=0,
+        metadata=option(
+            "Seed of the random inputs.",
+            "--seed",
+            group=_INPUTS,
+            unused_in=_NOT_GIVEN,
+            schema={"type": "integer", "minimum": 0},
+            type=int,
+            show_default=True,
+        ),
+    )
+    samples: int = field(
+        default=2,
+        metadata=option(
+            """How many random inputs.
+
+            Where the IR has dynamic dimensions there is one more with other sizes.
+            """,
+            "--samples",
+            group=_INPUTS,
+            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+            schema={"type": "integer", "minimum": 1},
+            minimum=1,
+            show_default=True,
+        ),
+    )
+    values: Mapping[str, str] | None = field(
+        default=None,
+        metadata=option(
+            "What to fill an input with: 0..1, zeros, ones, normal, mask.",
+            "--values",
+            parameter="ranges",
+            group=_INPUTS,
+            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+            schema={"type": "object", "additionalProperties": _TEXT},
+            multiple=True,
+            metavar="NAME=KIND",
+        ),
+    )
+    stress: bool = field(
+        default=False,
+        metadata=option(
+            """Also run on zeros, large, small and denormal numbers, infinities and NaN.
+
+            Layers that decide on ties, equal operands, bounds and negative indices are compared, as ``layers`` does.
+            """,
+            "--stress",
+            group=_INPUTS,
+            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+            schema=_SWITCH,
+        ),
+    )
+    rtol: float | None = field(
+        default=None,
+        metadata=option(
+            "Relative tolerance instead of each type's own.",
+            "--rtol",
+            group=_COMPARISON,
+            schema={"type": "number", "minimum": 0},
+            least=0,
+        ),
+    )
+    atol: float | None = field(
+        default=None,
+        metadata=option(
+            "Absolute tolerance instead of each type's own.",
+            "--atol",
+            group=_COMPARISON,
+            schema={"type": "number", "minimum": 0},
+            least=0,
+        ),
+    )
+    layers: bool | None = field(
+        default=None,
+        metadata=option(
+            """Compare inner tensors; by default where an output fails.
+
+            Or where it proves nothing because it is the same whatever the inputs. A layer that is wrong although its
+            inputs are right fails.
+            """,
+            "--layers/--no-layers",
+            group=_COMPARISON,
+            unused_in=_NOT_IN_STEPS,
+            schema=_SWITCH,
+        ),
+    )
+    weights: bool = field(
+        default=True,
+        metadata=option(
+            "Look for every weight of the file in the IR, bit by bit; by default.",
+            "--weights/--no-weights",
+            group=_COMPARISON,
+            unused_in=_NOT_IN_STEPS,
+            schema=_SWITCH,
+        ),
+    )
+    engine: str = field(
+        default="numpy",
+        metadata=option(
+            "What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
+            "--engine",
+            group=_COMPARISON,
+            schema={"enum": ["numpy", "openvino", "openvino-default"]},
+            choices=("numpy", "openvino", "openvino-default"),
+            show_default=True,
+        ),
+    )
+    against: Model | str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            "Another IR (.xml) that must have the same outputs.",
+            "--against",
+            group=_COMPARISON,
+            unused_in=["several", *_NOT_IN_STEPS],
+            schema=_TEXT,
+            path="input",
+        ),
+    )
+    minimise: str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            "Write the smallest part of both models that shows the first wrong layer.",
+            "--minimise",
+            group=_OUTPUT,
+            unused_in=["several", *_NOT_IN_STEPS],
+            schema=_TEXT,
+            path="folder",
+            metavar="FOLDER",
+        ),
+    )
+    report: str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            "Write an HTML page with the graph and all differences.",
+            "--report",
+            group=_OUTPUT,
+            unused_in=["several", *_NOT_IN_STEPS],
+            schema=_TEXT,
+            path="output",
+            metavar="FILE",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        from converter.errors import VerificationError
+        from converter.option_values import check_verification
+        from ir_runtime.boundary import boundary
+
+        with boundary("the arguments", error=VerificationError, reads=VerificationError):
+            self.__dict__.update(check_verification(self))
+
+
 def parameter_of(entry: Field[Any]) -> str:
     """Return the name that the command line's parameter for a field has."""
     return str(entry.metadata["parameter"] or entry.metadata["flags"].split("/")[0].lstrip("-").replace("-", "_"))
@@ -456,6 +684,6 @@ def json_schema(*classes: type) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-for _class in (ConversionOptions, SavingOptions):
+for _class in (ConversionOptions, SavingOptions, VerificationOptions):
     if _class.__doc__:  # python -OO has none
         _class.__doc__ = inspect.cleandoc(_class.__doc__).replace("{options}", reference(_class))

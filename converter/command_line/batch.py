@@ -18,7 +18,7 @@ import click
 
 from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import plain, versions
-from converter.command_line.options import conversion_options, field_options, saving_options
+from converter.command_line.options import CLASSES, conversion_options, field_options, saving_options
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
@@ -91,7 +91,7 @@ _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
     type=click.Choice(["github"]),
     help="Print what GitHub shows at the files of models that failed, and add a table to the summary of the job.",
 )
-@field_options
+@field_options(*CLASSES)
 @preprocessing_options
 @guarded
 def batch(

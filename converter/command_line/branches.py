@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from converter.command_line.options import CLASSES
-from converter.options import on_command_line, parameter_of
+from converter.options import VerificationOptions, on_command_line, parameter_of
 
 
 class Branch(NamedTuple):
@@ -31,9 +31,9 @@ def _branch(reason: str, *unused: str) -> Branch:
     return Branch(reason, frozenset(unused))
 
 
-def _fields(branch: str) -> list[str]:
+def _fields(branch: str, *classes: type) -> list[str]:
     """Return the parameters of the options whose fields say that ``branch`` has no use for them."""
-    return [parameter_of(entry) for entry in on_command_line(*CLASSES) if branch in entry.metadata["unused_in"]]
+    return [parameter_of(entry) for entry in on_command_line(*classes) if branch in entry.metadata["unused_in"]]
 
 
 _UNCOMPRESSED = _branch(
@@ -54,10 +54,12 @@ BRANCHES: dict[str, dict[str, Branch]] = {
         "stateless": _branch(
             "cannot be used with --stateless",
             *("check", "inputs", "seed", "page"),
-            *_fields("stateless"),
+            *_fields("stateless", *CLASSES),
             *_PREPROCESSING,
         ),
-        "folder": _branch("cannot be used with a folder", "inputs", "page", *_fields("folder"), *_PREPROCESSING),
+        "folder": _branch(
+            "cannot be used with a folder", "inputs", "page", *_fields("folder", *CLASSES), *_PREPROCESSING
+        ),
         "stateful_verified": _branch("cannot be used with --stateful --verify, which compares steps", "inputs"),
     },
     "diff": {"json": _branch("cannot be used with --json, which has every difference", "everything")},
@@ -73,13 +75,9 @@ BRANCHES: dict[str, dict[str, Branch]] = {
         "steps": _branch("executes calls that start anew, and cannot be combined with --steps", "repeat"),
     },
     "verify": {
-        "several": _branch("cannot be used with several models", "against", "minimise", "report"),
-        "given": _branch("cannot be used with --inputs, which are not random", "seed", "samples", "ranges", "stress"),
-        "steps": _branch(
-            "cannot be used with --steps",
-            *("input_texts", "outputs", "batch", "inputs", "samples", "ranges", "stress", "layers", "weights"),
-            *("against", "minimise", "report"),
-        ),
+        "several": _branch("cannot be used with several models", *_fields("several", VerificationOptions)),
+        "given": _branch("cannot be used with --inputs, which are not random", *_fields("given", VerificationOptions)),
+        "steps": _branch("cannot be used with --steps", *_fields("steps", VerificationOptions)),
     },
 }
 """Command -> branch -> what it refuses."""

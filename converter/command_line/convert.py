@@ -20,7 +20,7 @@ from converter.command_line.convert_language_model import (
 )
 from converter.command_line.inspect import summary_of
 from converter.command_line.json_output import print_json
-from converter.command_line.options import conversion_options, field_options, saving_options
+from converter.command_line.options import CLASSES, conversion_options, field_options, saving_options
 from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The .xml to write, or the folder (existing, or ending in /); by default beside the model, by its name.",
 )
-@field_options
+@field_options(*CLASSES)
 @click.option(
     "--stateless",
     is_flag=True,

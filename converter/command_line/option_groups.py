@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from converter.command_line.options import CLASSES
-from converter.options import on_command_line, parameter_of
+from converter.options import VerificationOptions, on_command_line, parameter_of
 
 _PREPROCESSING = (
     *("preprocess", "mean_values", "scale_values", "scale", "reverse_input_channels", "layout", "source_layout"),
@@ -13,9 +15,9 @@ _PREPROCESSING = (
 )
 
 
-def _fields(group: str, *others: str) -> tuple[str, ...]:
+def _fields(group: str, *others: str, classes: Sequence[type] = CLASSES) -> tuple[str, ...]:
     """Return the parameters of the options whose fields name ``group``, and ``others``."""
-    entries = on_command_line(*CLASSES)
+    entries = on_command_line(*classes)
     return *(parameter_of(entry) for entry in entries if entry.metadata["group"] == group), *others
 
 
@@ -38,9 +40,9 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "Verification": ("check", "seed"),
     },
     "verify": {
-        "Output": ("report", "minimise", "as_json"),
-        "Inputs": ("input_texts", "outputs", "batch", "inputs", "seed", "samples", "ranges", "stress", "steps"),
-        "Comparison": ("rtol", "atol", "layers", "weights", "engine", "against"),
+        "Output": _fields("Output", "as_json", classes=[VerificationOptions]),
+        "Inputs": _fields("Inputs", "steps", classes=[VerificationOptions]),
+        "Comparison": _fields("Comparison", classes=[VerificationOptions]),
     },
 }
 """Command -> heading -> names of parameters, in the order of ``--help``."""

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of, summary
+from converter.options import (
+    ConversionOptions,
+    SavingOptions,
+    VerificationOptions,
+    on_command_line,
+    parameter_of,
+    summary,
+)
 
 if TYPE_CHECKING:
     from converter.command_line.preprocessing import Given
 
 CLASSES = (ConversionOptions, SavingOptions)
 """What ``convert`` and ``batch`` take."""
+_PATHS = {
+    "input": click.Path(exists=True, dir_okay=False, path_type=Path),
+    "output": click.Path(dir_okay=False, path_type=Path),
+    "folder": click.Path(file_okay=False, path_type=Path),
+}
 
 
-def field_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: an option for each field of :data:`CLASSES` that has words on the command line."""
-    for entry in reversed(on_command_line(*CLASSES)):
-        function = _option(entry)(function)
-    return function
+def field_options(*classes: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: an option for each field of ``classes`` that has words on the command line."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for entry in reversed(on_command_line(*classes)):
+            function = _option(entry)(function)
+        return function
+
+    return decorate
 
 
 def _option(entry: Field[Any]) -> Callable[..., Any]:
@@ -39,6 +56,11 @@ def _option(entry: Field[Any]) -> Callable[..., Any]:
     if isinstance(entry.default, str):
         about["show_default"] = True
     choices, minimum = about.pop("choices", None), about.pop("minimum", None)
+    path, least = about.pop("path", None), about.pop("least", None)
+    if path is not None:
+        about["type"] = _PATHS[path]
+    if least is not None:
+        about["type"] = click.FloatRange(min=least)
     if choices is not None:
         about["type"] = click.Choice(choices)
     if minimum is not None:
@@ -61,6 +83,20 @@ def saving_options(values: Mapping[str, Any]) -> SavingOptions:
         return SavingOptions(**_read(SavingOptions, values))
     except ConversionError as error:
         raise click.UsageError(str(error)) from error
+
+
+def verification_options(values: Mapping[str, Any]) -> VerificationOptions:
+    """Return the options of a comparison; raises :class:`ConversionError` and :class:`click.UsageError`."""
+    read = _read(VerificationOptions, values)
+    text = ",".join(text for text in values["input_texts"] if text.strip())
+    return VerificationOptions(**{**read, "input": text or None, "values": dict(map(_named, values["ranges"]))})
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, sign, kind = text.partition("=")
+    if not sign or not name.strip() or not kind.strip():
+        raise click.UsageError(f"--values must be NAME=KIND, such as image=0..1, not {text!r}")
+    return name.strip(), kind.strip()
 
 
 def _read(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ import click
 
 from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import print_json
+from converter.command_line.options import field_options, verification_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each
-from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.options import VerificationOptions
 from converter.report.tables import out
 
 if TYPE_CHECKING:
@@ -20,60 +22,19 @@ if TYPE_CHECKING:
     from converter.equivalence.steps import StepsReport
     from ir_runtime.displayed import Printed
 
-_MINIMISE = "Write the smallest part of both models that shows the first wrong layer."
-
 
 @main.command("verify")
 @click.argument("files", nargs=-1, type=MODEL_FILE, metavar="MODEL IR")
-@click.option(
-    "--input",
-    "input_texts",
-    multiple=True,
-    metavar="TEXT",
-    help='As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".',
-)
-@click.option("--output", "outputs", multiple=True, metavar="NAMES", help='As for convert: "a,b"; can be repeated.')
-@click.option("--batch", type=click.IntRange(min=1), help="As for convert: the first dimension of every input.")
-@click.option("--inputs", type=INPUT_FILE, help="Inputs as .npz (by name) or .npy (for the only one).")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
-@click.option("--samples", type=click.IntRange(min=1), default=2, show_default=True, help="How many random inputs.")
-@click.option(
-    "--values",
-    "ranges",
-    multiple=True,
-    metavar="NAME=KIND",
-    help="What to fill an input with: 0..1, zeros, ones, normal, mask; can be repeated.",
-)
-@click.option(
-    "--stress", is_flag=True, help="Also run on zeros, large, small and denormal numbers, infinities and NaN."
-)
+@field_options(VerificationOptions)
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
     help="Compare a language model and its stateful IR step by step: a prompt, then N tokens, batches and beams.",
 )
-@click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance instead of each type's own.")
-@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance instead of each type's own.")
-@click.option("--layers/--no-layers", default=None, help="Compare inner tensors; by default where an output fails.")
-@click.option(
-    "--weights/--no-weights", default=True, help="Look for every weight of the file in the IR, bit by bit; by default."
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["numpy", "openvino", "openvino-default"]),
-    default="numpy",
-    show_default=True,
-    help="What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
-)
-@click.option("--against", type=INPUT_FILE, help="Another IR (.xml) that must have the same outputs.")
-@click.option("--minimise", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help=_MINIMISE)
-@click.option(
-    "--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with the graph and all differences."
-)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @guarded
-def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+def verify_command(state: State, files: tuple[Path, ...], as_json: bool, steps: int | None, **values: Any) -> None:
     """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
 
     With --steps both may be folders with a language model. Several models are compared in pairs, or with the IRs of
@@ -91,24 +52,23 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, **optio
       onnx2ir verify model.onnx other.onnx ir/
       onnx2ir verify llama-onnx/ llama-ir/ --steps 16
     """
-    pairs = _pairs(files, by_steps=options["steps"] is not None)
+    pairs = _pairs(files, by_steps=steps is not None)
     branches = {
         "several": len(pairs) > 1,
-        "steps": options["steps"] is not None,
-        "given": options["inputs"] is not None,
+        "steps": steps is not None,
+        "given": values["inputs"] is not None,
     }
     refuse_unused(*[name for name, is_taken in branches.items() if is_taken])
+    options = verification_options(values)
     if len(pairs) == 1:
         ((model, ir),) = pairs
-        result, found = _verify_one(state, model, ir, as_json=as_json, **options)
+        result, found = _verify_one(state, model, ir, options, steps, as_json)
         if as_json:
             print_json(state, result)
         exit_of(found)
         return
     irs = dict(pairs)
-    outcomes = for_each(
-        state, list(irs), lambda model: _verify_one(state, model, irs[model], as_json=as_json, **options)
-    )
+    outcomes = for_each(state, list(irs), lambda model: _verify_one(state, model, irs[model], options, steps, as_json))
     finish_several(state, outcomes, as_json)
 
 
@@ -133,32 +93,12 @@ def _pairs(files: Sequence[Path], *, by_steps: bool) -> list[tuple[Path, Path]]:
 
 
 def _verify_one(
-    state: State,
-    model: Path,
-    ir: Path,
-    input_texts: tuple[str, ...],
-    outputs: tuple[str, ...],
-    batch: int | None,
-    inputs: Path | None,
-    seed: int,
-    samples: int,
-    ranges: tuple[str, ...],
-    stress: bool,
-    steps: int | None,
-    rtol: float | None,
-    atol: float | None,
-    layers: bool | None,
-    weights: bool,
-    engine: str,
-    against: Path | None,
-    minimise: Path | None,
-    report: Path | None,
-    as_json: bool,
+    state: State, model: Path, ir: Path, options: VerificationOptions, steps: int | None, as_json: bool
 ) -> Outcome:
     """Compare a pair; its JSON, which is not printed here, and the report."""
     if steps is not None:
-        limits = {"rtol": rtol, "atol": atol}
-        return _verify_steps(state, model, ir, as_json, steps=steps, seed=seed, engine=engine, **limits)
+        limits = {"rtol": options.rtol, "atol": options.atol, "seed": options.seed, "engine": options.engine}
+        return _verify_steps(state, model, ir, as_json, steps=steps, **limits)
     from converter.equivalence.verification import verify
 
     for path in (model, ir):
@@ -166,30 +106,11 @@ def _verify_one(
             raise click.UsageError(f"{path} is a folder: a language model in a folder is compared with --steps N")
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
-        found = verify(
-            model,
-            ir,
-            inputs=inputs,
-            seed=seed,
-            rtol=rtol,
-            atol=atol,
-            layers=layers,
-            output=[name.strip() for names in outputs for name in names.split(",")] or None,
-            input=",".join(text for text in input_texts if text.strip()),
-            batch=batch,
-            samples=samples,
-            values=dict(_named(text) for text in ranges),
-            stress=stress,
-            weights=weights,
-            engine=engine,
-            against=against,
-            minimise=minimise,
-            report=report,
-        )
+        found = verify(model, ir, options=options)
     if not as_json:
         print_report(found)
-    if report is not None and not found.unwritten:
-        state.inform(f"Wrote {report}")
+    if options.report is not None and not found.unwritten:
+        state.inform(f"Wrote {options.report}")
     return found.to_dict(), found
 
 
@@ -220,13 +141,6 @@ def decoder_in(folder: Path, option: str) -> Path:
             f"{ENCODER}' compares the encoder"
         )
     return source.model
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, sign, kind = text.partition("=")
-    if not sign or not name.strip() or not kind.strip():
-        raise click.UsageError(f"--values must be NAME=KIND, such as image=0..1, not {text!r}")
-    return name.strip(), kind.strip()
 
 
 def print_report(report: Printed | None) -> None:

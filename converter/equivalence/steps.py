@@ -18,10 +18,11 @@ from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDeco
 from converter.equivalence.references import OnnxReference
 from converter.equivalence.report import LayerDifference
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
-from converter.equivalence.tolerances import chosen_by, tolerance_of
+from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
 from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
+from converter.option_values import tolerance_of
 from converter.stages import inform, silent, stage, verbosely
 from converter.states.stateless import make_stateless
 from ir_runtime import Model, ModelError, read_model

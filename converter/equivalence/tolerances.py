@@ -10,9 +10,7 @@ import numpy as np
 
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
 from converter.equivalence.onnx_graph import OnnxGraph
-from converter.errors import VerificationError
 from ir_runtime import Model
-from ir_runtime.boundary import boundary
 from ir_runtime.graph.element_types import Array
 from ir_runtime.operations.elementwise import Convert1
 
@@ -125,11 +123,3 @@ def widened(allowed: Tolerance, by: float) -> Tolerance:
 def furthest(found: list[Comparison]) -> Comparison:
     """Of the comparisons of one tensor in several runs one that failed, or else that with the largest difference."""
     return max(found, key=lambda one: (not one.passed, one.max_absolute))
-
-
-@boundary("the tolerance", reads=VerificationError)
-def tolerance_of(name: str, number: object) -> float | None:
-    """The tolerance that a caller passes; raises :class:`VerificationError` for anything but a number from 0 on."""
-    if number is None or (isinstance(number, (int, float, np.number)) and number >= 0):
-        return None if number is None else float(number)
-    raise VerificationError(f"{name} must be a number from 0 on, but is {number!r}")

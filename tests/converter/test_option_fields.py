@@ -15,22 +15,29 @@ from converter.options import json_schema, on_command_line, parameter_of, summar
 from tests.converter.test_command_options import onnx2ir
 
 CLASSES = (converter.ConversionOptions, converter.SavingOptions)
-TAKERS = {converter.ConversionOptions: converter.convert_model, converter.SavingOptions: converter.save_model}
-FIELDS = [pytest.param(cls, entry, id=entry.name) for cls in CLASSES for entry in dataclasses.fields(cls)]
+TAKERS = {
+    converter.ConversionOptions: (converter.convert_model, converter.convert_many),
+    converter.SavingOptions: (converter.save_model, converter.convert_many),
+    converter.VerificationOptions: (converter.verify,),
+}
+FIELDS = [pytest.param(cls, entry, id=entry.name) for cls in TAKERS for entry in dataclasses.fields(cls)]
 
 
 @pytest.mark.parametrize(("cls", "entry"), FIELDS)
 def test_a_field_is_in_signatures_and_docstrings(cls: type, entry: Field[Any]) -> None:
-    for function in (TAKERS[cls], converter.convert_many):
+    for function in TAKERS[cls]:
         assert inspect.signature(function).parameters[entry.name].default == entry.default
-    assert entry.metadata["text"] in (TAKERS[cls].__doc__ or "")
+    assert entry.metadata["text"] in (TAKERS[cls][0].__doc__ or "")
     assert entry.metadata["text"] in (cls.__doc__ or "")
 
 
-@pytest.mark.parametrize("command", ["convert", "batch"])
+COMMANDS = {"convert": CLASSES, "batch": CLASSES, "verify": (converter.VerificationOptions,)}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_field_is_in_the_help(command: str) -> None:
     text = " ".join(onnx2ir(command, "--help")[1].split())
-    for entry in on_command_line(*CLASSES):
+    for entry in on_command_line(*COMMANDS[command]):
         assert entry.metadata["flags"].split("/")[0] in text
         assert summary(entry).removesuffix(".") in text, parameter_of(entry)
 
