@@ -33,7 +33,6 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 _PLANES = {
@@ -129,7 +128,6 @@ def _insert_input(model: Model, node: Node, one: Resolved) -> list[str]:
         value.add_name(inner_name(one.name))
     node.name = unique(node.name)
     old.replace_by(value)
-    infer_stale(model)
     return reversed_layers
 
 

@@ -63,7 +63,6 @@ def keep_computed(model: Model, once: ComputedOnce) -> int:
     for old, new in replaced.items():
         old.replace_by(new, move_names=False)
     model.parameters = [node for node in model.parameters if node.outputs[0] not in replaced]
-    infer_stale(model)
     return len(replaced)
 
 

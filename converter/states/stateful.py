@@ -34,7 +34,6 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.shape_layers import concat_lists
-from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .lengths import take_lengths
@@ -107,7 +106,6 @@ def make_stateful(
         presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
         take_lengths(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
-    infer_stale(model)
     model.runtime_info += _options(model)
     return len(variables)
 

@@ -24,8 +24,6 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
 from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.output_tensors import give_own_tensors, promised_names
-from ir_runtime.rewriting.type_updates import infer_stale
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .stateful import BEAMS, without_float_options
@@ -54,7 +52,7 @@ def _make_stateless(model: Model) -> int:
     if not reads:
         raise ConversionError("the model has no variables: it is stateless already")
     _check(reads)
-    unique, promised = UniqueNames(model), promised_names(model)
+    unique = UniqueNames(model)
     replaced: dict[Output, Output] = {}
     for node in reads:
         identifier = node.op.variable_id  # type: ignore[attr-defined]
@@ -70,13 +68,10 @@ def _make_stateless(model: Model) -> int:
             result = make_node(Result1(), assigns[identifier].inputs, unique(f"{present}/result"))
             result.output_names = [present]
             model.results = (*model.results, result)
-            promised = {**promised, result: [present]}
     model.sinks = [node for node in model.sinks if node not in assigns.values()]
     for old, new in replaced.items():
         old.replace_by(new, move_names=False)
     model.parameters = [node for node in model.parameters if BEAMS not in node.end_names or node.outputs[0].is_used]
-    infer_stale(model)
-    give_own_tensors(model, promised)
     without_float_options(model)
     return len(reads)
 
