@@ -34,10 +34,10 @@ _MAPPINGS = ("options", "passes", "rules")
 
 @record
 class Step:
-    """A step of a derivation: a conversion, or saving with options that change the model."""
+    """A step of a derivation: a conversion, states turned into inputs, or saving with options that change the model."""
 
     action: str
-    """``convert`` or ``save``."""
+    """``convert``, ``make_stateless`` or ``save``."""
     version: str = __version__
     """The version of onnx2ir."""
     source: str = ""
@@ -51,10 +51,15 @@ class Step:
     rules: Mapping[str, int] = field(default_factory=dict)
     """How often each rule of the target applied, of those that did."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields that are not empty."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in values.items() if value}
+
     def to_info(self, tag: str) -> RuntimeInfo:
         """Return the step as an element of ``rt_info``."""
-        values = [(entry.name, getattr(self, entry.name)) for entry in fields(self)]
-        texts = [(name, value if isinstance(value, str) else _to_json(value)) for name, value in values if value]
+        values = self.to_dict().items()
+        texts = [(name, value if isinstance(value, str) else _to_json(value)) for name, value in values]
         return RuntimeInfo(tag, (), tuple(RuntimeInfo(name, (("value", text),)) for name, text in texts))
 
     @classmethod
@@ -64,9 +69,13 @@ class Step:
         values: dict[str, Any] = {name: _from_json(text) if name in _MAPPINGS else text for name, text in texts.items()}
         step = cls(**values)
         counts = (*step.passes.values(), *step.rules.values())
-        if step.action not in ("convert", "save") or step.source not in ("", "onnx", "ir"):
+        if not texts.get("version"):
+            raise ValueError("the record has a step without a version")
+        if step.action not in ("convert", "make_stateless", "save") or step.source not in ("", "onnx", "ir"):
             raise ValueError("the record has a step of an unknown type")
-        if not re.fullmatch(r"|sha256:[0-9a-f]{64}", step.digest) or not all(type(count) is int for count in counts):
+        if not re.fullmatch(r"|sha256:[0-9a-f]{64}", step.digest) or not all(
+            type(count) is int and count > 0 for count in counts
+        ):
             raise ValueError("the record has a digest or a count that is none")
         return step
 
@@ -125,7 +134,11 @@ def _to_json(values: Mapping[str, Any]) -> str:
 
 
 def _from_json(text: str) -> dict[str, Any]:
-    values = json.loads(text)
+    values = json.loads(text, parse_constant=_refuse)  # NaN is no JSON
     if not isinstance(values, dict):
         raise ValueError("the record has a value that is no mapping")
     return values
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(f"the record has {text}")

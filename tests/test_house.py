@@ -37,9 +37,10 @@ CONVERTER = {
     "converter.errors": {"ir_runtime"},
     "converter.stages": set(),
     "converter.channel_factors": {"ir_runtime"},
+    "converter.derivation": {"ir_runtime", "converter"},  # the version
     "converter.passes": {*MODEL_TO_MODEL, "converter.channel_factors"},
     "converter.compression": MODEL_TO_MODEL,
-    "converter.states": {*MODEL_TO_MODEL, "converter.compression"},
+    "converter.states": {*MODEL_TO_MODEL, "converter.compression", "converter.derivation"},
     "converter.targets": MODEL_TO_MODEL,
     "converter.preprocessing": {*MODEL_TO_MODEL, "converter.channel_factors", "converter.compression"},
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
@@ -56,7 +57,6 @@ for _room in (
     "option_values",
     "options",
     "from_ir",
-    "derivation",
     "workflow",
     "conversion",
     "language_models",
@@ -67,8 +67,7 @@ for _room in (
     "command_line",
 ):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
-CONVERTER["converter.derivation"].add("converter")  # the version
-CONVERTER["converter.batch"].add("converter")
+CONVERTER["converter.batch"].add("converter")  # the version
 CONVERTER["converter.report"].add("converter")
 CONVERTER["converter.command_line"].add("converter")
 CONVERTER["converter.__main__"] = {"converter.command_line"}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> None:
     """Show what is in FILE, an ONNX model or an IR (.xml): inputs, outputs, operators or layers, weights.
 
+    Of an IR also the conversions that it was derived by, with their options, where it records them.
     Of an ONNX model also its opsets, producer, functions, metadata, and the multiplications (MACs) of products and
     convolutions.
 
@@ -39,7 +40,7 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     if report is not None:
         _check_report(report, file, is_ir)
-    summary = summary_of(file) if is_ir else _summary_of_onnx(file)
+    summary = {**summary_of(file), "derivation": _steps_of(file)} if is_ir else _summary_of_onnx(file)
     if as_json:
         print_json(state, summary)
     elif is_ir:
@@ -69,6 +70,13 @@ def _summary_of_onnx(file: Path) -> dict[str, Any]:
     from converter.onnx_file.summary import summary_of_onnx
 
     return summary_of_onnx(open_model(file))
+
+
+def _steps_of(ir: Path) -> list[dict[str, Any]]:
+    from converter.derivation import Derivation
+    from ir_runtime import read_model
+
+    return [step.to_dict() for step in Derivation.of(read_model(ir)).steps]
 
 
 def summary_of(ir: Path) -> dict[str, Any]:

@@ -48,10 +48,13 @@ def recorded_options(model: Model) -> dict[str, Any]:
 
     Constant values of inputs are not recorded, and would be names of files here.
     """
-    conversions = [step for step in Derivation.of(model).steps if step.action == "convert"]
+    steps = Derivation.of(model).steps
+    conversions = [step for step in steps if step.action == "convert"]
     if len(conversions) != 1 or conversions[0].source != "onnx":
         return {}
     options = {name: value for name, value in conversions[0].options.items() if name in _REPEATED}
+    if any(step.action == "make_stateless" for step in steps):
+        options.pop("stateful", None)
     input = options.pop("input", None)
     return {**options, "input": input} if isinstance(input, str) and "=" not in input else options
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,10 @@ def print_ir(summary: dict[str, Any]) -> None:
     for name, steps in summary.get("preprocessing", {}).items():
         text = ", ".join(f"{key} {value}" for key, value in steps.items())
         out().print(f"preprocessing of {name}: {text}", markup=False)
+    for step in summary["derivation"]:
+        source = f" from {step['source']}" if "source" in step else ""
+        options = f" with {json.dumps(step['options'])}" if "options" in step else ""
+        out().print(f"{step['action']}{source}{options} (onnx2ir {step['version']})", markup=False)
     print_counts("layer", summary["layers"])
     out().print(f"weights: {size_text(summary['weight_bytes'])}")
 

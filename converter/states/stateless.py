@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from converter.derivation import Derivation, Step
 from converter.errors import ConversionError
 from ir_runtime.boundary import boundary
 from ir_runtime.graph.invariants import WITHOUT_STATES
@@ -41,7 +42,9 @@ def make_stateless(model: Model) -> int:
         raise ConversionError(
             f"make_stateless needs a model, such as read_model returns, but got {type(model).__name__}"
         )
-    return _make_stateless(model)
+    count = _make_stateless(model)
+    Derivation.of(model).then(Step("make_stateless")).write(model)
+    return count
 
 
 @graph_pass("stateless", WITHOUT_STATES)

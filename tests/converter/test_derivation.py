@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def test_states_are_recorded(tmp_path: Path) -> None:
     (step,) = Derivation.of(converted(tmp_path / "d.onnx", tmp_path, stateful=True)).steps
     assert step.options == {"stateful": True}
     assert converter.make_stateless(model := ir_runtime.read_model(tmp_path / "m.xml")) > 0
-    assert Derivation.of(model).steps == (step,)
+    assert Derivation.of(model).steps == (step, Step("make_stateless"))
 
 
 def test_passes_and_rules_are_recorded(path: Path, tmp_path: Path) -> None:
@@ -197,6 +198,19 @@ def test_an_ir_that_is_converted_keeps_its_steps(path: Path, tmp_path: Path) -> 
     assert b"sha256:" not in converter.export_model(tmp_path / "n.xml").SerializeToString()
 
 
+def test_inspect_shows_the_steps(path: Path, tmp_path: Path) -> None:
+    converted(path, tmp_path, {"compress": "int8"}, exact=True)
+    code, text, _ = onnx2ir("inspect", str(tmp_path / "m.xml"))
+    assert code == 0
+    assert f'convert from onnx with {{"exact": true}} (onnx2ir {converter.__version__})' in text
+    assert f'save with {{"compress": "int8"}} (onnx2ir {converter.__version__})' in text
+    converter.save_model(ir_runtime.read_model(tmp_path / "m.xml"), tmp_path / "n.xml", record=False)
+    assert "onnx2ir" not in onnx2ir("inspect", str(tmp_path / "n.xml"))[1]
+    assert json.loads(onnx2ir("inspect", str(tmp_path / "n.xml"), "--json")[1])["derivation"] == []
+    steps = json.loads(onnx2ir("inspect", str(tmp_path / "m.xml"), "--json")[1])["derivation"]
+    assert [step["options"] for step in steps] == [{"exact": True}, {"compress": "int8"}]
+
+
 def test_openvino_reads_the_record(path: Path, tmp_path: Path) -> None:
     openvino = pytest.importorskip("openvino")
     ours = Derivation.of(converted(path, tmp_path, {"compress": "int8"}, exact=True, target="any"))
@@ -233,6 +247,9 @@ def test_this_record_can_be_read() -> None:
         (record_of(digest="sha256:abc"),),
         (record_of(options="{"),),
         (record_of(options="[1]"),),
+        (record_of(options='{"batch": NaN}'),),
+        (record_of(version=""),),
+        (RuntimeInfo("step0", (), (RuntimeInfo("action", (("value", "convert"),)),)),),
         (record_of(options="[" * 100_000),),
         (record_of(passes='{"gelus": "many"}'),),
         (record_of(passes='{"gelus": true}'),),
