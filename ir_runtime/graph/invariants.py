@@ -30,6 +30,8 @@ class Promise:
     constant_bytes: int
     tensors: Mapping[str, TensorType] = field(default_factory=dict)
     """The types of the main graph's values by tensor name; empty where layers are not checked."""
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    """Names that layers or values of one graph share, as files of others have them, and how often at most."""
 
     @classmethod
     def of(cls, model: Model, *, thorough: bool = True) -> Promise:
@@ -40,6 +42,7 @@ class Promise:
             tuple(_sink(node) for node in model.sinks),
             constant_bytes(model) if thorough else 0,
             _types_by_name(model) if thorough else {},
+            _repeated_names(model) if thorough else {},
         )
 
     def renewed(self, model: Model, stage: Stage) -> Promise:
@@ -88,6 +91,21 @@ def _types_by_name(model: Model) -> dict[str, TensorType]:
     return {name: output.type for node in model.nodes() for output in node.outputs for name in output.names}
 
 
+def _repeated_names(model: Model) -> dict[str, int]:
+    repeated: dict[str, int] = {}
+    for part in model.all_models():
+        nodes = part.nodes()
+        for names in ([node.name for node in nodes], _tensor_names_of(nodes)):
+            for name, count in Counter(names).items():
+                if count > 1:
+                    repeated[name] = max(count, repeated.get(name, 0))
+    return repeated
+
+
+def _tensor_names_of(nodes: Iterable[Node]) -> list[str]:
+    return [name for node in nodes for output in node.outputs for name in set(output.names)]
+
+
 def _sink(node: Node) -> str:
     return f"{node.op.type} {node.op.attributes()}"
 
@@ -131,7 +149,7 @@ def violations(
             model.nodes()
         except ModelError as error:
             return [str(error)]
-    known = Promise.of(model, thorough=thorough) if promise is None else promise
+    known = replace(Promise.of(model, thorough=thorough), repeated={}) if promise is None else promise
     broken = [
         f"{one.name}: {what}" for one in INVARIANTS if one.is_cheap or thorough for what in one.check(model, known)
     ]
@@ -218,13 +236,13 @@ def _parameters(model: Model, promise: Promise) -> Iterator[str]:
 @invariant("no layer's name is given twice")
 def _layer_names(model: Model, promise: Promise) -> Iterator[str]:
     for part in model.all_models():
-        yield from _twice(node.name for node in part.nodes())
+        yield from _twice((node.name for node in part.nodes()), promise)
 
 
 @invariant("no tensor's name is given twice")
 def _tensor_names(model: Model, promise: Promise) -> Iterator[str]:
     for part in model.all_models():
-        yield from _twice(name for node in part.nodes() for output in node.outputs for name in set(output.names))
+        yield from _twice(_tensor_names_of(part.nodes()), promise)
 
 
 @invariant("a tensor's name stays on a value of its shape")
@@ -255,8 +273,10 @@ def _uses(model: Model, promise: Promise) -> Iterator[str]:
             yield f"{user.where} reads {_label(output)} {times}"
 
 
-def _twice(names: Iterable[str]) -> Iterator[str]:
-    yield from (f"'{name}' {count} times" for name, count in Counter(names).items() if count > 1)
+def _twice(names: Iterable[str], promise: Promise) -> Iterator[str]:
+    for name, count in Counter(names).items():
+        if count > max(1, promise.repeated.get(name, 0)):
+            yield f"'{name}' {count} times"
 
 
 @invariant("types are what inference finds")

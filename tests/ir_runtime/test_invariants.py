@@ -138,3 +138,14 @@ def test_every_invariant_has_a_model_that_breaks_it() -> None:
         change(model)
         found |= {one.partition(":")[0] for one in violations(model, promise)}
     assert {one.name for one in INVARIANTS} <= found
+
+
+def test_names_that_were_given_twice_before_are_no_fault_of_a_pass() -> None:
+    model = a_model()
+    first, second = named(model, "Add")
+    first.name = second.name = ""
+    promise = Promise.of(model)
+    assert violations(model, promise) == []
+    assert violations(model) == ["no layer's name is given twice: '' 2 times"]
+    named(model, "ReLU")[0].name = ""
+    assert violations(model, promise) == ["no layer's name is given twice: '' 3 times"]
