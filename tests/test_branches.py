@@ -217,8 +217,6 @@ NO_EFFECT = {
     ("annotated", "batch zoo --check"): "no model fails",
     ("annotated", "batch zoo -o out"): "no model fails",
     ("contrib", "roundtrip m.onnx"): "the model has nothing that only onnxruntime's own operators express",
-    ("record", "batch zoo --check"): "no IR is kept",
-    ("static", "batch zoo --check"): "no IR is kept, and as many layers are left",
     ("seed", "roundtrip m.onnx"): "all random numbers go there and back; --json has the differences",
 }
 """Options that change nothing for these very files, with the reason."""
