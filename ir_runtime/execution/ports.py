@@ -126,12 +126,12 @@ def _position(ports: Sequence[Port], key: Any) -> int:
     raise ExecutionError(f"the model has no input {key!r}; its inputs are {[port.name for port in ports]}")
 
 
-@boundary("the value", reads=ExecutionError)
 def as_array(port: Port, value: Any, what: str = "input") -> Array:
     """``value`` as an array of the port's dtype and shape; only what is no array yet is converted."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
-    if not isinstance(value, (np.ndarray, np.generic)) and array.dtype != port.dtype:
-        array = array.astype(port.dtype)
+    with boundary(f"the {what} '{port.name}'", reads=ExecutionError):
+        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if not isinstance(value, (np.ndarray, np.generic)) and array.dtype != port.dtype:
+            array = array.astype(port.dtype)
     if array.dtype.kind in "UT":
         array = array.astype(np.object_)
     if not port.element_type.is_dynamic and array.dtype != port.dtype:
