@@ -77,6 +77,8 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "weight_compression": lambda path: saved(path, compress="int8"),
     "unfold_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="unfold"),
     "compute_in_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="model"),
+    "declared_shapes": lambda path: converter.convert_model(image_model()),
+    "dimension_names": lambda path: converter.export_model(converter.convert_model(image_model())),
     "reshape": lambda path: converter.convert_model(converter.convert_model(image_model()), input={"x": [2, 3, 9, 9]}),
     "freeze_input": lambda path: converter.convert_model(
         converter.convert_model(image_model()), freeze={"x": np.ones((1, 3, 8, 8), np.float32)}

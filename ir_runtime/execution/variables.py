@@ -7,7 +7,6 @@ from its own input, anew in each call.
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ir_runtime.records import record
 
 from ..errors import ExecutionError, ModelError, UnsupportedError
 from ..graph import element_types
-from ..graph.copies import copy_node
+from ..graph.copies import copy_nodes
 from ..graph.element_types import Array, ElementType
 from ..graph.model import Model, Node, Output
 from ..graph.operation import TensorType
@@ -140,23 +139,22 @@ def variable_of(node: Node) -> str:
 
 def _without_variables(model: Model) -> tuple[Model, list[tuple[Node, Node]], list[Node]]:
     """The step of ``model``; each ReadValue with its input of the step; the Assigns in the order of their outputs."""
-    copies: dict[Node, Node] = {}
-    values: dict[Output, Output] = {}
+    copies = copy_nodes(model.nodes())
+    instead: dict[Output, Output] = {}
     reads: list[tuple[Node, Node]] = []
     assigns: list[Node] = []
-    for node in model.nodes():
-        copied = copies[node] = copy_node(node, [values[source] for source in node.inputs])
-        copied.op = copy.deepcopy(node.op)
-        outputs = copied.outputs
-        if isinstance(node.op, ReadValue) and outputs:
-            type = TensorType(outputs[0].element_type, outputs[0].shape)
+    for node in copies.values():  # which belong to no graph yet
+        node.replace_inputs([instead.get(source, source) for source in node.inputs])
+        output = node.outputs[0] if node.outputs else None
+        if isinstance(node.op, ReadValue) and output is not None:
+            type = TensorType(output.element_type, output.shape)
             parameter = Node(Parameter1(shape=type.shape, element_type=type.element_type), (), [type], node.name)
-            reads.append((copied, parameter))
-            outputs = parameter.outputs
+            instead[output] = parameter.outputs[0]
+            reads.append((node, parameter))
         elif isinstance(node.op, Assign):
-            assigns.append(copied)
-            outputs = [copied.inputs[0]]
-        values.update(zip(node.outputs, outputs))
+            assigns.append(node)
+            if output is not None:
+                instead[output] = node.inputs[0]
     parameters = [*(copies[node] for node in model.parameters), *(parameter for _, parameter in reads)]
     results = [
         *(copies[node] for node in model.results),

@@ -45,11 +45,12 @@ class Promise:
             _repeated_names(model) if thorough else {},
         )
 
-    def renewed(self, model: Model, stage: Stage) -> Promise:
+    def renewed(self, model: Model, stage: Stage, *, thorough: bool) -> Promise:
         """The promise after a pass of ``stage``: what the stage may change is as ``model`` has it now."""
         if not stage.changes:
             return self
-        return replace(self, **{field: getattr(Promise.of(model), field) for field in stage.changes})
+        now = Promise.of(model, thorough=thorough)
+        return replace(self, **{field: getattr(now, field) for field in stage.changes})
 
 
 @record
@@ -64,9 +65,7 @@ class Stage:
 
 
 PASSES = Stage("passes")
-"""Cleanup and fusion: nothing changes for the users of a model."""
-TARGETS = Stage("targets")
-"""The rules of a runtime."""
+"""Cleanup, fusion and the rules of a runtime: nothing changes for the users of a model."""
 OPTIONS = Stage("options", frozenset({"inputs", "outputs", "constant_bytes", "tensors"}))
 """Shapes, values and types of inputs, and other outputs."""
 STATES = Stage("states", frozenset({"inputs", "outputs", "sinks", "tensors"}))

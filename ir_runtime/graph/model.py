@@ -65,10 +65,7 @@ class Model(Displayed):
 
     @parameters.setter
     def parameters(self, nodes: Iterable[Node]) -> None:
-        Edits.note()
-        before, self._parameters = self._parameters, tuple(nodes)
-        enter_graph(self._parameters)  # first, so that what both have stays in the graph
-        leave_graph(before)
+        self._parameters = _exchanged(self._parameters, tuple(nodes))
 
     @property
     def results(self) -> tuple[Node, ...]:
@@ -77,10 +74,7 @@ class Model(Displayed):
 
     @results.setter
     def results(self, nodes: Iterable[Node]) -> None:
-        Edits.note()
-        before, self._results = self._results, tuple(nodes)
-        enter_graph(self._results)  # first, so that what both have stays in the graph
-        leave_graph(before)
+        self._results = _exchanged(self._results, tuple(nodes))
 
     @property
     def sinks(self) -> tuple[Node, ...]:
@@ -89,10 +83,7 @@ class Model(Displayed):
 
     @sinks.setter
     def sinks(self, nodes: Iterable[Node]) -> None:
-        Edits.note()
-        before, self._sinks = self._sinks, tuple(nodes)
-        enter_graph(self._sinks)  # first, so that what both have stays in the graph
-        leave_graph(before)
+        self._sinks = _exchanged(self._sinks, tuple(nodes))
 
     def nodes(self) -> list[Node]:
         """Every node, each after its inputs; the same order each time.
@@ -229,6 +220,14 @@ def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
             if not below:
                 return
             node, sources = below.pop()
+
+
+def _exchanged(before: Sequence[Node], after: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Let the ends ``before`` of a model leave its graph for those of ``after``, and return these."""
+    Edits.note()
+    enter_graph(after)  # first, so that what both have stays in the graph
+    leave_graph(before)
+    return after
 
 
 class Part:

@@ -89,7 +89,7 @@ class Checks:
                 with _blamed_on(name, ModelError):
                     infer_stale(self._model)
                     give_own_tensors(self._model, {**promised_names(self._model), **self._names})
-                    promise = self._promise.renewed(self._model, self._stage)
+                    promise = self._promise.renewed(self._model, self._stage, thorough=Checks.is_thorough)
                     check(self._model, promise, f"the pass '{name}'", self._stage, thorough=Checks.is_thorough)
         finally:
             Edits.passes -= 1

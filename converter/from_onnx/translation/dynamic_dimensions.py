@@ -27,8 +27,8 @@ import numpy as np
 
 from converter.errors import Problem, error_of
 from converter.stages import inform, stage, warn
-from ir_runtime import ModelError
-from ir_runtime.graph.invariants import PASSES
+from ir_runtime.errors import ContradictionError, InferenceError, InternalError, ModelError
+from ir_runtime.graph.invariants import OPTIONS, PASSES
 from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
@@ -173,13 +173,13 @@ def _completed_or_none(
     """As :func:`_completed`; None where these dimensions cannot be dynamic."""
     if translation.problems or translation.keeps_dimensions:
         return None
-    model = translation.model
-    if kept:
-        _guard_dimensions(model, translation, kept)
+    model = _guarded(translation, kept)
     finished = finish(model, translation.input_shapes)
     try:
         with stage("shapes"):
             _give_shapes(model, translation)
+    except InternalError:
+        raise
     except ModelError as error:
         inform("these dimensions cannot be dynamic: %s", error)
         return None
@@ -191,9 +191,7 @@ def _completed(translation: Translation, finish: Finish[T], kept: Sequence[Input
     """The finished model with its declared shapes; the dimensions ``kept`` refuse other lengths."""
     if translation.problems:
         raise error_of(translation.problems)
-    model = translation.model
-    if kept:
-        _guard_dimensions(model, translation, kept)
+    model = _guarded(translation, kept)
     finished = finish(model, translation.input_shapes)
     with stage("shapes"):
         _give_shapes(model, translation)
@@ -218,6 +216,7 @@ def _compare_declarations(translation: Translation) -> None:
     warn("the model declares '%s' as %s, but its shape is %s%s", name, declared, found, others)
 
 
+@graph_pass("declared_shapes", OPTIONS)
 def _give_shapes(model: Model, translation: Translation) -> None:
     """Give the model's inputs their declared shapes; raises :class:`ModelError` where that contradicts the graph."""
     types = translation.declared_types.of_parameters()
@@ -230,7 +229,17 @@ def _give_shapes(model: Model, translation: Translation) -> None:
             if declared is None or declared.element_type is not output.element_type:  # which states change
                 declared = TensorType(output.element_type, translation.input_shapes[name])
             wanted[node] = declared
-    infer_again(model.nodes(), wanted, translation.declared_types.inferred)
+    try:
+        infer_again(model.nodes(), wanted, translation.declared_types.inferred)
+    except InferenceError as error:
+        raise ContradictionError(str(error)) from error
+
+
+def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
+    """The model, whose dimensions ``kept`` refuse other lengths."""
+    if kept:
+        _guard_dimensions(translation.model, translation, kept)
+    return translation.model
 
 
 @graph_pass("dimension_guards", PASSES)
