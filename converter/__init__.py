@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.language_models.export import ExportedLanguageModel, export_language_model
-    from converter.options import ConversionOptions, SavingOptions, VerificationOptions
+    from converter.options import ConversionOptions, SavingOptions
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
     from converter.to_onnx.export import export_model, save_onnx
+    from converter.verification_options import VerificationOptions
 
 __all__ = [
     "__version__",
@@ -91,7 +92,8 @@ __getattr__, __dir__ = exports(
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
         "converter.states.stateless": ("make_stateless",),
-        "converter.options": ("ConversionOptions", "SavingOptions", "VerificationOptions"),
+        "converter.options": ("ConversionOptions", "SavingOptions"),
+        "converter.verification_options": ("VerificationOptions",),
         "converter.preprocessing.description": ("Postprocess", "Preprocess"),
         "converter.round_trips": ("RoundTrip", "round_trip"),
         "converter.to_onnx.export": ("export_model", "save_onnx"),

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.preprocessing.request import Request
     from converter.targets.registry import Target
-    from ir_runtime.graph.model import Model
 
-    InputSource = str | os.PathLike[str] | Mapping[str, Any] | None
+STEPS = 8
+"""The tokens that a stateful model is verified with after its conversion."""
 
 T = TypeVar("T")
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -61,13 +61,27 @@ def option(
     }
 
 
+def reference(*classes: type) -> str:
+    """Return the paragraphs that document the fields of ``classes``."""
+    return "\n\n".join(f"``{entry.name}``: {entry.metadata['text']}" for cls in classes for entry in fields(cls))
+
+
+def described(cls: type[T]) -> type[T]:
+    """Class decorator: the texts of the fields replace ``{options}`` in the docstring."""
+    if cls.__doc__:  # python -OO has none
+        cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{options}", reference(cls))
+    return cls
+
+
 _SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "Weights", "Language models"
 _TRANSLATION = ("stateless", "folder")
 """Branches of ``convert`` that take a stateful IR or a folder, where no inputs and outputs can be chosen."""
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_SWITCH: Mapping[str, Any] = {"type": "boolean"}
+TEXT: Mapping[str, Any] = {"type": "string"}
+SWITCH: Mapping[str, Any] = {"type": "boolean"}
+"""Schemas of a string and of a switch."""
 
 
+@described
 @record
 class ConversionOptions:
     """How to convert a model. The values are checked once, when the object is built.
@@ -91,14 +105,14 @@ class ConversionOptions:
             parameter="input_texts",
             group=_SHAPES,
             unused_in=["stateless"],
-            schema=_TEXT,
+            schema=TEXT,
             multiple=True,
             metavar="TEXT",
         ),
     )
     freeze: Mapping[str, Any] | None = field(
         default=None,
-        metadata=option("Constant values that replace inputs, by name.", schema={"type": "array", "items": _TEXT}),
+        metadata=option("Constant values that replace inputs, by name.", schema={"type": "array", "items": TEXT}),
     )
     output: str | Sequence[str] | None = field(
         default=None,
@@ -111,7 +125,7 @@ class ConversionOptions:
             parameter="outputs",
             group=_SHAPES,
             unused_in=_TRANSLATION,
-            schema={"type": "array", "items": _TEXT},
+            schema={"type": "array", "items": TEXT},
             multiple=True,
             metavar="NAMES",
         ),
@@ -137,7 +151,7 @@ class ConversionOptions:
             "--static",
             group=_SHAPES,
             unused_in=_TRANSLATION,
-            schema=_SWITCH,
+            schema=SWITCH,
         ),
     )
     target: str = field(
@@ -152,7 +166,7 @@ class ConversionOptions:
             parameter="runtime",
             group=_LAYERS,
             unused_in=["stateless"],
-            schema=_TEXT,
+            schema=TEXT,
             metavar="NAME",
         ),
     )
@@ -166,7 +180,7 @@ class ConversionOptions:
             "--fuse/--no-fuse",
             group=_LAYERS,
             unused_in=["stateless"],
-            schema=_SWITCH,
+            schema=SWITCH,
         ),
     )
     skip_passes: str | Sequence[str] = field(
@@ -181,7 +195,7 @@ class ConversionOptions:
             parameter="skip_passes",
             group=_LAYERS,
             unused_in=["stateless"],
-            schema={"type": "array", "items": _TEXT},
+            schema={"type": "array", "items": TEXT},
             multiple=True,
             metavar="NAMES",
         ),
@@ -196,7 +210,7 @@ class ConversionOptions:
             "--exact",
             group=_LAYERS,
             unused_in=["stateless"],
-            schema=_SWITCH,
+            schema=SWITCH,
         ),
     )
     extensions: Sequence[str | os.PathLike[str]] = field(
@@ -207,7 +221,7 @@ class ConversionOptions:
             parameter="extensions",
             group=_LAYERS,
             unused_in=_TRANSLATION,
-            schema={"type": "array", "items": _TEXT},
+            schema={"type": "array", "items": TEXT},
             multiple=True,
             metavar="FILES",
         ),
@@ -224,7 +238,7 @@ class ConversionOptions:
             "--stateful",
             group=_STATES,
             unused_in=["stateless"],
-            schema={"anyOf": [_SWITCH, {"type": "object", "additionalProperties": _TEXT}]},
+            schema={"anyOf": [SWITCH, {"type": "object", "additionalProperties": TEXT}]},
             is_flag=True,
         ),
     )
@@ -273,6 +287,7 @@ class ConversionOptions:
             self.__dict__.update(check_conversion(self))
 
 
+@described
 @record
 class SavingOptions:
     """How to save a model. Raises :class:`ConversionError` for compression that does not exist.
@@ -289,7 +304,7 @@ class SavingOptions:
             """,
             "--compress-to-fp16/--no-compress-to-fp16",
             group=_WEIGHTS,
-            schema=_SWITCH,
+            schema=SWITCH,
             show_default=True,
         ),
     )
@@ -325,7 +340,7 @@ class SavingOptions:
             "--symmetric/--asymmetric",
             group=_WEIGHTS,
             requires="compress",
-            schema=_SWITCH,
+            schema=SWITCH,
         ),
     )
     record: bool = field(
@@ -337,7 +352,7 @@ class SavingOptions:
             """,
             "--record/--no-record",
             group="Output",
-            schema=_SWITCH,
+            schema=SWITCH,
         ),
     )
 
@@ -359,231 +374,6 @@ class SavingOptions:
 
         with boundary("the arguments", error=OptionError, reads=OptionError):
             self.__dict__.update(check_saving(self))
-
-
-_INPUTS, _COMPARISON, _OUTPUT = "Inputs", "Comparison", "Output"
-_NOT_GIVEN, _NOT_IN_STEPS = ("given",), ("steps",)
-
-
-@record
-class VerificationOptions:
-    """How to compare two models. The values are checked once, when the object is built.
-
-    Raises :class:`VerificationError` for a value that no models could be compared with.
-
-    {options}
-    """
-
-    input: InputShapes = field(
-        default=None,
-        metadata=option(
-            """As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".
-
-            The ONNX model is given dynamic dimensions where they need that.
-            """,
-            "--input",
-            parameter="input_texts",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema=_TEXT,
-            multiple=True,
-            metavar="TEXT",
-        ),
-    )
-    freeze: Mapping[str, Any] | None = field(
-        default=None, metadata=option("As for convert: constant values that replace inputs, by name.")
-    )
-    output: str | Sequence[str] | None = field(
-        default=None,
-        metadata=option(
-            'As for convert: "a,b".',
-            "--output",
-            parameter="outputs",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema={"type": "array", "items": _TEXT},
-            multiple=True,
-            metavar="NAMES",
-        ),
-    )
-    batch: int | None = field(
-        default=None,
-        metadata=option(
-            "As for convert: the first dimension of every input.",
-            "--batch",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema={"type": "integer", "minimum": 1},
-            minimum=1,
-        ),
-    )
-    inputs: InputSource = field(
-        default=None,
-        metadata=option(
-            """Inputs as .npz (by name) or .npy (for the only one).
-
-            Or a mapping of arrays. Without them inputs are random. They follow what the graph shows: token ids lie
-            below the rows of their table, masks are ones and zeros, images lie between 0 and 1. Dimensions are tried
-            until the reference takes them.
-            """,
-            "--inputs",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema=_TEXT,
-            path="input",
-        ),
-    )
-    seed: int = field(
-        default=0,
-        metadata=option(
-            "Seed of the random inputs.",
-            "--seed",
-            group=_INPUTS,
-            unused_in=_NOT_GIVEN,
-            schema={"type": "integer", "minimum": 0},
-            type=int,
-            show_default=True,
-        ),
-    )
-    samples: int = field(
-        default=2,
-        metadata=option(
-            """How many random inputs.
-
-            Where the IR has dynamic dimensions there is one more with other sizes.
-            """,
-            "--samples",
-            group=_INPUTS,
-            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-            schema={"type": "integer", "minimum": 1},
-            minimum=1,
-            show_default=True,
-        ),
-    )
-    values: Mapping[str, str] | None = field(
-        default=None,
-        metadata=option(
-            "What to fill an input with: 0..1, zeros, ones, normal, mask.",
-            "--values",
-            parameter="ranges",
-            group=_INPUTS,
-            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-            schema={"type": "object", "additionalProperties": _TEXT},
-            multiple=True,
-            metavar="NAME=KIND",
-        ),
-    )
-    stress: bool = field(
-        default=False,
-        metadata=option(
-            """Also run on zeros, large, small and denormal numbers, infinities and NaN.
-
-            Layers that decide on ties, equal operands, bounds and negative indices are compared, as ``layers`` does.
-            """,
-            "--stress",
-            group=_INPUTS,
-            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-            schema=_SWITCH,
-        ),
-    )
-    rtol: float | None = field(
-        default=None,
-        metadata=option(
-            "Relative tolerance instead of each type's own.",
-            "--rtol",
-            group=_COMPARISON,
-            schema={"type": "number", "minimum": 0},
-            least=0,
-        ),
-    )
-    atol: float | None = field(
-        default=None,
-        metadata=option(
-            "Absolute tolerance instead of each type's own.",
-            "--atol",
-            group=_COMPARISON,
-            schema={"type": "number", "minimum": 0},
-            least=0,
-        ),
-    )
-    layers: bool | None = field(
-        default=None,
-        metadata=option(
-            """Compare inner tensors; by default where an output fails.
-
-            Or where it proves nothing because it is the same whatever the inputs. A layer that is wrong although its
-            inputs are right fails.
-            """,
-            "--layers/--no-layers",
-            group=_COMPARISON,
-            unused_in=_NOT_IN_STEPS,
-            schema=_SWITCH,
-        ),
-    )
-    weights: bool = field(
-        default=True,
-        metadata=option(
-            "Look for every weight of the file in the IR, bit by bit; by default.",
-            "--weights/--no-weights",
-            group=_COMPARISON,
-            unused_in=_NOT_IN_STEPS,
-            schema=_SWITCH,
-        ),
-    )
-    engine: str = field(
-        default="numpy",
-        metadata=option(
-            "What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
-            "--engine",
-            group=_COMPARISON,
-            schema={"enum": ["numpy", "openvino", "openvino-default"]},
-            choices=("numpy", "openvino", "openvino-default"),
-            show_default=True,
-        ),
-    )
-    against: Model | str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            "Another IR (.xml) that must have the same outputs.",
-            "--against",
-            group=_COMPARISON,
-            unused_in=["several", *_NOT_IN_STEPS],
-            schema=_TEXT,
-            path="input",
-        ),
-    )
-    minimise: str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            "Write the smallest part of both models that shows the first wrong layer.",
-            "--minimise",
-            group=_OUTPUT,
-            unused_in=["several", *_NOT_IN_STEPS],
-            schema=_TEXT,
-            path="folder",
-            metavar="FOLDER",
-        ),
-    )
-    report: str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            "Write an HTML page with the graph and all differences.",
-            "--report",
-            group=_OUTPUT,
-            unused_in=["several", *_NOT_IN_STEPS],
-            schema=_TEXT,
-            path="output",
-            metavar="FILE",
-        ),
-    )
-
-    def __post_init__(self) -> None:
-        from converter.errors import VerificationError
-        from converter.option_values import check_verification
-        from ir_runtime.boundary import boundary
-
-        with boundary("the arguments", error=VerificationError, reads=VerificationError):
-            self.__dict__.update(check_verification(self))
 
 
 def parameter_of(entry: Field[Any]) -> str:
@@ -668,11 +458,6 @@ def takes(*classes: type) -> Callable[[Call], Call]:
     return derive
 
 
-def reference(*classes: type) -> str:
-    """Return the paragraphs that document the fields of ``classes``."""
-    return "\n\n".join(f"``{entry.name}``: {entry.metadata['text']}" for cls in classes for entry in fields(cls))
-
-
 def json_schema(*classes: type) -> dict[str, Any]:
     """Return the JSON schema of the fields that have JSON, each left out where it has its default."""
     properties = {
@@ -682,8 +467,3 @@ def json_schema(*classes: type) -> dict[str, Any]:
         if entry.metadata["schema"] is not None
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-for _class in (ConversionOptions, SavingOptions, VerificationOptions):
-    if _class.__doc__:  # python -OO has none
-        _class.__doc__ = inspect.cleandoc(_class.__doc__).replace("{options}", reference(_class))

@@ -56,6 +56,7 @@ CONVERTER["converter.to_onnx"] = {
 for _room in (
     "option_values",
     "options",
+    "verification_options",
     "from_ir",
     "workflow",
     "conversion",

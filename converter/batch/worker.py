@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from converter.batch.jobs import Job
 from converter.batch.rows import (
@@ -29,13 +28,6 @@ from converter.batch.rows import (
     VERIFIED,
     Row,
 )
-
-if TYPE_CHECKING:
-    from converter.equivalence.report import Report
-    from converter.equivalence.steps import StepsReport
-
-_STEPS = 8
-"""How many tokens a stateful model is verified with, as by ``convert --stateful --verify``."""
 
 
 def main() -> None:
@@ -112,18 +104,13 @@ class _Work:
         if not settings.verify:
             return
         started = time.perf_counter()
-        report: Report | StepsReport
-        unproven: tuple[str, ...]
-        if settings.options.stateful:
-            from converter.equivalence.steps import verify_steps
+        from converter.equivalence.steps import StepsReport, verify_conversion
 
-            report = verify_steps(self.job.model, self.job.xml, steps=_STEPS, seed=settings.seed)
+        report = verify_conversion(self.job.model, self.job.xml, settings.options, seed=settings.seed)
+        unproven: tuple[str, ...]
+        if isinstance(report, StepsReport):
             compared, unproven = [step.comparison for step in report.steps], ()
         else:
-            from converter.equivalence.verification import verify
-
-            same = {name: getattr(settings.options, name) for name in ("input", "freeze", "output", "batch")}
-            report = verify(self.job.model, self.job.xml, seed=settings.seed, **same)
             compared, unproven = list(report.outputs), report.unproven
         self.row = replace(
             self.row,

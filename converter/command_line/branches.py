@@ -11,7 +11,8 @@ import click
 from click.core import ParameterSource
 
 from converter.command_line.options import CLASSES
-from converter.options import VerificationOptions, on_command_line, parameter_of
+from converter.options import on_command_line, parameter_of
+from converter.verification_options import VerificationOptions
 
 
 class Branch(NamedTuple):

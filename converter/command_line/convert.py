@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.convert_language_model import (
-    STEPS,
-    convert_folder,
-    convert_to_stateless,
-)
+from converter.command_line.convert_language_model import convert_folder, convert_to_stateless
 from converter.command_line.inspect import summary_of
 from converter.command_line.json_output import print_json
 from converter.command_line.options import CLASSES, conversion_options, field_options, saving_options
@@ -154,14 +150,9 @@ class _Checking:
 
     def report(self, model: Path, target: Path, options: ConversionOptions) -> Report | StepsReport:
         """Compare ``target`` with ``model``: calls, or the steps of a stateful model."""
-        if options.stateful:
-            from converter.equivalence.steps import verify_steps
+        from converter.equivalence.steps import verify_conversion
 
-            return verify_steps(model, target, steps=STEPS, seed=self.seed)
-        from converter.equivalence.verification import verify
-
-        same: dict[str, Any] = {name: getattr(options, name) for name in ("input", "output", "batch")}
-        return verify(model, target, inputs=self.inputs, seed=self.seed, report=self.page, **same)
+        return verify_conversion(model, target, options, seed=self.seed, inputs=self.inputs, report=self.page)
 
 
 @dataclass(frozen=True)

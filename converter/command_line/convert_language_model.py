@@ -10,13 +10,11 @@ import click
 from converter.command_line.json_output import print_json
 from converter.command_line.state import State
 from converter.command_line.verify import decoder_in, exit_of, print_report
+from converter.options import STEPS
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.options import ConversionOptions, SavingOptions
-
-STEPS = 8
-"""How many tokens a language model is verified with."""
 
 
 def convert_to_stateless(

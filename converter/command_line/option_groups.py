@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import click
 
 from converter.command_line.options import CLASSES
-from converter.options import VerificationOptions, on_command_line, parameter_of
+from converter.options import on_command_line, parameter_of
+from converter.verification_options import VerificationOptions
 
 _PREPROCESSING = (
     *("preprocess", "mean_values", "scale_values", "scale", "reverse_input_channels", "layout", "source_layout"),

@@ -12,11 +12,11 @@ import click
 from converter.options import (
     ConversionOptions,
     SavingOptions,
-    VerificationOptions,
     on_command_line,
     parameter_of,
     summary,
 )
+from converter.verification_options import VerificationOptions
 
 if TYPE_CHECKING:
     from converter.command_line.preprocessing import Given

@@ -14,8 +14,8 @@ from converter.command_line.options import field_options, verification_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each
 from converter.command_line.state import MODEL_FILE, State, guarded
-from converter.options import VerificationOptions
 from converter.report.tables import out
+from converter.verification_options import VerificationOptions
 
 if TYPE_CHECKING:
     from converter.equivalence import Report

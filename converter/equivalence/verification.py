@@ -18,8 +18,9 @@ from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
 from converter.from_onnx.options import make_options
 from converter.onnx_file.reader import ModelSource
-from converter.options import VerificationOptions, options_from, takes
+from converter.options import options_from, takes
 from converter.stages import inform, stage, verbosely
+from converter.verification_options import VerificationOptions
 from ir_runtime import FileError, Model, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import display

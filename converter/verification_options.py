@@ -1,0 +1,242 @@
+"""How to compare two models: the options of ``verify``, as those of :mod:`converter.options`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Union
+
+from converter.options import SWITCH, TEXT, described, option
+from ir_runtime.records import record
+
+if TYPE_CHECKING:
+    from converter.from_onnx.input_forms import InputShapes
+    from ir_runtime.graph.model import Model
+
+InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
+"""The file of arrays, or the arrays by name."""
+_INPUTS, _COMPARISON, _OUTPUT = "Inputs", "Comparison", "Output"
+_NOT_GIVEN, _NOT_IN_STEPS = ("given",), ("steps",)
+
+
+@described
+@record
+class VerificationOptions:
+    """How to compare two models. The values are checked once, when the object is built.
+
+    Raises :class:`VerificationError` for a value that no models could be compared with.
+
+    {options}
+    """
+
+    input: InputShapes = field(
+        default=None,
+        metadata=option(
+            """As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".
+
+            The ONNX model is given dynamic dimensions where they need that.
+            """,
+            "--input",
+            parameter="input_texts",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema=TEXT,
+            multiple=True,
+            metavar="TEXT",
+        ),
+    )
+    freeze: Mapping[str, Any] | None = field(
+        default=None, metadata=option("As for convert: constant values that replace inputs, by name.")
+    )
+    output: str | Sequence[str] | None = field(
+        default=None,
+        metadata=option(
+            'As for convert: "a,b".',
+            "--output",
+            parameter="outputs",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema={"type": "array", "items": TEXT},
+            multiple=True,
+            metavar="NAMES",
+        ),
+    )
+    batch: int | None = field(
+        default=None,
+        metadata=option(
+            "As for convert: the first dimension of every input.",
+            "--batch",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema={"type": "integer", "minimum": 1},
+            minimum=1,
+        ),
+    )
+    inputs: InputSource = field(
+        default=None,
+        metadata=option(
+            """Inputs as .npz (by name) or .npy (for the only one).
+
+            Or a mapping of arrays. Without them inputs are random. They follow what the graph shows: token ids lie
+            below the rows of their table, masks are ones and zeros, images lie between 0 and 1. Dimensions are tried
+            until the reference takes them.
+            """,
+            "--inputs",
+            group=_INPUTS,
+            unused_in=_NOT_IN_STEPS,
+            schema=TEXT,
+            path="input",
+        ),
+    )
+    seed: int = field(
+        default=0,
+        metadata=option(
+            "Seed of the random inputs.",
+            "--seed",
+            group=_INPUTS,
+            unused_in=_NOT_GIVEN,
+            schema={"type": "integer", "minimum": 0},
+            type=int,
+            show_default=True,
+        ),
+    )
+    samples: int = field(
+        default=2,
+        metadata=option(
+            """How many random inputs.
+
+            Where the IR has dynamic dimensions there is one more with other sizes.
+            """,
+            "--samples",
+            group=_INPUTS,
+            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+            schema={"type": "integer", "minimum": 1},
+            minimum=1,
+            show_default=True,
+        ),
+    )
+    values: Mapping[str, str] | None = field(
+        default=None,
+        metadata=option(
+            "What to fill an input with: 0..1, zeros, ones, normal, mask.",
+            "--values",
+            parameter="ranges",
+            group=_INPUTS,
+            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+            schema={"type": "object", "additionalProperties": TEXT},
+            multiple=True,
+            metavar="NAME=KIND",
+        ),
+    )
+    stress: bool = field(
+        default=False,
+        metadata=option(
+            """Also run on zeros, large, small and denormal numbers, infinities and NaN.
+
+            Layers that decide on ties, equal operands, bounds and negative indices are compared, as ``layers`` does.
+            """,
+            "--stress",
+            group=_INPUTS,
+            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+            schema=SWITCH,
+        ),
+    )
+    rtol: float | None = field(
+        default=None,
+        metadata=option(
+            "Relative tolerance instead of each type's own.",
+            "--rtol",
+            group=_COMPARISON,
+            schema={"type": "number", "minimum": 0},
+            least=0,
+        ),
+    )
+    atol: float | None = field(
+        default=None,
+        metadata=option(
+            "Absolute tolerance instead of each type's own.",
+            "--atol",
+            group=_COMPARISON,
+            schema={"type": "number", "minimum": 0},
+            least=0,
+        ),
+    )
+    layers: bool | None = field(
+        default=None,
+        metadata=option(
+            """Compare inner tensors; by default where an output fails.
+
+            Or where it proves nothing because it is the same whatever the inputs. A layer that is wrong although its
+            inputs are right fails.
+            """,
+            "--layers/--no-layers",
+            group=_COMPARISON,
+            unused_in=_NOT_IN_STEPS,
+            schema=SWITCH,
+        ),
+    )
+    weights: bool = field(
+        default=True,
+        metadata=option(
+            "Look for every weight of the file in the IR, bit by bit; by default.",
+            "--weights/--no-weights",
+            group=_COMPARISON,
+            unused_in=_NOT_IN_STEPS,
+            schema=SWITCH,
+        ),
+    )
+    engine: str = field(
+        default="numpy",
+        metadata=option(
+            "What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
+            "--engine",
+            group=_COMPARISON,
+            schema={"enum": ["numpy", "openvino", "openvino-default"]},
+            choices=("numpy", "openvino", "openvino-default"),
+            show_default=True,
+        ),
+    )
+    against: Model | str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            "Another IR (.xml) that must have the same outputs.",
+            "--against",
+            group=_COMPARISON,
+            unused_in=["several", *_NOT_IN_STEPS],
+            schema=TEXT,
+            path="input",
+        ),
+    )
+    minimise: str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            "Write the smallest part of both models that shows the first wrong layer.",
+            "--minimise",
+            group=_OUTPUT,
+            unused_in=["several", *_NOT_IN_STEPS],
+            schema=TEXT,
+            path="folder",
+            metavar="FOLDER",
+        ),
+    )
+    report: str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=option(
+            "Write an HTML page with the graph and all differences.",
+            "--report",
+            group=_OUTPUT,
+            unused_in=["several", *_NOT_IN_STEPS],
+            schema=TEXT,
+            path="output",
+            metavar="FILE",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        from converter.errors import VerificationError
+        from converter.option_values import check_verification
+        from ir_runtime.boundary import boundary
+
+        with boundary("the arguments", error=VerificationError, reads=VerificationError):
+            self.__dict__.update(check_verification(self))
