@@ -125,7 +125,7 @@ class Exported:
             )
         prepared = model.clone() if isinstance(model, Model) else read_model(model)
         with boundary("the export", error=ConversionError):
-            if any(isinstance(node.op.type, str) and node.op.type == "ReadValue" for node in prepared.nodes()):
+            if any(node.op.type == "ReadValue" for node in prepared.nodes()):
                 make_stateless(prepared)
             if options.fp16 == "unfold":
                 unfold_halves(prepared)

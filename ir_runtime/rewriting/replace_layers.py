@@ -13,7 +13,6 @@ from .builder import Builder
 from .fused_names import note_fused
 from .matching import NotMatched
 from .trace import PassTrace
-from .type_updates import infer_stale
 from .unique_names import UniqueNames
 
 
@@ -49,16 +48,14 @@ def replace_layers(
     behind it was replaced, is left out. A replacement may read the output of the layer that it replaces. Names,
     tensor names, ``runtime_info`` and origin go over to the replacement, tensor names only to an equal value
     (:class:`Substitute`). With ``fuses`` a layer in the place of
-    several has their names in its ``runtime_info``.
+    several has their names in its ``runtime_info``. What follows from a value of another type is inferred again by the
+    checks of the pass that calls this.
     """
-    count = sum(
+    return sum(
         _replace_in(part, nodes, replace, trace, fuses)
         for part in model.parts()
         if (nodes := part.nodes_of(operations))
     )
-    if count:
-        infer_stale(model)
-    return count
 
 
 def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: PassTrace | None, fuses: bool) -> int:

@@ -41,6 +41,8 @@ from tests.converter.option_models import (
 from tests.converter.test_command_options import onnx2ir
 
 Row = dict[str, str]
+_SKIPPED = "shape_arithmetic,equal_layers,folded_scales,attentions"
+"""Passes that others run after: these have to do without them."""
 Pair = frozenset[tuple[str, str]]
 
 OPTIONS: Mapping[str, Sequence[str]] = {
@@ -49,7 +51,8 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "fp16": ["none", "on"],
     "target": ["any", "cpu", "cpu@2023.3"],
     "static": ["none", "on"],
-    "fuse": ["on", "none"],
+    "fuse": ["on", "some", "none"],
+    "record": ["on", "none"],
     "exact": ["none", "on"],
     "shapes": ["none", "input", "batch"],
     "output": ["none", "inner"],
@@ -246,7 +249,8 @@ class Case:
         options += ["--compress", row["compress"]] if row["compress"] != "none" else []
         options += ["--compress-to-fp16"] if row["fp16"] == "on" else []
         options += ["--static"] if row["static"] == "on" else []
-        options += ["--no-fuse"] if row["fuse"] == "none" else []
+        options += {"on": [], "none": ["--no-fuse"], "some": ["--skip-pass", _SKIPPED]}[row["fuse"]]
+        options += ["--no-record"] if row["record"] == "none" else []
         options += ["--exact"] if row["exact"] == "on" else []
         code, text, messages = onnx2ir("convert", self.onnx, "-o", xml, *options)
         assert code == 0, messages
