@@ -13,6 +13,8 @@ from ir_runtime.graph.model import Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.matmul import MatMul1
 
+SCALED = "scaled"
+"""The step in the provenance of weights whose channels were multiplied by factors."""
 _BLOCK_BYTES = 1 << 22
 _TYPES = (element_types.f16, element_types.f32, element_types.f64)
 
@@ -24,11 +26,11 @@ def channel_axes(node: Node, weights: int) -> tuple[int, ...]:
     return (0 if node.op.transpose_b else 1,) if weights == 1 else (1 if node.op.transpose_a else 0,)
 
 
-def scaled(weights: Tensor, axes: tuple[int, ...], factors: Array) -> Tensor | str:
+def scaled(weights: Tensor, axes: tuple[int, ...], factors: Array, *sources: Tensor) -> Tensor | str:
     """``weights`` times ``factors`` (float64, one or one for each channel of ``axes``), or why they have to stay.
 
     Products are rounded once. What becomes infinite stays, and so does a channel whose largest weight is too small
-    for the precision of its type.
+    for the precision of its type. ``sources`` are the constants that the factors were computed from.
     """
     if weights.element_type not in _TYPES:
         return f"the weights are {weights.element_type}"
@@ -53,7 +55,8 @@ def scaled(weights: Tensor, axes: tuple[int, ...], factors: Array) -> Tensor | s
             yield product.astype(weights.element_type.dtype)
 
     kin = blake2b(b"%b%r%b" % (weights.sample(), weights.shape, wide.tobytes())).digest()
-    return Tensor.computed_in_parts(weights.element_type, weights.shape, parts, kin, weights)
+    tensor = Tensor.computed_in_parts(weights.element_type, weights.shape, parts, kin, weights, SCALED)
+    return tensor.derived(SCALED, weights, *sources)
 
 
 def _rows(values: Array, start: int, count: int) -> Array:

@@ -115,7 +115,7 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
             yield to_half(part)
 
     # The float32 sample identifies equal tensors, so that these are stored once.
-    stored = Tensor.computed_in_parts(element_types.f16, tensor.shape, halves, tensor.sample(), tensor)
+    stored = Tensor.computed_in_parts(element_types.f16, tensor.shape, halves, tensor.sample(), tensor, "float16")
     small = make_node(Const1(value=stored), (), unique(f"{node.name}_compressed"))
     back = make_node(Convert1(destination_type=tensor.element_type), small.outputs, node.name)
     back.runtime_info = (*node.runtime_info, DECOMPRESSION)

@@ -175,9 +175,9 @@ def _constant(source: Output, kind: ElementType, name: str) -> Output:
         for part in of.parts():
             yield _limited_half(part) if kind is element_types.f16 else part.astype(kind.dtype)
 
-    made = Tensor.computed_in_parts(kind, tensor.shape, parts, tensor.sample(), tensor)
+    made = Tensor.computed_in_parts(kind, tensor.shape, parts, tensor.sample(), tensor, "Convert")
     if tensor.byte_size <= _MAX_CONSTANT_BYTES:
-        made = Tensor.from_array(made.array(), kind)
+        made = Tensor.from_array(made.array(), kind).derived("Convert", tensor)
     return make_node(Const1(value=made), (), name).outputs[0]
 
 

@@ -86,10 +86,14 @@ def put_on_grid(
             yield part.astype(narrow)
 
     return OnGrid(
-        Tensor.computed_in_parts(kind, shape, codes, identity.digest(), source),
-        Tensor.from_array(scale),
-        None if zero is None else Tensor.from_array(zero.astype(np.uint8).astype(kind.dtype), kind),
+        Tensor.computed_in_parts(kind, shape, codes, identity.digest(), source, f"{kind} codes"),
+        Tensor.from_array(scale).derived("scales", source),
+        None if zero is None else _zero_points(zero, kind).derived("zero points", source),
     )
+
+
+def _zero_points(values: Array, kind: ElementType) -> Tensor:
+    return Tensor.from_array(values.astype(np.uint8).astype(kind.dtype), kind)
 
 
 def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:

@@ -39,5 +39,5 @@ def factor_before_convolution(builder: Builder, node: Node) -> Replacement:
         return fail("the number adds dimensions")
     with np.errstate(all="ignore"):
         factor = number.tensor.array().astype(np.float64).reshape(-1)
-        tensor = scaled(weights.tensor, (), factor if isinstance(scale.op, Multiply1) else 1 / factor)
+        tensor = scaled(weights.tensor, (), factor if isinstance(scale.op, Multiply1) else 1 / factor, number.tensor)
     return fail(tensor) if isinstance(tensor, str) else builder.emit(node.op, x, builder.tensor(tensor), *others)

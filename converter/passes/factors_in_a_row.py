@@ -55,7 +55,11 @@ def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
     usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(info.nmant, a, b, joined)
     if not usual:
         return fail("the constants are not of ordinary size, or round what is in between")
-    return found.check_private() or builder.emit(operation(), found["x"], builder.constant(joined, kind))
+    why_not = found.check_private()
+    if why_not is not None:
+        return why_not
+    factor = builder.computed(operation.type, joined, kind, [found["a"], found["b"]])
+    return builder.emit(operation(), found["x"], factor)
 
 
 def _are_usual(exponent: int, *factors: Array) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.channel_factors import channel_axes, scaled
+from converter.channel_factors import SCALED, channel_axes, scaled
 from ir_runtime.graph.element_types import Array, finfo
 from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.shape_inference import make_node
@@ -131,7 +131,10 @@ def _folded(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
             return fail("a layer behind it scales, too")
         channels, reader = followed[0], reader.outputs[0].only_user
     assert weights.tensor is not None
-    tensor = scaled(weights.tensor, channel_axes(weighted, at), factor)
+    constants = [
+        source.tensor for step in steps for source in step.inputs if source is not _data(step) and source.tensor
+    ]
+    tensor = scaled(weights.tensor, channel_axes(weighted, at), factor, *constants)
     if isinstance(tensor, str):
         return fail(tensor)
     if not (np.abs(shift) <= float(finfo(weights.element_type).max)).all():
@@ -145,6 +148,7 @@ def _folded(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
         batch = [] if isinstance(weighted.op, MatMul1) else [1]
         shape = [*batch, shift.size, *[1] * (first.from_end - 1)] if shift.size > 1 else [1]
         bias = Tensor.from_array(shift.astype(weights.element_type.dtype).reshape(shape))
+        bias.derived(SCALED, *constants)
         layers.append(make_node(Const1(value=bias), (), unique(f"{node.name}/bias")))
         layers.append(make_node(Add1(), [layers[1].outputs[0], layers[2].outputs[0]], f"{node.name}/bias/Add"))
     for step in (step for step in reversed(steps) if isinstance(step.op, Transpose1)):

@@ -115,6 +115,7 @@ def _reverse_constant(node: Node, place: int) -> None:
     data = old.node.op.data
     assert data is not None
     turned = Tensor.from_array(np.ascontiguousarray(np.flip(data.array(), 1)), data.element_type)
+    turned.derived("reversed channels", data)
     new = make_node(Const1(value=turned), (), old.node.name)
     new.origin, new.runtime_info = old.node.origin, old.node.runtime_info
     new.outputs[0].names = list(old.names)

@@ -50,10 +50,11 @@ def fold(model: Model, value: Output, one: Resolved) -> Resolved:
     unique = UniqueNames(model)
     for node, weights in folded.items():
         old = node.inputs[1]
-        bias = -_sums(cast(Tensor, old.node.op.data).array(), shifts)
+        data = cast(Tensor, old.node.op.data)
+        bias = -_sums(data.array(), shifts)
         node.replace_inputs([value, _constant(cast(Tensor, weights), old.node.name)])
         if is_mean_folded:
-            _add(node, bias, unique)
+            _add(node, bias, data, unique)
     return replace(one, steps=replace(steps, scale=None, mean=None if is_mean_folded else steps.mean, fold=False))
 
 
@@ -83,8 +84,8 @@ def _sums(weights: Array, shifts: Array) -> Array:
     return total
 
 
-def _add(node: Node, bias: Array, unique: UniqueNames) -> None:
-    """Add a number to each channel behind a convolution: to the bias where it has one."""
+def _add(node: Node, bias: Array, weights: Tensor, unique: UniqueNames) -> None:
+    """Add ``bias``, computed from ``weights``, to the channels behind a convolution: to its own bias if it has one."""
     made = node.outputs[0]
     readers = made.uses
     shaped = bias.reshape(1, -1, *[1] * (made.shape.rank - 2))
@@ -94,10 +95,11 @@ def _add(node: Node, bias: Array, unique: UniqueNames) -> None:
         if known is not None and known.shape == shaped.shape:
             source = readers[0].inputs[place]
             total = (known.astype(np.float64) + shaped).astype(known.dtype)
-            merged = _constant(Tensor.from_array(total, source.element_type), source.node.name)
-            readers[0].replace_input(place, merged)
+            tensor = Tensor.from_array(total, source.element_type).derived("shifted", source.tensor, weights)
+            readers[0].replace_input(place, _constant(tensor, source.node.name))
             return
     tensor = Tensor.from_array(shaped.astype(made.element_type.dtype), made.element_type)
+    tensor.derived("shifted", weights)
     layer = make_node(Add1(), [made, _constant(tensor, unique(f"{node.name}/bias"))], unique(f"{node.name}/Add"))
     layer.origin = node.origin
     made.replace_by(layer.outputs[0])

@@ -12,6 +12,7 @@ from ..errors import ModelError
 from . import element_types
 from .element_types import Array, ElementType
 from .mapped_file import FileSpan, MappedFile, file_of, forget_pages, offset_in, write_pieces
+from .provenance import Computed, Provenance, computed
 
 MOST_DIMENSIONS = 64 if int(np.__version__.split(".")[0]) >= 2 else 32
 """The number of dimensions that a NumPy array may have."""
@@ -37,7 +38,7 @@ class Tensor:
     or an array in memory, of any strides. Data is copied only where a method needs it.
     """
 
-    __slots__ = ("_array", "_file", "_packed", "_parts", "_view", "element_type", "kin", "shape")
+    __slots__ = ("_array", "_file", "_packed", "_parts", "_view", "element_type", "kin", "provenance", "shape")
 
     def __init__(
         self,
@@ -60,6 +61,8 @@ class Tensor:
         self._file = file if held is None else file_of(held)
         self.kin = kin
         """Tensors of different ``kin`` are taken for different data when equal tensors are looked for."""
+        self.provenance: Provenance | None = None
+        """The constants of the source model that the tensor was computed from; None where that is unknown."""
 
     @classmethod
     def from_array(cls, array: Array, element_type: ElementType | None = None) -> Tensor:
@@ -83,13 +86,19 @@ class Tensor:
         parts: Callable[[], Iterator[Array]],
         kin: bytes,
         source: Tensor,
+        step: str,
     ) -> Tensor:
         """A tensor whose data is not stored: ``parts()`` computes its elements in order, a few at a time.
 
-        They are computed from ``source``. Elements of sub-byte types may come as one byte each. Every access computes
-        the data again, so that such a tensor is only compared with others of the same ``kin``.
+        ``step`` computes them from ``source``. Elements of sub-byte types may come as one byte each. Every access
+        computes the data again, so that such a tensor is only compared with others of the same ``kin``.
         """
-        return cls(element_type, shape, parts=parts, kin=kin, file=source.file)
+        return cls(element_type, shape, parts=parts, kin=kin, file=source.file).derived(step, source)
+
+    def derived(self, step: str, *sources: Tensor | None) -> Tensor:
+        """Note that ``step`` computed this tensor, which is new and not used yet, from ``sources``, and return it."""
+        self.provenance = computed(step, (source.provenance for source in sources if source is not None))
+        return self
 
     def transposed(self) -> Tensor:
         """The tensor with its last two dimensions swapped: a view, or computed where this one is computed.
@@ -97,11 +106,11 @@ class Tensor:
         Raises :class:`ModelError` where the data lies in a file that has changed.
         """
         if self._parts is None:
-            return Tensor.from_array(np.swapaxes(self.array(), -1, -2), self.element_type)
+            return Tensor.from_array(np.swapaxes(self.array(), -1, -2), self.element_type).derived("Transpose", self)
         shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
         kin = self.kin + b" transposed"
         return Tensor.computed_in_parts(
-            self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin, self
+            self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin, self, "Transpose"
         )
 
     @property
@@ -277,7 +286,8 @@ class Tensor:
             return str(error)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.element_type, self.shape, b"".join(self.chunks()))
+        provenance = self.provenance.resolved() if isinstance(self.provenance, Computed) else self.provenance
+        return _unpickled, (self.element_type, self.shape, b"".join(self.chunks()), provenance)
 
     def __copy__(self) -> Tensor:
         return self
@@ -287,8 +297,10 @@ class Tensor:
         return self
 
 
-def _unpickled(kind: ElementType, shape: tuple[int, ...], data: bytes) -> Tensor:
-    return Tensor.from_packed(np.frombuffer(data, np.uint8), kind, shape)
+def _unpickled(kind: ElementType, shape: tuple[int, ...], data: bytes, provenance: Provenance | None = None) -> Tensor:
+    tensor = Tensor.from_packed(np.frombuffer(data, np.uint8), kind, shape)
+    tensor.provenance = provenance
+    return tensor
 
 
 def _flat_parts(array: Array, *, is_reused: bool = False) -> Iterator[Array]:

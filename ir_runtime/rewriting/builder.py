@@ -5,15 +5,16 @@ A layer whose inputs are constant is computed at once, one that was emitted befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import InternalError
-from ..graph.element_types import ElementType, element_type
+from ..graph.element_types import Array, ElementType, element_type
 from ..graph.model import Node, Origin, Output
 from ..graph.operation import Operation
+from ..graph.provenance import computed
 from ..graph.shape_inference import make_node
 from ..graph.tensor import Tensor
 from ..operations.inputs_outputs import Const1
@@ -123,6 +124,15 @@ class Builder:
         if key not in self._made:
             self._made[key] = [self.tensor(Tensor.from_array(array, wanted))]
         return self._made[key][0]
+
+    def computed(self, step: str, value: Array, kind: ElementType, sources: Iterable[Output]) -> Output:
+        """A constant of the given element type that ``step`` computed from the constants ``sources``."""
+        result = self.constant(value, kind)
+        assert result.tensor is not None
+        # A constant that was emitted before for an equal value is computed from the sources of both.
+        provenances = [result.tensor.provenance, *(source.tensor.provenance for source in sources if source.tensor)]
+        result.tensor.provenance = computed(step, provenances)
+        return result
 
     def like(self, value: Any, other: Output) -> Output:
         """A scalar constant of the element type of ``other``."""

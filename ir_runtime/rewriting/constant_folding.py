@@ -15,6 +15,7 @@ from ..graph.operation import (
     Operation,
     TensorType,
 )
+from ..graph.provenance import computed
 from ..graph.tensor import Tensor
 
 
@@ -57,7 +58,11 @@ def fold(
         values.append(value)
     if limited and not _is_worth_storing(op, inputs, outputs):
         return None
-    return _run(op, values, outputs)
+    tensors = _run(op, values, outputs)
+    provenance = computed(op.type, (type.tensor.provenance for type in inputs if type.tensor is not None))
+    for tensor in tensors:
+        tensor.provenance = provenance
+    return tensors
 
 
 def _is_worth_storing(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:

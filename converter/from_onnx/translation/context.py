@@ -7,7 +7,7 @@ from typing import Protocol
 
 from converter.errors import InvalidModelError, Problem, UnsupportedModelError
 from converter.from_onnx.translation.values import Value
-from converter.onnx_file.messages import GraphProto, TensorProto
+from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model, Node, Output
@@ -103,9 +103,11 @@ class Context(Builder):
         self.output_names = tuple(output_names)
         self.remarks: list[str] = []
 
-    def stored(self, proto: TensorProto) -> Output:
-        """A constant layer over the data of an ONNX tensor."""
-        return self.tensor(self.file.tensor(proto))
+    def stored(self, proto: TensorProto | SparseTensorProto) -> Output:
+        """A constant layer over the data of a tensor that an attribute of the node holds."""
+        tensor = self.file.dense(proto) if isinstance(proto, SparseTensorProto) else self.file.tensor(proto)
+        tensor.provenance = self.output_names[0] if self.output_names else None
+        return self.tensor(tensor)
 
     def wants(self, index: int) -> bool:
         """Whether the model uses the node's output ``index``."""

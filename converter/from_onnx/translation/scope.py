@@ -120,9 +120,11 @@ class Scope:
     def _stored(self, name: str) -> Tensor:
         stored = self._initializers[name]
         try:
-            return self._file.dense(stored) if isinstance(stored, SparseTensorProto) else self._file.tensor(stored)
+            tensor = self._file.dense(stored) if isinstance(stored, SparseTensorProto) else self._file.tensor(stored)
         except (UnsupportedModelError, InvalidModelError) as error:
             raise type(error)(f"initializer '{name}': {error}") from error
+        tensor.provenance = name
+        return tensor
 
     def _captured(self, name: str, outer: Output) -> Output:
         if outer.tensor is not None:

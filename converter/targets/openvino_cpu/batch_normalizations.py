@@ -45,5 +45,8 @@ def batch_normalizations(builder: Builder, node: Node) -> Replacement:
     if not all((np.abs(each) <= limit).all() for each in (factors, summands)):
         return fail("a factor or a summand would not be finite")
     shape = (1, -1, *[1] * (data.shape.rank - 2))
-    made = layers.multiply(builder, data, builder.constant(factors.reshape(shape), kind))
-    return layers.add(builder, made, builder.constant(summands.reshape(shape), kind)) if summands.any() else made
+    factor, summand = (
+        builder.computed(node.op.type, values.reshape(shape), kind, constants) for values in (factors, summands)
+    )
+    made = layers.multiply(builder, data, factor)
+    return layers.add(builder, made, summand) if summands.any() else made

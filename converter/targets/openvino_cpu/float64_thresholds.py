@@ -61,7 +61,9 @@ def _rounded(builder: Builder, value: Output, is_down: bool) -> Output:
     assert value.tensor is not None
     exact = value.tensor.array()
     near = _to_float32(exact, is_down)
-    return value if np.array_equal(near, exact, equal_nan=True) else builder.constant(near, element_types.f64)
+    if np.array_equal(near, exact, equal_nan=True):
+        return value
+    return builder.computed("rounded to float32", near, element_types.f64, [value])
 
 
 def _to_float32(values: Array, is_down: bool) -> Array:

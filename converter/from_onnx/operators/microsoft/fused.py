@@ -289,7 +289,7 @@ def _packed(ctx: Context, value: Output, kind: ElementType, shape: tuple[int, ..
     if kind.byte_size(count) != tensor.size:
         raise ctx.invalid(f"{name} must have {kind.byte_size(count)} bytes, but has {tensor.size}")
     packed = np.ascontiguousarray(tensor.array()).reshape(-1)
-    return ctx.tensor(Tensor.from_packed(packed, kind, shape))
+    return ctx.tensor(Tensor.from_packed(packed, kind, shape).derived("unpacked", tensor))
 
 
 def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
@@ -306,14 +306,14 @@ def _zero_points(ctx: Context, zero: Output | None, kind: ElementType, rows: int
     held = kind.byte_size(blocks) * 8 // kind.bits
     points = _packed(ctx, zero, kind, (rows, held), "zero_points")
     if held != blocks:
-        points = ctx.constant(ctx.known(points, "zero_points")[:, :blocks], kind)
+        points = ctx.computed("Slice", ctx.known(points, "zero_points")[:, :blocks], kind, [points])
     points = ctx.tensor(_reshaped(points, (rows, blocks, 1)))
     return in_type(ctx, points, like.element_type)
 
 
 def _reshaped(value: Output, shape: tuple[int, ...]) -> Tensor:
     assert value.tensor is not None
-    return Tensor.from_array(value.tensor.array().reshape(shape), value.element_type)
+    return Tensor.from_array(value.tensor.array().reshape(shape), value.element_type).derived("Reshape", value.tensor)
 
 
 @onnx_op("MatMulNBits", domain=MICROSOFT, versions=(1,))

@@ -30,7 +30,8 @@ def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> O
     if not last <= longer[-1] < last + 8 // bits:
         raise ctx.invalid(f"{name} must hold {last} numbers of {bits} bits in a row, but has the shape {value.shape}")
     made = Tensor.from_packed(np.ascontiguousarray(value.tensor.array()).reshape(-1), kind, longer)
-    return ctx.tensor(made) if longer[-1] == last else ctx.constant(made.array()[..., :last], kind)
+    unpacked = ctx.tensor(made.derived("unpacked", value.tensor))
+    return unpacked if longer[-1] == last else ctx.computed("Slice", made.array()[..., :last], kind, [unpacked])
 
 
 def _gathered(ctx: Context, value: Output, indices: Output, axis: int) -> Output:

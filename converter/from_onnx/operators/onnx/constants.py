@@ -60,7 +60,7 @@ def constant(
     if len(given) != 1:
         raise ctx.invalid(f"needs exactly one attribute, but has {', '.join(given) or 'none'}")
     if sparse_value is not None:
-        return ctx.tensor(ctx.file.dense(sparse_value))
+        return ctx.stored(sparse_value)
     if value is not None:
         return ctx.stored(value)
     found, kind = plain[given[0]]
