@@ -6,7 +6,11 @@
     <options value='{"exact": true}'/> <passes value='{"gelus": 2}'/> <rules value='{"kept_precision": 1}'/>
   </step0>
   <step1> <action value="save"/> <version value="0.2.0"/> <options value='{"compress": "int8"}'/> </step1>
+  <weights value='{"fc": {"sources": ["fc.weight"], "steps": ["Transpose", "u8 codes"]}}'/>
 </onnx2ir>
+
+``weights`` has the layers of constants that are not constants of the source as they are, with the names of those that
+they were computed from, and what was done to them, in order. Lists of integers, such as axes, are left out.
 
 The same model and options give the same bytes: there are no times and no folders. Mappings are JSON, because OpenVINO
 sorts elements when it saves an IR, and passes are in the order in which they ran. Preprocessing has an element of its
@@ -19,17 +23,23 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
 from converter import __version__
+from ir_runtime.graph.element_types import i32, i64
 from ir_runtime.graph.model import Model, RuntimeInfo
+from ir_runtime.graph.provenance import Computed
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.records import record
 
 TAG = "onnx2ir"
 _MAPPINGS = ("options", "passes", "rules")
+_WEIGHTS = "weights"
+_LONGEST_LIST = 64
+"""Constants of at most so many i32 or i64 are axes, dimensions and the like, which others are computed from."""
 
 
 @record
@@ -85,6 +95,8 @@ class Derivation:
     """How a model was derived: the steps in order, none where that was not recorded."""
 
     steps: tuple[Step, ...] = ()
+    weights: Mapping[str, Computed] = field(default_factory=dict)
+    """What the constants of these layers were computed from. All other constants are those of the source."""
 
     @classmethod
     def of(cls, model: Model) -> Derivation:
@@ -94,20 +106,69 @@ class Derivation:
         """
         info = next((info for info in model.runtime_info if info.tag == TAG), RuntimeInfo(TAG))
         steps = {child.tag: child for child in info.children}
+        weights = steps.pop(_WEIGHTS, None)
         try:
-            return cls(tuple(Step.from_info(steps[f"step{index}"]) for index in range(len(info.children))))
+            count = len(info.children) - (weights is not None)  # two elements of one name are one too many
+            read = tuple(Step.from_info(steps[f"step{index}"]) for index in range(count))
+            return cls(read, {} if weights is None else _weights_from(dict(weights.attributes)["value"]))
         except (ValueError, TypeError, KeyError, RecursionError):
             return cls()
 
-    def then(self, step: Step) -> Derivation:
-        """Return the derivation with one more step."""
-        return Derivation((*self.steps, step))
+    def to_dict(self) -> dict[str, Any]:
+        """Return steps and weights as plain values."""
+        weights = {name: {"sources": one.names, "steps": one.steps} for name, one in self.weights.items()}
+        return {"derivation": [step.to_dict() for step in self.steps], "computed_weights": weights}
+
+    @classmethod
+    def begin(cls, model: Model) -> None:
+        """Name the constants of ``model`` whose provenance is unknown: as its record does, or after their layers."""
+        weights = cls.of(model).weights
+        for name, tensor in _constants(model):
+            if tensor.provenance is None:
+                tensor.provenance = weights.get(name, name)
+
+    def then(self, step: Step, model: Model) -> Derivation:
+        """Return the derivation with one more step, which led to ``model``."""
+        return Derivation((*self.steps, step), dict(_weights_of(model)))
 
     def write(self, model: Model) -> None:
         """Put this into the ``rt_info`` of ``model``, in place of what is there."""
         others = tuple(info for info in model.runtime_info if info.tag != TAG)
-        infos = tuple(step.to_info(f"step{index}") for index, step in enumerate(self.steps))
-        model.runtime_info = (*others, RuntimeInfo(TAG, (), infos)) if infos else others
+        infos = [step.to_info(f"step{index}") for index, step in enumerate(self.steps)]
+        if self.weights:
+            infos.append(RuntimeInfo(_WEIGHTS, (("value", json.dumps(self.to_dict()["computed_weights"])),)))
+        model.runtime_info = (*others, RuntimeInfo(TAG, (), tuple(infos))) if infos else others
+
+
+def _weights_of(model: Model) -> Iterator[tuple[str, Computed]]:
+    """Yield the layers whose constants are not constants of the source as they are."""
+    for name, tensor in _constants(model):
+        provenance = tensor.provenance
+        if tensor.element_type in (i32, i64) and tensor.size <= _LONGEST_LIST:
+            continue
+        if isinstance(provenance, Computed):
+            yield name, provenance.resolved()
+        elif provenance is not None and provenance != name:
+            yield name, Computed((), (provenance,))
+
+
+def _constants(model: Model) -> Iterator[tuple[str, Tensor]]:
+    """Yield the constants with the names of their layers; of two in different bodies with one name only the first."""
+    names: set[str] = set()
+    for part in model.parts():
+        for node in part.nodes:
+            if node.op.data is not None and node.name not in names:
+                names.add(node.name)
+                yield node.name, node.op.data
+
+
+def _weights_from(text: str) -> dict[str, Computed]:
+    weights = {}
+    for name, entry in _from_json(text).items():
+        weights[name] = Computed(tuple(entry["steps"]), tuple(entry["sources"]))
+        if any(type(word) is not str for word in (*weights[name].steps, *weights[name].sources)):
+            raise ValueError("the record has a weight of something that is no name")
+    return weights
 
 
 def without_record(model: Model) -> Model:

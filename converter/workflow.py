@@ -146,7 +146,7 @@ def convert(
         origin = {"source": "onnx", "digest": digest_of(skeleton) if skeleton else ""}
     work.run(ON_DECLARED_SHAPES)
     step = Step("convert", **origin, options=options.to_dict(), passes=work.passes, rules=work.rules)
-    Derivation.of(work.model).then(step).write(work.model)
+    Derivation.of(work.model).then(step, work.model).write(work.model)
     if informs():
         for line in work.trace.lines():
             inform("%s", line)
@@ -170,6 +170,7 @@ def _from_ir(source: Any, options: ConversionOptions, states: MakeStates | None)
     work = _Work(options, states)
     with stage("read"):
         work.model = read_ir(source)
+        Derivation.begin(work.model)
     with about(work.model.name if isinstance(source, Model) else str(source)):
         work.shapes = apply_options(work.model, options.bindings, static=options.static)
         work.run(ON_DYNAMIC_SHAPES)
@@ -218,6 +219,7 @@ def compressed(model: Model, weights: WeightCompression | None, to_fp16: bool) -
 
     with stage("compress"):
         copy = model.clone()
+        Derivation.begin(copy)
         stored = None if weights is None else compress_weights(copy, weights)
         if stored is not None:
             from converter.states.stateful import without_float_options
@@ -236,7 +238,7 @@ def save(model: Model, path: Path, options: SavingOptions) -> Compression:
     if not options.record:
         stored = Compression(without_record(stored.model), stored.weights, stored.half)
     elif stored.model is not model:
-        Derivation.of(model).then(Step("save", options=options.to_dict())).write(stored.model)
+        Derivation.of(model).then(Step("save", options=options.to_dict()), stored.model).write(stored.model)
     with stage("write"):
         write_model(stored.model, path)
     return stored

@@ -40,7 +40,7 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     if report is not None:
         _check_report(report, file, is_ir)
-    summary = {**summary_of(file), "derivation": _steps_of(file)} if is_ir else _summary_of_onnx(file)
+    summary = {**summary_of(file), **_derivation_of(file)} if is_ir else _summary_of_onnx(file)
     if as_json:
         print_json(state, summary)
     elif is_ir:
@@ -72,11 +72,11 @@ def _summary_of_onnx(file: Path) -> dict[str, Any]:
     return summary_of_onnx(open_model(file))
 
 
-def _steps_of(ir: Path) -> list[dict[str, Any]]:
+def _derivation_of(ir: Path) -> dict[str, Any]:
     from converter.derivation import Derivation
     from ir_runtime import read_model
 
-    return [step.to_dict() for step in Derivation.of(read_model(ir)).steps]
+    return Derivation.of(read_model(ir)).to_dict()
 
 
 def summary_of(ir: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,10 @@ def print_ir(summary: dict[str, Any]) -> None:
         source = f" from {step['source']}" if "source" in step else ""
         options = f" with {json.dumps(step['options'])}" if "options" in step else ""
         out().print(f"{step['action']}{source}{options} (onnx2ir {step['version']})", markup=False)
+    if summary["computed_weights"]:
+        steps = Counter(", ".join(weights["steps"]) or "renamed" for weights in summary["computed_weights"].values())
+        text = "; ".join(f"{steps} ({count})" for steps, count in steps.most_common())
+        out().print(f"weights computed from those of the source: {text}", markup=False)
     print_counts("layer", summary["layers"])
     out().print(f"weights: {size_text(summary['weight_bytes'])}")
 

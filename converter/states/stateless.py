@@ -42,8 +42,9 @@ def make_stateless(model: Model) -> int:
         raise ConversionError(
             f"make_stateless needs a model, such as read_model returns, but got {type(model).__name__}"
         )
+    Derivation.begin(model)
     count = _make_stateless(model)
-    Derivation.of(model).then(Step("make_stateless")).write(model)
+    Derivation.of(model).then(Step("make_stateless"), model).write(model)
     return count
 
 

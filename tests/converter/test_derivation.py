@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ import ir_runtime
 from converter.derivation import Derivation, Step
 from ir_runtime.graph.model import Model, RuntimeInfo
 from ir_runtime.graph.model_difference import compare_models
+from ir_runtime.graph.provenance import Computed
 from tests.converter.test_command_options import onnx2ir
 from tests.engines import core
 from tests.language_models.decoders import Decoder
@@ -56,6 +58,14 @@ def network(weight: float = 1.0, epsilon: float = 1e-5, width: int = 4) -> onnx.
         [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def product() -> onnx.ModelProto:
+    """A matrix multiplication, whose weights the CPU plug-in wants transposed."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    weights = numpy_helper.from_array(np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32), "w")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in "xy"]
+    return helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights]), ir_version=9)
 
 
 @pytest.fixture
@@ -114,11 +124,7 @@ def test_passes_and_rules_are_recorded(path: Path, tmp_path: Path) -> None:
     (plainest,) = Derivation.of(converted(path, tmp_path, target="any", fuse=False)).steps
     assert "gelus" not in plainest.passes
     assert plainest.rules == {}
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]  # whose weights the CPU plug-in wants transposed
-    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in "xy"]
-    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights]), ir_version=9)
-    (step,) = Derivation.of(converted(model, tmp_path)).steps
+    (step,) = Derivation.of(converted(product(), tmp_path)).steps
     assert (step.rules, step.digest) == ({"transposed_weights": 1}, "")
 
 
@@ -198,6 +204,83 @@ def test_an_ir_that_is_converted_keeps_its_steps(path: Path, tmp_path: Path) -> 
     assert b"sha256:" not in converter.export_model(tmp_path / "n.xml").SerializeToString()
 
 
+# name -> (options of the conversion, of saving, what the record has of the convolution's weights, of their factors)
+WEIGHTS: dict[str, tuple[dict, dict, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
+    "scaled": ({}, {}, {"w/scaled": (("scaled",), ("w", "s"))}),
+    "exact": ({"exact": True}, {}, {}),
+    "float16": ({}, {"compress_to_fp16": True}, {"w/scaled_compressed": (("scaled", "float16"), ("w", "s"))}),
+    "reversed channels": (
+        {"exact": True, "preprocess": {"x": converter.Preprocess(reverse_channels=True)}},
+        {},
+        {"w": (("reversed channels",), ("w",))},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", WEIGHTS)
+def test_what_was_done_to_weights_is_recorded(row: str, path: Path, tmp_path: Path) -> None:
+    options, saving, expected = WEIGHTS[row]
+    weights = Derivation.of(converted(path, tmp_path, saving, **options)).weights
+    assert {name: (one.steps, one.sources) for name, one in weights.items() if "w" in one.names} == expected
+
+
+def test_codes_and_scales_are_recorded(tmp_path: Path) -> None:
+    weights = Derivation.of(converted(product(), tmp_path, {"compress": "int8"})).weights
+    assert [(one.steps, one.sources) for one in weights.values()] == [
+        (("Transpose", "u8 codes"), ("w",)),
+        (("Transpose", "zero points"), ("w",)),
+        (("Transpose", "scales"), ("w",)),
+    ]
+
+
+def test_weights_of_an_ir_keep_their_sources(path: Path, tmp_path: Path) -> None:
+    converted(path, tmp_path)
+    converter.save_model(converter.convert_model(tmp_path / "m.xml"), tmp_path / "n.xml", compress_to_fp16=True)
+    weights = Derivation.of(ir_runtime.read_model(tmp_path / "n.xml")).weights
+    assert weights["w/scaled_compressed"] == Computed(("scaled", "float16"), ("w", "s"))
+    (tmp_path / "d").mkdir()
+    onnx.save(Decoder().build(), tmp_path / "d.onnx")
+    before = Derivation.of(converted(tmp_path / "d.onnx", tmp_path / "d", stateful=True)).weights
+    assert before
+    assert converter.make_stateless(model := ir_runtime.read_model(tmp_path / "d" / "m.xml")) > 0
+    assert Derivation.of(model).weights == before
+
+
+def test_weights_keep_their_sources_when_pickled(path: Path, tmp_path: Path) -> None:
+    model = pickle.loads(pickle.dumps(converter.convert_model(path)))
+    converter.save_model(model, tmp_path / "m.xml", compress_to_fp16=True)
+    weights = Derivation.of(ir_runtime.read_model(tmp_path / "m.xml")).weights
+    assert weights["w/scaled_compressed"] == Computed(("scaled", "float16"), ("w", "s"))
+
+
+def test_constants_in_thousands_of_steps(tmp_path: Path) -> None:
+    """Resolving and pickling what a constant was computed from does not recurse."""
+    count = 5000
+    nodes = [helper.make_node("Add", [f"v{at}", "w0" if at % 2 else "w1"], [f"v{at + 1}"]) for at in range(count)]
+    nodes.append(helper.make_node("Add", ["x", f"v{count}"], ["y"]))
+    tensors = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in ("v0", "w0", "w1")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
+    model = converter.convert_model(helper.make_model(graph, ir_version=9), target="any")
+    (weights,) = Derivation.of(model).weights.values()
+    assert (weights.steps, set(weights.sources)) == (("Add",), {"v0", "w0", "w1"})
+    assert Derivation.of(pickle.loads(pickle.dumps(model))).weights == Derivation.of(model).weights
+
+
+def test_channels_are_only_scaled_where_that_is_recorded(path: Path, tmp_path: Path) -> None:
+    """A factor of a whole channel cannot be told from a scale that was folded, unless the record says so."""
+    model = converted(path, tmp_path, exact=True)
+    (node,) = (node for node in model.nodes() if node.name == "w")
+    values = node.op.data.array().copy()
+    values[1] *= np.float32(1.5)
+    document = bytearray((tmp_path / "m.bin").read_bytes())
+    start = bytes(document).index(node.op.data.array().tobytes())
+    document[start : start + values.nbytes] = values.tobytes()
+    (tmp_path / "m.bin").write_bytes(document)
+    (check,) = (check for check in converter.verify(path, tmp_path / "m.xml").weights if check.name == "w")
+    assert check.state == "changed"
+
+
 def test_inspect_shows_the_steps(path: Path, tmp_path: Path) -> None:
     converted(path, tmp_path, {"compress": "int8"}, exact=True)
     code, text, _ = onnx2ir("inspect", str(tmp_path / "m.xml"))
@@ -254,6 +337,9 @@ def test_this_record_can_be_read() -> None:
         (record_of(passes='{"gelus": "many"}'),),
         (record_of(passes='{"gelus": true}'),),
         (record_of(rules='{"gelus": 1' + "0" * 10_000 + "}"),),
+        (record_of(), RuntimeInfo("weights", (("value", '{"w": {"sources": [1], "steps": []}}'),))),
+        (record_of(), RuntimeInfo("weights", (("value", '{"w": ["w"]}'),))),
+        (record_of(), RuntimeInfo("weights")),
     ],
 )  # fmt: skip
 def test_a_damaged_record_counts_as_missing(infos: tuple[RuntimeInfo, ...], path: Path) -> None:
