@@ -8,11 +8,13 @@ or else among the constants of the layers that its readers became, in the layout
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
 
+from converter.derivation import Derivation
 from converter.equivalence.known_values import KnownValues
 from converter.equivalence.layers import anchors, between
 from converter.equivalence.onnx_graph import OnnxGraph
@@ -35,6 +37,8 @@ from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph.operation import all_operations
+from ir_runtime.graph.provenance import Computed
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.constant_folding import as_tuple
 
@@ -45,6 +49,7 @@ _MOST_MISSING_SHARE = 0.1
 _LONGEST_LIST = 64
 _MOST_TO_COMPARE = 4
 """Of more constants in one place those with the tensor's sum are compared first."""
+_ROUNDING_STEPS = {"float16", "Convert", "unpacked"}
 _MOVING = {"Constant", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
@@ -76,6 +81,30 @@ class _WeightChecks:
         self._by_sum: dict[Output, dict[ValueSum, list[Node]]] = {}
         self._matched: set[Node] = set()
         self._scaled_constants: set[Node] = set()
+        self._recorded, self._places = self._read_record()
+
+    def _read_record(self) -> tuple[Mapping[str, Computed] | None, dict[str, list[Node]]]:
+        """Return what the IR records of its constants, and for each name the constants that were computed from it.
+
+        None and nothing if it does not record a conversion from ONNX.
+        """
+        derivation = Derivation.of(self._model)
+        if not derivation.steps or derivation.steps[0].source != "onnx":
+            return None, {}
+        places: dict[str, list[Node]] = {}
+        for layer, weights in derivation.weights.items():
+            node = self._constants.get(layer)
+            if node is not None:
+                for name in weights.names:
+                    places.setdefault(name, []).append(node)
+        return derivation.weights, places
+
+    def _may_be_scaled(self, node: Node) -> bool:
+        """True unless the IR records that its constant was not computed, but at most moved and rounded."""
+        if self._recorded is None:
+            return True
+        weights = self._recorded.get(node.name)
+        return weights is not None and not _moved_or_rounded().issuperset(weights.steps)
 
     def checks(self) -> list[WeightCheck]:
         found: dict[str, WeightCheck] = {}
@@ -121,6 +150,8 @@ class _WeightChecks:
             held = node.op.data
             assert held is not None
             if node in self._matched or held.size != tensor.size or not held.element_type.is_real:
+                continue
+            if not self._may_be_scaled(node):
                 continue
             value, actual = node.outputs[0], held.array()
             readers = value.uses
@@ -189,7 +220,13 @@ class _WeightChecks:
         return any(self._graph.nodes[index].op_type not in _MOVING for index in producers)
 
     def _nearby(self, name: str, tensor: Tensor) -> Iterator[Node]:
-        """The constants of the layers that the readers of ``name`` became, those with the same elements first."""
+        """The constants that are recorded to be computed from ``name``.
+
+        Where none is, those of the layers that its readers became, those with the same elements first.
+        """
+        if name in self._places:
+            yield from self._places[name]
+            return
         seen: set[Node] = set()
         for nodes in self._groups(name, tensor):
             for node in nodes:
@@ -248,6 +285,8 @@ class _WeightChecks:
         return found
 
     def _into(self, name: str) -> tuple[str, ...]:
+        if name in self._places:
+            return tuple(node.name for node in self._places[name])
         return tuple(dict.fromkeys(output.node.name for output in self._after.get(name, ())))
 
     def _compressed(self, name: str, tensor: Tensor, node: Node) -> WeightCheck | None:
@@ -296,6 +335,12 @@ class _WeightChecks:
                 return value, output
             value = as_tuple(layer_runner(users[0])(*inputs))[0]
             output = users[0].outputs[0]
+
+
+@lru_cache(None)
+def _moved_or_rounded() -> frozenset[str]:
+    """The steps after which a weight is still that of the model, in another place or type."""
+    return frozenset({operation.type for operation in all_operations() if operation.movement} | _ROUNDING_STEPS)
 
 
 def _by_sum(nodes: Sequence[Node]) -> dict[ValueSum, list[Node]]:
