@@ -69,8 +69,9 @@ class Output:
     __slots__ = ("_uses", "index", "names", "node", "runtime_info", "type")
 
     def __init__(self, node: Node, index: int, type: TensorType) -> None:
-        self._uses: dict[Node, int] | None = None
-        """The nodes of the graph that read the value, and by how many of their inputs."""
+        self._uses: dict[Node, int] | Node | None = None
+        """The nodes of the graph that read the value, and by how many of their inputs. Of most values one input reads
+        them: its node alone takes a tenth of the memory of a dictionary."""
         self.node = node
         self.index = index
         self.type = type
@@ -95,21 +96,50 @@ class Output:
     @property
     def uses(self) -> list[Node]:
         """The nodes of the graph that read the value, each once."""
-        return list(self._uses) if self._uses else []
+        return [user for user, _ in self.counted_uses()]
 
     @property
     def is_used(self) -> bool:
         """True if a node of the graph reads the value."""
-        return bool(self._uses)
+        return self._uses is not None
 
     def counted_uses(self) -> Iterable[tuple[Node, int]]:
         """Each node of the graph that reads the value, and by how many of its inputs."""
-        return self._uses.items() if self._uses else ()
+        uses = self._uses
+        if uses is None:
+            return ()
+        return ((uses, 1),) if isinstance(uses, Node) else uses.items()
 
     @property
     def only_user(self) -> Node | None:
         """The node that reads the value if there is exactly one."""
-        return next(iter(self._uses)) if self._uses is not None and len(self._uses) == 1 else None
+        uses = self._uses
+        if uses is None or isinstance(uses, Node):
+            return uses
+        return next(iter(uses)) if len(uses) == 1 else None
+
+    def _add_use(self, node: Node, count: int = 1) -> None:
+        """Count ``count`` more inputs of ``node`` that read the value."""
+        uses = self._uses
+        if uses is None and count == 1:
+            self._uses = node
+            return
+        if not isinstance(uses, dict):
+            uses = self._uses = {} if uses is None else {uses: 1}
+        uses[node] = uses.get(node, 0) + count
+
+    def _remove_uses(self, node: Node) -> int:
+        """Discount every input of ``node`` that reads the value; returns how many there were."""
+        uses = self._uses
+        if not isinstance(uses, dict):
+            if uses is not node:
+                return 0
+            self._uses = None
+            return 1
+        count = uses.pop(node, 0)
+        if not uses:
+            self._uses = None
+        return count
 
     def replace_by(self, new: Output, *, keep: Collection[Node] = (), move_names: bool = True) -> list[Node]:
         """Let every node that reads this value, except those of ``keep``, read ``new`` instead.
@@ -218,8 +248,7 @@ class Node:
 
     def _redirect(self, old: Output, new: Output) -> list[Node]:
         """As :meth:`replace_inputs`, for the inputs that read ``old``: the work does not depend on the other inputs."""
-        assert old._uses is not None
-        count, inputs, index = old._uses.pop(self), list(self.inputs), -1
+        count, inputs, index = old._remove_uses(self), list(self.inputs), -1
         for _ in range(count):
             index = inputs.index(old, index + 1)
             inputs[index] = new
@@ -228,7 +257,7 @@ class Node:
         _set_inputs(self, tuple(inputs))
         Edits.note()
         _use(self, [new] * count)
-        return [] if old._uses else _leave(old.node)
+        return [] if old.is_used else _leave(old.node)
 
     def replace_input(self, index: int, value: Output) -> None:
         """Let the input ``index`` read ``value``."""
@@ -312,11 +341,10 @@ def _use(node: Node, values: Iterable[Output]) -> None:
 
 def _count(node: Node, values: Iterable[Output]) -> None:
     for source in values:
-        uses = source._uses
-        if uses is None:
-            source._uses = {node: 1}
+        if source._uses is None:
+            source._uses = node
         else:
-            uses[node] = uses.get(node, 0) + 1
+            source._add_use(node)
 
 
 def _release(node: Node, values: Iterable[Output]) -> list[Node]:
@@ -324,12 +352,11 @@ def _release(node: Node, values: Iterable[Output]) -> list[Node]:
     removed: list[Node] = []
     for source in values:
         uses = source._uses
-        assert uses is not None
-        if uses[node] > 1:
+        if isinstance(uses, dict) and uses[node] > 1:
             uses[node] -= 1
         else:
-            del uses[node]
-            if not uses:
+            source._remove_uses(node)
+            if not source.is_used:
                 removed += _leave(source.node)
     return removed
 
@@ -340,14 +367,12 @@ def _leave(node: Node) -> list[Node]:
     pending = [node]
     while pending:
         node = pending.pop()
-        if node._ends != 0 or any(output._uses for output in node.outputs):
+        if node._ends != 0 or any(output.is_used for output in node.outputs):
             continue
         _set_ends(node, -1)
         removed.append(node)
         for source in node.inputs:
-            uses = source._uses
-            assert uses is not None
-            uses.pop(node, None)
-            if not uses:
+            source._remove_uses(node)
+            if not source.is_used:
                 pending.append(source.node)
     return removed
