@@ -18,16 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from converter.batch.jobs import Job
-from converter.batch.rows import (
-    CONVERTED,
-    DIFFERS,
-    FAULT,
-    NOT_COMPARED,
-    OUT_OF_MEMORY,
-    REFUSED,
-    VERIFIED,
-    Row,
-)
+from converter.batch.rows import CONVERTED, DIFFERS, FAULT, NOT_COMPARED, OUT_OF_MEMORY, REFUSED, VERIFIED, Row
 
 
 def main() -> None:

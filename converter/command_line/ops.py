@@ -31,11 +31,7 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from converter.from_onnx.support import (
-        needed_operators,
-        support_table,
-        supported_operators,
-    )
+    from converter.from_onnx.support import needed_operators, support_table, supported_operators
 
     if model is None:
         supported = supported_operators()

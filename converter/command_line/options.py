@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.options import (
-    ConversionOptions,
-    SavingOptions,
-    on_command_line,
-    parameter_of,
-    summary,
-)
+from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of, summary
 from converter.verification_options import VerificationOptions
 
 if TYPE_CHECKING:

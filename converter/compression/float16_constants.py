@@ -14,11 +14,7 @@ from ir_runtime.errors import ModelError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.invariants import COMPRESSION
-from ir_runtime.graph.model import (
-    Model,
-    Node,
-    RuntimeInfo,
-)
+from ir_runtime.graph.model import Model, Node, RuntimeInfo
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shape_inference import infer_types, make_node
 from ir_runtime.graph.tensor import Tensor

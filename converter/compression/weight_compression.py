@@ -32,12 +32,7 @@ import numpy as np
 from converter.errors import ConversionError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.invariants import COMPRESSION
-from ir_runtime.graph.model import (
-    Model,
-    Node,
-    Output,
-    RuntimeInfo,
-)
+from ir_runtime.graph.model import Model, Node, Output, RuntimeInfo
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor

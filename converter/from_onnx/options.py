@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.input_forms import (
-    InputShapes,
-    InputSpec,
-    OptionError,
-    input_specs,
-    shown,
-)
+from converter.from_onnx.input_forms import InputShapes, InputSpec, OptionError, input_specs, shown
 from ir_runtime.boundary import boundary
 from ir_runtime.graph.element_types import Array, ElementType
 from ir_runtime.graph.shapes import PartialShape

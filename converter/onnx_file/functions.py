@@ -10,14 +10,7 @@ from typing import Any
 
 from converter.errors import InvalidModelError
 from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.messages import (
-    AttributeProto,
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    to_onnx,
-)
+from converter.onnx_file.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, to_onnx
 from converter.onnx_file.schema_table import Schema
 from converter.onnx_file.types import onnx_number
 from converter.onnx_file.wire_format import parse_bytes

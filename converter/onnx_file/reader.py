@@ -18,12 +18,7 @@ from ir_runtime.boundary import shortened
 from ir_runtime.files.file_kinds import ONNX, kind_of_bytes, kind_of_folder
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.mapped_file import (
-    FileSpan,
-    MappedFile,
-    bytes_of,
-    reader_of,
-)
+from ir_runtime.graph.mapped_file import FileSpan, MappedFile, bytes_of, reader_of
 from ir_runtime.graph.tensor import MOST_DIMENSIONS, Tensor
 
 _LARGEST_DENSE = 1 << 31

@@ -15,12 +15,7 @@ from ..graph.model import Model, Node, Output
 from ..graph.operation import Runner
 from ..rewriting.constant_folding import as_tuple
 from .folded_graph import folded_graph
-from .kernels import (
-    Kernel,
-    Site,
-    Step,
-    prepare,
-)
+from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Workers
 from .profile import Clock
 

@@ -12,14 +12,7 @@ from typing import IO
 
 from ..boundary import boundary
 from ..errors import ModelError
-from ..graph.model import (
-    Model,
-    Node,
-    Output,
-    PortMap,
-    RuntimeInfo,
-    SubGraph,
-)
+from ..graph.model import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
 from ..graph.tensor import Tensor
 from .tensor_names import join_names
 from .weights import WeightsLayout

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..errors import (
-    AttributeValueError,
-    InferenceError,
-    ModelError,
-    UnsupportedError,
-)
+from ..errors import AttributeValueError, InferenceError, ModelError, UnsupportedError
 from ..lazy import FAMILIES, import_modules_of
 from ..records import record
 from . import element_types

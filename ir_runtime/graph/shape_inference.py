@@ -9,12 +9,7 @@ import numpy as np
 from ..errors import ModelError
 from . import element_types
 from .node import Node, Output
-from .operation import (
-    BOUNDS_LIMIT,
-    Bounds,
-    Operation,
-    TensorType,
-)
+from .operation import BOUNDS_LIMIT, Bounds, Operation, TensorType
 from .shapes import INFINITY, PartialShape
 
 _MAX_DIMENSIONS = 32

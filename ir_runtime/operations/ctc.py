@@ -11,13 +11,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array, ElementType, i32
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    boolean,
-    operation,
-    type_of_elements,
-)
+from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, type_of_elements
 from ir_runtime.graph.shapes import PartialShape
 
 from .detection import ranked, same_dimension

@@ -11,12 +11,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    boolean,
-    operation,
-)
+from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 
 
 @operation("Inverse", opset=14)

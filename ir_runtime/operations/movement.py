@@ -12,15 +12,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.operation import (
-    Bounds,
-    Operation,
-    TensorType,
-    boolean,
-    enum,
-    integer,
-    operation,
-)
+from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
 from ir_runtime.graph.shapes import (
     DYNAMIC,
     Dimension,

@@ -11,12 +11,7 @@ import numpy as np
 
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.operation import (
-    TensorType,
-    boolean,
-    operation,
-    type_of_elements,
-)
+from ir_runtime.graph.operation import TensorType, boolean, operation, type_of_elements
 from ir_runtime.graph.shapes import PartialShape
 
 from .boxes import Shares

@@ -26,12 +26,7 @@ from ir_runtime.graph.operation import (
     type_of_elements,
 )
 from ir_runtime.graph.shapes import PartialShape, normalize_axis
-from ir_runtime.operations.windows import (
-    Window,
-    covered,
-    pad_for,
-    shifted,
-)
+from ir_runtime.operations.windows import Window, covered, pad_for, shifted
 
 AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
 

@@ -11,14 +11,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    enum,
-    integer,
-    operation,
-    real,
-)
+from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
 from ir_runtime.graph.shapes import PartialShape, as_dimension
 
 from .detection import ranked, same_dimension

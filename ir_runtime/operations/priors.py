@@ -12,14 +12,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    boolean,
-    operation,
-    real,
-    reals,
-)
+from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, real, reals
 from ir_runtime.graph.shapes import Dimension, PartialShape
 
 

@@ -13,15 +13,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    boolean,
-    enum,
-    integer,
-    operation,
-    type_of_elements,
-)
+from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
 from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 
 from .movement import target_dimensions

@@ -11,13 +11,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    enum,
-    integer,
-    operation,
-)
+from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation
 from ir_runtime.graph.shapes import normalize_axes, normalize_axis
 
 

@@ -15,15 +15,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
 from ir_runtime.graph.indices import take
-from ir_runtime.graph.operation import (
-    Operation,
-    TensorType,
-    boolean,
-    enum,
-    integer,
-    operation,
-    type_of_elements,
-)
+from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
 from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
 
 from .elementwise import merge_types

@@ -9,12 +9,7 @@ import numpy as np
 from ..boundary import boundary
 from ..errors import InferenceError
 from ..graph.element_types import Array
-from ..graph.operation import (
-    BOUNDS_LIMIT,
-    FOLD_LIMIT,
-    Operation,
-    TensorType,
-)
+from ..graph.operation import BOUNDS_LIMIT, FOLD_LIMIT, Operation, TensorType
 from ..graph.provenance import computed
 from ..graph.tensor import Tensor
 

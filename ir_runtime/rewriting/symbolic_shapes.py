@@ -22,15 +22,7 @@ from ir_runtime.graph.shapes import Dimension, PartialShape
 from ir_runtime.operations.elementwise import Convert1, Unary
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
-from ir_runtime.operations.movement import (
-    Broadcast1,
-    Broadcast3,
-    Concat1,
-    Reshape1,
-    Squeeze1,
-    Transpose1,
-    Unsqueeze1,
-)
+from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Squeeze1, Transpose1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 
 from .polynomials import Polynomial

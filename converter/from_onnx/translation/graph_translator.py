@@ -5,21 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from converter.errors import (
-    EXHAUSTED,
-    ConversionError,
-    InvalidModelError,
-    Problem,
-    UnsupportedModelError,
-)
+from converter.errors import EXHAUSTED, ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import Expansion, expand, schema_function
-from converter.onnx_file.messages import (
-    FunctionProto,
-    GraphProto,
-    NodeProto,
-    ValueInfoProto,
-)
+from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
@@ -31,20 +20,11 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 
-from .context import (
-    Body,
-    Boundary,
-    Context,
-    unchanged,
-)
+from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
 from .naming import name_layers, note_origin
 from .reading import early, read_node
-from .registry import (
-    domain_of_operator,
-    find_schema,
-    opset_of_operator,
-)
+from .registry import domain_of_operator, find_schema, opset_of_operator
 from .schema_checks import accepted_inputs
 from .scope import Scope
 from .validation import (

@@ -20,13 +20,7 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.messages import NodeProto
 from converter.onnx_file.schema_table import Schema
 
-from .registry import (
-    Translator,
-    find_form,
-    find_schema,
-    find_translator,
-    own_version,
-)
+from .registry import Translator, find_form, find_schema, find_translator, own_version
 from .schema_checks import check_counts, checked_attributes
 
 

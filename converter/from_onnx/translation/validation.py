@@ -18,14 +18,7 @@ from ir_runtime.errors import AttributeValueError, InternalError, ModelError
 from ir_runtime.graph.model import Output
 
 from .context import Context
-from .registry import (
-    Translator,
-    domain_of_operator,
-    find_schema,
-    find_translator,
-    only_version,
-    opset_of_operator,
-)
+from .registry import Translator, domain_of_operator, find_schema, find_translator, only_version, opset_of_operator
 from .values import Value, tensor_of
 
 Warn = Callable[[str], None]

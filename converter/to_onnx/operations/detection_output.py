@@ -12,17 +12,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
-from converter.to_onnx.sizes import (
-    Size,
-    as_list,
-    as_scalar,
-    divide,
-    multiply,
-    positions,
-    shape_list,
-    size_of,
-    smallest,
-)
+from converter.to_onnx.sizes import Size, as_list, as_scalar, divide, multiply, positions, shape_list, size_of, smallest
 from ir_runtime.graph import element_types
 from ir_runtime.operations.detection_output import DetectionOutput1, DetectionOutput8
 

@@ -10,14 +10,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.registry import ir_op, refuse_ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.tensor import Tensor
-from ir_runtime.operations.inputs_outputs import (
-    Assign3,
-    Assign6,
-    Const1,
-    Identity16,
-    ReadValue3,
-    ReadValue6,
-)
+from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Const1, Identity16, ReadValue3, ReadValue6
 
 refuse_ir_op(
     "ONNX has no variables, and only those of the model itself become inputs and outputs, not those of a body",

@@ -10,17 +10,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_list, rank_of, reshape, squeeze, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
-from converter.to_onnx.sizes import (
-    Size,
-    add,
-    divide,
-    largest,
-    multiply,
-    positions,
-    shape_list,
-    size_of,
-    subtract,
-)
+from converter.to_onnx.sizes import Size, add, divide, largest, multiply, positions, shape_list, size_of, subtract
 from converter.to_onnx.updates import scatter_elements
 from ir_runtime.graph import element_types
 from ir_runtime.operations.patches import Col2Im15, ExtractImagePatches3

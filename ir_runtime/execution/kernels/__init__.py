@@ -10,15 +10,7 @@ from ir_runtime.graph.operation import Operation
 from ir_runtime.lazy import import_modules_of
 
 from .formulas import has_formula
-from .registry import (
-    Kernel,
-    Prepared,
-    Site,
-    Step,
-    has_kernel,
-    prepare,
-    prepared,
-)
+from .registry import Kernel, Prepared, Site, Step, has_kernel, prepare, prepared
 
 import_modules_of(__name__)
 

@@ -20,14 +20,7 @@ from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.records import record
 
-from .registry import (
-    Prepared,
-    Site,
-    Step,
-    fusion,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, Step, fusion, is_float32, kernel
 from .softmax import exponentials
 from .threads import Workers
 

@@ -20,12 +20,7 @@ from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.movement import Concat1
 
-from .registry import (
-    Prepared,
-    Site,
-    Step,
-    fusion,
-)
+from .registry import Prepared, Site, Step, fusion
 
 _MIN_ROOM = 16
 """The least number of elements along the axis that a cache can grow by when it gets new memory."""

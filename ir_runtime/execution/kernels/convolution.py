@@ -25,12 +25,7 @@ from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.windows import Window
 
 from .products import multiply
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 from .threads import Workers, scratch
 from .window_places import Axis, place_taps, windows_of
 

@@ -20,21 +20,8 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.records import record
 
-from .formulas import (
-    Formula,
-    formula_of,
-    gated,
-    is_product,
-    is_sigmoid,
-    stand_ins,
-)
-from .registry import (
-    Prepared,
-    Site,
-    Step,
-    fusion,
-    is_float32,
-)
+from .formulas import Formula, formula_of, gated, is_product, is_sigmoid, stand_ins
+from .registry import Prepared, Site, Step, fusion, is_float32
 from .threads import scratch
 
 BLOCK = 1 << 15

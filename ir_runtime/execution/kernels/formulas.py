@@ -15,12 +15,7 @@ import numpy as np
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations import (
-    activation,
-    elementwise,
-    normalization,
-    quantization,
-)
+from ir_runtime.operations import activation, elementwise, normalization, quantization
 
 Formula = Callable[..., None]
 Constants = Sequence["Array | None"]

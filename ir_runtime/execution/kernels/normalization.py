@@ -13,12 +13,7 @@ from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 
 _BLOCK_ELEMENTS = 1 << 15
 

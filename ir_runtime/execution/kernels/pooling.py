@@ -10,21 +10,9 @@ import numpy as np
 
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.pooling import (
-    AvgPool1,
-    AvgPool14,
-    AvgPool16,
-    MaxPool1,
-    MaxPool8,
-    MaxPool14,
-)
+from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14
 
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 
 _BLOCK_ELEMENTS = 1 << 16
 

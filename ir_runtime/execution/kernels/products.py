@@ -13,12 +13,7 @@ from ir_runtime.graph.mapped_file import aligned
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.matmul import MatMul1
 
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 from .threads import Workers
 
 ENOUGH = 1 << 22

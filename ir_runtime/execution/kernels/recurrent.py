@@ -15,12 +15,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 
 _HALF = np.float32(0.5)
 

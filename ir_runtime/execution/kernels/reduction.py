@@ -12,12 +12,7 @@ from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.reduction import ReduceMean1, ReduceSum1
 
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 
 _MAX_ROW_LENGTH = 1 << 14
 """Longer rows are left to ``evaluate``, whose pairwise sums round less."""

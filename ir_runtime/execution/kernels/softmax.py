@@ -11,12 +11,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 
-from .registry import (
-    Prepared,
-    Site,
-    is_float32,
-    kernel,
-)
+from .registry import Prepared, Site, is_float32, kernel
 from .threads import Workers
 
 _BLOCK_ELEMENTS = 1 << 15

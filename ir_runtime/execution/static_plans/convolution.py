@@ -19,15 +19,7 @@ from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.windows import Window
 
-from .binding import (
-    Binding,
-    Call,
-    Produced,
-    as_matrix,
-    is_float32,
-    is_matrix_for_blas,
-    producer,
-)
+from .binding import Binding, Call, Produced, as_matrix, is_float32, is_matrix_for_blas, producer
 from .depthwise import depthwise
 from .product_calls import Factor, product_calls
 

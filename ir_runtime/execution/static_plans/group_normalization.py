@@ -19,14 +19,7 @@ from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 
-from .binding import (
-    Binding,
-    Call,
-    Produced,
-    as_matrix,
-    is_float32,
-    producer,
-)
+from .binding import Binding, Call, Produced, as_matrix, is_float32, producer
 
 _MAX_REPEATED_ROW = 1 << 12
 _CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}

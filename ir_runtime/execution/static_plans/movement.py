@@ -21,12 +21,7 @@ from ir_runtime.operations.movement import (
     Transpose1,
     Unsqueeze1,
 )
-from ir_runtime.operations.slicing import (
-    Slice8,
-    Split1,
-    StridedSlice1,
-    VariadicSplit1,
-)
+from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 from .binding import Binding, Call, binder

@@ -17,16 +17,7 @@ from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMean1, ReduceSum1
 
-from .binding import (
-    Binding,
-    Call,
-    Produced,
-    as_matrix,
-    binder,
-    is_float32,
-    is_matrix_for_blas,
-    producer,
-)
+from .binding import Binding, Call, Produced, as_matrix, binder, is_float32, is_matrix_for_blas, producer
 from .elementwise import order_of
 from .group_normalization import normalized_groups
 

@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.execution.kernels import (
-    Site,
-    Step,
-    has_kernel,
-    prepared,
-)
+from ir_runtime.execution.kernels import Site, Step, has_kernel, prepared
 from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of, read_by
 from ir_runtime.execution.profile import Clock
 from ir_runtime.graph.element_types import Array
@@ -29,14 +24,7 @@ from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.constant_folding import as_tuple
 
-from .binding import (
-    BINDERS,
-    PRODUCERS,
-    Binding,
-    Call,
-    Home,
-    Produced,
-)
+from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced
 from .elementwise import bind_after, bind_chain
 from .group_normalization import group_normalization, reshaped_and_back
 

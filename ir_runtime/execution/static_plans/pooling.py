@@ -9,22 +9,10 @@ import numpy as np
 
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node
-from ir_runtime.operations.pooling import (
-    AvgPool1,
-    AvgPool14,
-    AvgPool16,
-    MaxPool1,
-    MaxPool8,
-    MaxPool14,
-)
+from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14
 from ir_runtime.operations.windows import Window, covered, shifted
 
-from .binding import (
-    Binding,
-    Call,
-    binder,
-    is_float32,
-)
+from .binding import Binding, Call, binder, is_float32
 from .convolution import padded
 
 _CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}

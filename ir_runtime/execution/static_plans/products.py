@@ -13,15 +13,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.matmul import MatMul1
 
-from .binding import (
-    Binding,
-    Call,
-    Produced,
-    as_matrix,
-    is_float32,
-    is_matrix_for_blas,
-    producer,
-)
+from .binding import Binding, Call, Produced, as_matrix, is_float32, is_matrix_for_blas, producer
 from .product_calls import Factor, product_calls
 
 _OUTPUT_ELEMENTS_AT_ONCE = 1 << 17

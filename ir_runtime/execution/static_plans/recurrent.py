@@ -15,12 +15,7 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Node
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
-from .binding import (
-    Binding,
-    Call,
-    as_matrix,
-    binder,
-)
+from .binding import Binding, Call, as_matrix, binder
 
 _MAX_STEPS = 256
 """Longer sequences are left to the kernel for any shapes: the calls of each step take memory."""

@@ -12,21 +12,10 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.indices import take
 from ir_runtime.graph.model import Node
 from ir_runtime.graph.shapes import normalize_axes
-from ir_runtime.operations.interpolate import (
-    Interpolate4,
-    Interpolate11,
-    Taps,
-    scaled_dimension,
-)
+from ir_runtime.operations.interpolate import Interpolate4, Interpolate11, Taps, scaled_dimension
 from ir_runtime.operations.padding import Pad1, Pad12
 
-from .binding import (
-    Binding,
-    Call,
-    as_matrix,
-    binder,
-    is_float32,
-)
+from .binding import Binding, Call, as_matrix, binder, is_float32
 from .elementwise import order_of
 
 _MAX_DIMENSION_FOR_MATRIX = 96

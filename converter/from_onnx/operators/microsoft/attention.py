@@ -11,12 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.lowering.attention_heads import (
-    merge_heads,
-    repeat_heads,
-    split_heads,
-    swap,
-)
+from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads, swap
 from converter.from_onnx.lowering.attention_masks import mask_of
 from converter.from_onnx.operators.microsoft import stateful_attention as stateful
 from converter.from_onnx.operators.microsoft.fused import simplified_layer_normalization
@@ -28,31 +23,11 @@ from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    indexing,
-    matmul,
-    movement,
-    padding,
-    slicing,
-)
+from ir_runtime.operations import indexing, matmul, movement, padding, slicing
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    concat,
-    in_type,
-    reshape,
-    subtract,
-    take,
-    unsqueeze,
-)
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    concat_lists,
-    dim_of,
-    of_rank,
-    shape_of,
-)
+from ir_runtime.rewriting.layers import add, concat, in_type, reshape, subtract, take, unsqueeze
+from ir_runtime.rewriting.shape_layers import arange, concat_lists, dim_of, of_rank, shape_of
 
 FILTER = -10000.0
 """The number that is added to masked scores, unless ``mask_filter_value`` is given."""

@@ -13,13 +13,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import convolution, movement
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    concat,
-    cut,
-    multiply,
-    unsqueeze,
-)
+from ir_runtime.rewriting.layers import add, concat, cut, multiply, unsqueeze
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
 
 

@@ -13,25 +13,10 @@ from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    generation,
-    movement,
-    reduction,
-    slicing,
-)
+from ir_runtime.operations import generation, movement, reduction, slicing
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    concat,
-    in_type,
-    unsqueeze,
-)
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_list,
-    dim_of,
-    part_of,
-)
+from ir_runtime.rewriting.layers import add, concat, in_type, unsqueeze
+from ir_runtime.rewriting.shape_layers import arange, as_list, dim_of, part_of
 
 _NO_TOKEN, _NO_OTHER = -1, -2
 """Numbers that no token has, one behind the source and one before the tokens, so that they match nothing."""

@@ -13,21 +13,9 @@ from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import (
-    matmul,
-    movement,
-    reduction,
-    scatter,
-    slicing,
-    sorting,
-)
+from ir_runtime.operations import matmul, movement, reduction, scatter, slicing, sorting
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    cut,
-    multiply,
-    unsqueeze,
-)
+from ir_runtime.rewriting.layers import add, cut, multiply, unsqueeze
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of, shape_of
 
 

@@ -22,13 +22,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import (
-    elementwise,
-    matmul,
-    movement,
-    reduction,
-    slicing,
-)
+from ir_runtime.operations import elementwise, matmul, movement, reduction, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import arange, concat_lists, dim_of

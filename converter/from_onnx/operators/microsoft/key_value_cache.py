@@ -8,21 +8,10 @@ from __future__ import annotations
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    activation,
-    elementwise,
-    matmul,
-    movement,
-)
+from ir_runtime.operations import activation, elementwise, matmul, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    in_type,
-    multiply,
-    subtract,
-    unsqueeze,
-)
+from ir_runtime.rewriting.layers import add, in_type, multiply, subtract, unsqueeze
 from ir_runtime.rewriting.shape_layers import arange, dim_of
 
 _MODES = ("NONE", "PER_TENSOR", "PER_CHANNEL")

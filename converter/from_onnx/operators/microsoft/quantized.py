@@ -12,11 +12,7 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.microsoft.attention import self_attention, thirds
 from converter.from_onnx.operators.onnx.activation import leaky_relu
 from converter.from_onnx.operators.onnx.pooling import average_pool
-from converter.from_onnx.operators.onnx.quantization import (
-    dequantize,
-    dynamic_quantize,
-    quantize,
-)
+from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
 from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, Options, run
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
@@ -26,13 +22,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import (
-    elementwise,
-    generation,
-    matmul,
-    movement,
-    reduction,
-)
+from ir_runtime.operations import elementwise, generation, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 

@@ -17,12 +17,7 @@ from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    elementwise,
-    matmul,
-    movement,
-    reduction,
-)
+from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import as_i64, as_list

@@ -18,13 +18,7 @@ from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import (
-    InputMap,
-    Model,
-    Output,
-    OutputMap,
-    SubGraph,
-)
+from ir_runtime.graph.model import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations import (

@@ -22,12 +22,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations import (
-    elementwise,
-    indexing,
-    movement,
-    reduction,
-)
+from ir_runtime.operations import elementwise, indexing, movement, reduction
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

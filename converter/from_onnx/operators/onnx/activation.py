@@ -13,12 +13,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shapes import Dimension, normalize_axis
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import (
-    generation,
-    indexing,
-    movement,
-    sorting,
-)
+from ir_runtime.operations import generation, indexing, movement, sorting
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import dim_of as dimension_of

@@ -20,34 +20,13 @@ from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    activation,
-    elementwise,
-    matmul,
-    movement,
-    padding,
-    reduction,
-)
+from ir_runtime.operations import activation, elementwise, matmul, movement, padding, reduction
 from ir_runtime.operations import attention as fused
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    concat,
-    cut,
-    in_type,
-    multiply,
-    reshape,
-    subtract,
-    unsqueeze,
-)
+from ir_runtime.rewriting.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
 from ir_runtime.rewriting.lower_bounds import lower_bound
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_i64,
-    concat_lists,
-    dim_of,
-)
+from ir_runtime.rewriting.shape_layers import arange, as_i64, concat_lists, dim_of
 
 
 @record

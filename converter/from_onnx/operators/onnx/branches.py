@@ -18,14 +18,7 @@ from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto
 from converter.stages import warn
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import (
-    InputMap,
-    Model,
-    Node,
-    Output,
-    OutputMap,
-    SubGraph,
-)
+from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape

@@ -11,14 +11,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    detection,
-    elementwise,
-    indexing,
-    movement,
-    reduction,
-    regions,
-)
+from ir_runtime.operations import detection, elementwise, indexing, movement, reduction, regions
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

@@ -13,13 +13,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_form, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import (
-    InputMap,
-    Model,
-    Output,
-    OutputMap,
-    SubGraph,
-)
+from ir_runtime.graph.model import InputMap, Model, Output, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations import (
@@ -34,12 +28,7 @@ from ir_runtime.operations import (
 )
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_i64,
-    dim_of,
-    shape_of,
-)
+from ir_runtime.rewriting.shape_layers import arange, as_i64, dim_of, shape_of
 
 
 @onnx_op("Range", versions=(11,))

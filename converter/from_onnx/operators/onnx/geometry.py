@@ -14,25 +14,11 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shapes import Dimension
-from ir_runtime.operations import (
-    elementwise,
-    grid_sample,
-    indexing,
-    matmul,
-    movement,
-    reduction,
-)
+from ir_runtime.operations import elementwise, grid_sample, indexing, matmul, movement, reduction
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_i64,
-    concat_lists,
-    dim_of,
-    part_of,
-    shape_of,
-)
+from ir_runtime.rewriting.shape_layers import arange, as_i64, concat_lists, dim_of, part_of, shape_of
 
 _MODES = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
 _OLD_MODES = {mode: mode for mode in ("bilinear", "nearest", "bicubic")}

@@ -21,13 +21,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import Dimension, normalize_axes
-from ir_runtime.operations import (
-    elementwise,
-    generation,
-    indexing,
-    interpolate,
-    movement,
-)
+from ir_runtime.operations import elementwise, generation, indexing, interpolate, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 

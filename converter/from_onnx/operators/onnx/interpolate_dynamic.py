@@ -16,16 +16,7 @@ from converter.from_onnx.translation.context import Context
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations import (
-    activation,
-    elementwise,
-    generation,
-    indexing,
-    matmul,
-    movement,
-    padding,
-    reduction,
-)
+from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, padding, reduction
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.bodies import for_each_slice
-from converter.from_onnx.operators.onnx.loop_sequences import (
-    appending,
-    is_list,
-    known_trips,
-    repeated,
-)
+from converter.from_onnx.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
 from converter.from_onnx.operators.onnx.loop_states import (
     condition,
     declared_rank,
@@ -28,12 +23,7 @@ from converter.onnx_file.messages import GraphProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import (
-    InputMap,
-    Output,
-    OutputMap,
-    SubGraph,
-)
+from ir_runtime.graph.model import InputMap, Output, OutputMap, SubGraph
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
 from ir_runtime.graph.tensor import Tensor

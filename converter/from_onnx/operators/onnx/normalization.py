@@ -13,12 +13,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import normalize_axes, normalize_axis
-from ir_runtime.operations import (
-    generation,
-    movement,
-    pooling,
-    reduction,
-)
+from ir_runtime.operations import generation, movement, pooling, reduction
 from ir_runtime.operations import normalization as ir
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

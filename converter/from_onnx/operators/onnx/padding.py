@@ -13,22 +13,9 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import normalize_axes
-from ir_runtime.operations import (
-    elementwise,
-    generation,
-    movement,
-    padding,
-    scatter,
-)
+from ir_runtime.operations import elementwise, generation, movement, padding, scatter
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import (
-    as_i64,
-    as_list,
-    dim_of,
-    normalized_positions,
-    part_of,
-    shape_of,
-)
+from ir_runtime.rewriting.shape_layers import as_i64, as_list, dim_of, normalized_positions, part_of, shape_of
 
 _MAX_POSITIONS = 1 << 31
 """A dimension's positions are stored as a constant; more of them than that are an error of the model."""

@@ -19,15 +19,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import normalize_axis
-from ir_runtime.operations import (
-    activation,
-    elementwise,
-    generation,
-    indexing,
-    matmul,
-    movement,
-    reduction,
-)
+from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 
 _F32 = element_types.f32

@@ -10,37 +10,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.from_onnx.lowering.shapes import (
-    drop_dimensions,
-    each_axis_once,
-    given_list,
-    of_declared_length,
-)
+from converter.from_onnx.lowering.shapes import drop_dimensions, each_axis_once, given_list, of_declared_length
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import PartialShape, normalize_axes, normalize_axis
-from ir_runtime.operations import (
-    elementwise,
-    indexing,
-    movement,
-    reduction,
-    sorting,
-)
+from ir_runtime.operations import elementwise, indexing, movement, reduction, sorting
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import cut, in_type
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    axes_mask,
-    dim_of,
-    element_count,
-    of_length,
-    rank_of,
-    shape_of,
-)
+from ir_runtime.rewriting.shape_layers import arange, axes_mask, dim_of, element_count, of_length, rank_of, shape_of
 
 
 @record

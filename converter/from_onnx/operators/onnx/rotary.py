@@ -15,22 +15,8 @@ from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph.model import Output
 from ir_runtime.operations import movement, slicing
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import (
-    add,
-    concat,
-    cut,
-    in_type,
-    multiply,
-    reshape,
-    subtract,
-    unsqueeze,
-)
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_list,
-    concat_lists,
-    dim_of,
-)
+from ir_runtime.rewriting.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
+from ir_runtime.rewriting.shape_layers import arange, as_list, concat_lists, dim_of
 
 
 def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output:

@@ -26,13 +26,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations import movement, slicing
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import (
-    as_i64,
-    concat_lists,
-    dim_of,
-    part_of,
-    shape_of,
-)
+from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of, part_of, shape_of
 
 
 def _items(ctx: Context, value: Value, name: str) -> tuple[Output, ...]:

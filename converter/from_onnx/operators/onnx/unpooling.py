@@ -11,24 +11,11 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
-from ir_runtime.operations import (
-    movement,
-    padding,
-    patches,
-    scatter,
-    slicing,
-)
+from ir_runtime.operations import movement, padding, patches, scatter, slicing
 from ir_runtime.operations.windows import Window
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import (
-    as_i64,
-    as_list,
-    concat_lists,
-    dim_of,
-    part_of,
-    shape_of,
-)
+from ir_runtime.rewriting.shape_layers import as_i64, as_list, concat_lists, dim_of, part_of, shape_of
 
 
 def _listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
