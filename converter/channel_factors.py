@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ir_runtime.files.digests import blake2b
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, finfo
-from ir_runtime.graph.model import Node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, Node, Tensor, element_types
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.matmul import MatMul1
 
 SCALED = "scaled"

@@ -14,7 +14,7 @@ from converter.onnx_file.reader import ModelSource
 from converter.options import ConversionOptions, SavingOptions, options_from, takes
 from converter.stages import talking
 from ir_runtime.boundary import boundary
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model
 
 
 @boundary(error=OptionError)

@@ -29,10 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from converter import __version__
+from ir_runtime.graph import Model, RuntimeInfo, Tensor
 from ir_runtime.graph.element_types import i32, i64
-from ir_runtime.graph.model import Model, RuntimeInfo
 from ir_runtime.graph.provenance import Computed
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.records import record
 
 TAG = "onnx2ir"

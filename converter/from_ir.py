@@ -12,19 +12,15 @@ from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import Options, suggestions
 from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.files.file_kinds import IR, kind_of_path
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, Model, Node, Output, PartialShape, make_node
 from ir_runtime.graph.invariants import OPTIONS
-from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
-from ir_runtime.rewriting.checks import graph_pass
+from ir_runtime.rewriting import UniqueNames, graph_pass
 from ir_runtime.rewriting.constant_folding import fold
 from ir_runtime.rewriting.type_updates import infer_stale
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 
 def is_ir(source: Any) -> bool:

@@ -12,7 +12,7 @@ from ir_runtime.records import record
 
 if TYPE_CHECKING:
     from converter.from_onnx.input_forms import InputShapes
-    from ir_runtime.graph.model import Model
+    from ir_runtime.graph import Model
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 """The file of arrays, or the arrays by name."""

@@ -27,8 +27,7 @@ from converter.passes.registry import passes
 from converter.stages import about, inform, informs, stage
 from ir_runtime.boundary import boundary
 from ir_runtime.errors import ContradictionError
-from ir_runtime.graph.model import Model
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Model, PartialShape
 from ir_runtime.records import record
 from ir_runtime.rewriting.trace import Trace
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .execution.executor import CompiledModel
     from .execution.ports import InferenceResult
-    from .graph.element_types import Array
-    from .graph.model import Model
+    from .graph import Array, Model
 
 MOST_ROWS = 40
 """Longer tables are cut, and tell how many rows are missing."""

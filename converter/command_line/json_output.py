@@ -18,7 +18,7 @@ from converter import __version__
 
 if TYPE_CHECKING:
     from converter.command_line.state import State
-    from ir_runtime.graph.shapes import PartialShape
+    from ir_runtime.graph import PartialShape
 
 _PACKAGES = ("onnx", "numpy")
 _ENGINES = ("onnxruntime", "openvino")

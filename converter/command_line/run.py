@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ir_runtime import InferenceResult, Port, Session
-    from ir_runtime.graph.element_types import Array
+    from ir_runtime.graph import Array
 
 
 @main.command()

@@ -11,18 +11,13 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Model, Node, RuntimeInfo, Tensor, element_types, infer_types, make_node
 from ir_runtime.graph.invariants import COMPRESSION
-from ir_runtime.graph.model import Model, Node, RuntimeInfo
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shape_inference import infer_types, make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .half_precision import LARGEST, misfits, to_half
 

@@ -7,18 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, Model, Node, Output, Tensor, element_types, infer_types, make_node
 from ir_runtime.graph.invariants import PRECISION
-from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shape_inference import infer_types, make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .float16_constants import constants_of_shapes
 from .half_precision import LARGEST, to_half

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 LARGEST = 65504.0
 """float16's largest finite number."""

@@ -19,9 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir_runtime.files.digests import blake2b
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, ElementType, Tensor, element_types
 
 _BLOCK = 1 << 18
 """Weights that are converted at a time: few enough for a processor's cache."""

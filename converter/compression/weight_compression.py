@@ -30,12 +30,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from converter.errors import ConversionError
-from ir_runtime.graph import element_types
+from ir_runtime.graph import Model, Node, Output, RuntimeInfo, Tensor, element_types, make_node
 from ir_runtime.graph.invariants import COMPRESSION
-from ir_runtime.graph.model import Model, Node, Output, RuntimeInfo
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,
@@ -48,8 +45,7 @@ from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .float16_constants import DECOMPRESSION
 from .integer_grid import OnGrid, element_type_of_codes, put_on_grid

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ir_runtime import Model, ModelError
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.matmul import MatMul1
 

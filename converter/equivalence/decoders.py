@@ -14,8 +14,7 @@ from converter.equivalence.references import OnnxReference
 from converter.errors import VerificationError
 from converter.onnx_file.types import element_type_of
 from ir_runtime import Model, ModelError
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Array, Node
 from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
 
 TOKENS, MASK, POSITIONS, BEAMS = "input_ids", "attention_mask", "position_ids", "beam_idx"

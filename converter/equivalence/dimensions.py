@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime import Port
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph import Dimension
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -24,8 +24,7 @@ from converter.equivalence.tolerances import strict_tolerance
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
 from ir_runtime import ModelError
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.quantization import FakeQuantize1
 
 _COMPARING = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min"}

@@ -15,8 +15,7 @@ from converter.errors import VerificationError
 from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model, model_to_bytes
 from ir_runtime.boundary import boundary
 from ir_runtime.execution.ports import ports_of
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output
 
 ENGINES = ("numpy", "openvino", "openvino-default")
 

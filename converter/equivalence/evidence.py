@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from converter.equivalence.tolerances import Choose
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 _LEAST_TIMES = 10.0
 """An output whose largest value is less than so many absolute tolerances passes nearly whatever the IR computes."""

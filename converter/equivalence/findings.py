@@ -22,7 +22,7 @@ from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.stages import stage
 from ir_runtime import CompiledModel, ModelError, compile_model
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 _RUNS_WITH_TIES = 3
 

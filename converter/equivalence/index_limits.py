@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ir_runtime import Model
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, normalize_axis
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations.elementwise import Convert1, Select1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8, GatherElements6, GatherND5, GatherND8
 from ir_runtime.operations.movement import Concat1, Tile1

@@ -14,7 +14,7 @@ import numpy as np
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], Array]
 

@@ -13,8 +13,7 @@ from converter.equivalence.input_values import Values, default_values, filled
 from converter.errors import VerificationError
 from ir_runtime import Port
 from ir_runtime.boundary import boundary
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Array, PartialShape
 
 _UNKNOWN_RANK = (1, 3, 32, 32)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ir_runtime import Model
 from ir_runtime.execution.plan import layer_runner
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 

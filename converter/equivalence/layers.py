@@ -26,9 +26,7 @@ from converter.equivalence.tolerances import Choose, strict_tolerance
 from converter.onnx_file.node_order import node_name
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.constant_folding import as_tuple
 from ir_runtime.rewriting.submodel import extract

@@ -15,8 +15,7 @@ from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import LayerDifference
 from converter.errors import VerificationError
 from ir_runtime import Model, compile_model
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output
 from ir_runtime.rewriting.submodel import extract
 
 

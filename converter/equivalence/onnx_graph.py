@@ -18,10 +18,7 @@ from converter.onnx_file.node_order import in_order, read_names
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of, onnx_number
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, PartialShape, Tensor, element_types
 
 
 class OnnxGraph:

@@ -14,7 +14,7 @@ from converter.equivalence import ort_values
 from converter.equivalence.onnx_graph import OnnxGraph, embedded
 from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.errors import VerificationError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 Evaluate = Callable[[Mapping[str, Any]], dict[str, Any]]
 """From inputs by name to outputs by name: arrays, or lists of them for sequences."""

@@ -13,8 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from converter.onnx_file.types import element_type_of, onnx_number, spelling
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, element_types
 
 
 def _is_foreign(kind: ElementType) -> bool:

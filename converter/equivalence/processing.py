@@ -13,7 +13,8 @@ from converter.preprocessing.recorded import Recorded
 from converter.preprocessing.reference import postprocessed, preprocessed
 from converter.preprocessing.removal import without_preprocessing
 from ir_runtime import Model, Port
-from ir_runtime.graph.element_types import Array, element_type
+from ir_runtime.graph import Array
+from ir_runtime.graph.element_types import element_type
 
 
 class Processing:

@@ -25,7 +25,7 @@ from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 
 class Reference(ABC):

@@ -15,14 +15,11 @@ import numpy as np
 from converter.compression.float16_constants import DECOMPRESSION
 from converter.compression.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Node, RuntimeInfo, Tensor, make_node
 from ir_runtime.graph.invariants import PRECISION
-from ir_runtime.graph.model import Node, RuntimeInfo
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.checks import graph_pass
+from ir_runtime.rewriting import graph_pass
 
 RUNS = 4
 _RUNS_OF_OUTPUTS_BELOW = {64: 16, 4096: 8}

@@ -21,10 +21,8 @@ from converter.equivalence.inputs import random_inputs
 from converter.equivalence.sides import Run, Sides
 from converter.errors import VerificationError
 from ir_runtime import Port
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output, PartialShape
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 
 _MORE_SEEDS = 2
 ValuesOf = Mapping[str, Union[str, Values]]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.matmul import MatMul1
 
 _MIN_SIZE = 4

@@ -14,7 +14,7 @@ from converter.equivalence.rounded_weights import RoundedWeights, rounding_allow
 from converter.equivalence.tolerances import Choose, gaps, widened
 from converter.errors import VerificationError
 from ir_runtime import Model, ModelError, Port
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 _PROBLEMS_SHOWN = 3
 

@@ -31,13 +31,11 @@ from converter.verification_options import InputSource, VerificationOptions
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Tensor, make_node
 from ir_runtime.graph.invariants import OPTIONS
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.checks import graph_pass
+from ir_runtime.rewriting import graph_pass
 
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}

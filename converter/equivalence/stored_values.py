@@ -10,8 +10,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, Tensor
 
 _MOST_PERMUTED = 5
 """Axes up to which all orders of them are tried."""

@@ -12,7 +12,7 @@ from converter.equivalence.oracle import Oracle
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
 from converter.onnx_file.node_order import node_name
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 _SPECIAL_SHARE = 0.1
 """The share of elements that become NaN or infinite; the others stay."""

@@ -11,7 +11,7 @@ import numpy as np
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
 from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime import Model
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from ir_runtime.operations.elementwise import Convert1
 
 _TIMES_OF_GAPS = 2.0

@@ -35,11 +35,9 @@ from converter.equivalence.stored_values import (
 )
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, Tensor
 from ir_runtime.graph.operation import all_operations
 from ir_runtime.graph.provenance import Computed
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 _LARGEST_STEP = 1.01

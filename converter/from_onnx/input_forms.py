@@ -14,8 +14,8 @@ import numpy as np
 
 from converter.errors import ConversionError
 from ir_runtime import ModelError
-from ir_runtime.graph.element_types import Array, ElementType, element_type, from_dtype
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape
+from ir_runtime.graph.element_types import element_type, from_dtype
 from ir_runtime.records import record
 
 InputShapes = Union[Mapping[Any, Any], Iterable[Any], str, None]

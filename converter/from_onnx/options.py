@@ -11,9 +11,7 @@ import numpy as np
 
 from converter.from_onnx.input_forms import InputShapes, InputSpec, OptionError, input_specs, shown
 from ir_runtime.boundary import boundary
-from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, ElementType, PartialShape, Tensor
 from ir_runtime.records import record
 
 

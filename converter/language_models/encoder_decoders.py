@@ -24,8 +24,7 @@ from converter.states.masks_of_new_tokens import add_masks
 from converter.states.stateful import compute_in_float32, make_stateful
 from converter.workflow import MakeStates, convert
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph.model import Model, Node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Model, Node, PartialShape
 from ir_runtime.records import record
 
 _ENCODER = "encoder_model.onnx"

@@ -9,8 +9,7 @@ from converter.errors import InvalidModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TypeProto
 from converter.onnx_file.reader import OnnxFile
-from ir_runtime.graph.model import RuntimeInfo
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph import INFINITY, Dimension, PartialShape, RuntimeInfo
 from ir_runtime.records import record
 
 NEWEST_OPSET = 28

@@ -16,10 +16,9 @@ from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import parse, parse_bytes
 from ir_runtime.boundary import shortened
 from ir_runtime.files.file_kinds import ONNX, kind_of_bytes, kind_of_folder
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Tensor, element_types
 from ir_runtime.graph.mapped_file import FileSpan, MappedFile, bytes_of, reader_of
-from ir_runtime.graph.tensor import MOST_DIMENSIONS, Tensor
+from ir_runtime.graph.tensor import MOST_DIMENSIONS
 
 _LARGEST_DENSE = 1 << 31
 """The most bytes that a sparse tensor may have as a dense one."""

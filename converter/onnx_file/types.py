@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from converter.errors import UnsupportedModelError
 from converter.onnx_file.messages import DATA_TYPES
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, element_types
 
 # ONNX name -> (IR type, the spelling in ONNX's schemas)
 _COUNTERPARTS = {

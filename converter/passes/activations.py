@@ -13,13 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Tanh1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Pattern,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    number,
+)
 
 from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes

@@ -6,16 +6,13 @@ from typing import Union
 
 import numpy as np
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Node, Output, Tensor
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.movement import Reshape1, Transpose1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, either, fail, layer
+from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, anything, either, fail, layer, layers
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .idioms import plus, times

@@ -17,12 +17,10 @@ hidden keys) or rows that are NaN, the layer has no equal, and all stays.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.matmul import MatMul1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, anything, fail, layer
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, fail, layer
 
 from .attention_inputs import Scale, attended, untransposed, weights_of, without_factors
 from .idioms import is_real

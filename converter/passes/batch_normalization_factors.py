@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array, finfo
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.elementwise import Add1, Multiply1, Subtract1
 from ir_runtime.operations.normalization import BatchNormInference5
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .idioms import of_channels
 from .registry import passes

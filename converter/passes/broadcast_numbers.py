@@ -8,11 +8,9 @@ Exporters write this for ``torch.full`` and ``torch.ones``. The other operand is
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.movement import Broadcast1, Broadcast3
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .registry import passes
 

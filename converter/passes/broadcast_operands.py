@@ -9,11 +9,10 @@ this for ``x.expand_as(y)``, and so for ``torch.nn.functional.normalize``.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
+from ir_runtime.graph import Node, Output
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.polynomials import Polynomial
-from ir_runtime.rewriting.replace_layers import Replacement, Substitute
+from ir_runtime.rewriting.replace_layers import Substitute
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes

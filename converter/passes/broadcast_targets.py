@@ -8,11 +8,9 @@ runtimes recognise the second one. Dimensions are those of ``x`` for whatever sh
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.movement import Broadcast3
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import math
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.activation import Clamp1, ReLU1
 from ir_runtime.operations.elementwise import Maximum1, Minimum1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .idioms import has_shape_of
 from .registry import passes

@@ -14,16 +14,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ir_runtime.graph import element_types
+from ir_runtime.graph import Model, Node, Output, Part, Tensor, element_types
 from ir_runtime.graph.invariants import allowed_growth, constant_bytes
-from ir_runtime.graph.model import Model, Node, Output, Part
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.tensor import Tensor
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, NotMatched, PassTrace, UniqueNames, fail
 from ir_runtime.rewriting.constant_folding import fold, is_decompression
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .registry import passes
 

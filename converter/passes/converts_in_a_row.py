@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType, finfo
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import ElementType, Node, element_types
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .registry import passes
 

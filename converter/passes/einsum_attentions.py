@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.matmul import Einsum7, Equation
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, anything, either, fail, layer
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, either, fail, layer, layers
 
 from .attention_inputs import Scale, attended, weights_of, without_factors
 from .idioms import is_real

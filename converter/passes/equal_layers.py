@@ -13,12 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from ir_runtime.files.weights import digest_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Model, Node, Part
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Model, Node, Part, Tensor, element_types
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting import PassTrace, fail
 
 from .registry import passes
 

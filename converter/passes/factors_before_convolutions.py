@@ -11,11 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from converter.channel_factors import scaled
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.elementwise import Divide1, Multiply1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .idioms import has_shape_of
 from .registry import passes

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array, finfo
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Array, Node
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Multiply1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, constant, fail, layer
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, constant, fail, layer
 
 from .idioms import is_real
 from .registry import passes

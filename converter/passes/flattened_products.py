@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from typing import Union
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.quantization import FakeQuantize1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes

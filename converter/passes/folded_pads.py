@@ -13,14 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Array, Node
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.pooling import AvgPool, IndexedMaxPool, Pooling
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 
 from .registry import passes
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from converter.channel_factors import SCALED, channel_axes, scaled
-from ir_runtime.graph.element_types import Array, finfo
-from ir_runtime.graph.model import Model, Node, Output, Part
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, Model, Node, Output, Part, Tensor, make_node
+from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,
@@ -32,9 +30,7 @@ from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import BatchNormInference5
 from ir_runtime.records import record
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import NotMatched, PassTrace, UniqueNames, fail
 
 from .registry import passes
 

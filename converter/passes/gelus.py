@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import math
 
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.activation import Gelu7
 from ir_runtime.operations.elementwise import Erf1, Power1, Tanh1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, either, fail, layer, number
 
 from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes

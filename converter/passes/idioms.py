@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewriting.matching import Pattern, either, layer, number
+from ir_runtime.rewriting import Pattern, either, layer, number
 
 
 def has_shape_of(value: Output, x: Output) -> bool:

@@ -19,15 +19,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Negative1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Squeeze1, Tile1, Unsqueeze1
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.elementwise import Add1, Subtract1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 
 from .neutral_elements import keeps_shape
 from .registry import passes

@@ -16,15 +16,24 @@ import math
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Divide1, Maximum1, Power1, Sqrt1
 from ir_runtime.operations.normalization import NormalizeL21
 from ir_runtime.operations.reduction import ReduceL2_4, ReduceSum1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Pattern,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    number,
+)
 
 from .idioms import has_shape_of, is_real, keeps_dims, plus, times
 from .registry import passes

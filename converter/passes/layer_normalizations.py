@@ -15,15 +15,24 @@ also as a product with the reciprocal. The epsilon may be added to the root.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Node, Output, normalize_axes
 from ir_runtime.operations.elementwise import Add1, Divide1, Power1, Sqrt1, Subtract1
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMean1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Pattern,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    layers,
+    number,
+)
 
 from .idioms import has_shape_of, is_real, keeps_dims, plus, times
 from .registry import passes

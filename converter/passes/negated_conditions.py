@@ -7,11 +7,9 @@ So torch's ``masked_fill`` keeps what a mask lets through.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import LogicalNot1, Select1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, anything, layer
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, layer
 
 from .registry import passes
 

@@ -11,11 +11,9 @@ A constant that widens ``x`` stays.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Add1, Divide1, LogicalAnd1, LogicalOr1, Multiply1, Power1, Subtract1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .registry import passes
 

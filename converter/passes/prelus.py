@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.activation import PReLU1, ReLU1
 from ir_runtime.operations.elementwise import (
     Greater1,
@@ -26,9 +26,7 @@ from ir_runtime.operations.elementwise import (
     Select1,
     Subtract1,
 )
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, either, fail, layer, number
 
 from .idioms import has_shape_of, is_real, is_stored, of_channels, plus, times
 from .registry import passes

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Node, Output, normalize_axes
 from ir_runtime.operations.elementwise import Abs1, Power1, Sqrt1
 from ir_runtime.operations.reduction import (
     ReduceL1_4,
@@ -24,9 +23,7 @@ from ir_runtime.operations.reduction import (
     ReduceSum1,
     Reduction,
 )
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, anything, constant, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, either, fail, layer, number
 
 from .idioms import divided_by, has_shape_of, is_real, times
 from .registry import passes

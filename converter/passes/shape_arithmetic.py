@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ir_runtime.errors import ContradictionError, InferenceError
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Model, Node, Output, Part
+from ir_runtime.graph import ElementType, Model, Node, Output, Part
 from ir_runtime.graph.operation import BOUNDS_LIMIT
 from ir_runtime.operations.elementwise import Arithmetic, Convert1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
@@ -28,13 +27,11 @@ from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, PassTrace, UniqueNames
 from ir_runtime.rewriting.polynomials import Polynomial, product
 from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 from ir_runtime.rewriting.symbolic_inference import reshaped
-from ir_runtime.rewriting.trace import PassTrace
 from ir_runtime.rewriting.type_updates import infer_node
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .registry import passes
 

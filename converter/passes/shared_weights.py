@@ -12,16 +12,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, Model, Node, Output, Tensor, make_node
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 from .registry import passes
 

@@ -8,11 +8,9 @@ four patches together this way.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 
 from .registry import passes
 

@@ -16,14 +16,22 @@ an infinite x that leaves minus infinity, and LogSoftmax NaN.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Node, Output, normalize_axis
 from ir_runtime.operations.activation import LogSoftmax5, SoftMax8
 from ir_runtime.operations.elementwise import Add1, Divide1, Exp1, Log1, Power1, Subtract1
 from ir_runtime.operations.reduction import ReduceMax1, ReduceSum1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, Pattern, anything, constant, either, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import (
+    Builder,
+    NotMatched,
+    Pattern,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    number,
+)
 
 from .idioms import is_real, keeps_dims, times
 from .registry import passes

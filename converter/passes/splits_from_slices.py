@@ -15,15 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ir_runtime.graph.model import Model, Node, Output, Part
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import Dimension
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Dimension, Model, Node, Output, Part, Tensor, make_node
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.slicing import Slice8, VariadicSplit1
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import NotMatched, PassTrace, UniqueNames, fail
 
 from .registry import passes
 from .slices_in_a_row import why_it_stays

@@ -9,11 +9,9 @@ The first of two stays if something else reads it.
 from __future__ import annotations
 
 from converter.passes.registry import passes
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import NotMatched, anything, constant, fail, layer
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, fail, layer
 
 _ONE = layer(Transpose1, anything("x"), constant("order"))
 _TWO = layer(Transpose1, layer(Transpose1, anything("x"), constant("first")), constant("second"))

@@ -7,12 +7,10 @@ A Transpose that anything else reads stays.
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .registry import passes
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Model, Node, Output, Tensor, make_node
 from ir_runtime.operations.convolution import Convolution1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1

@@ -8,7 +8,8 @@ from typing import Any
 
 from converter.errors import ConversionError
 from ir_runtime.errors import ModelError
-from ir_runtime.graph.element_types import ElementType, element_type
+from ir_runtime.graph import ElementType
+from ir_runtime.graph.element_types import element_type
 from ir_runtime.records import record
 
 RESIZES = ("linear", "cubic", "nearest")

@@ -18,14 +18,11 @@ import numpy as np
 from converter.channel_factors import scaled
 from converter.errors import ConversionError
 from converter.preprocessing.resolution import Resolved
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, Model, Node, Output, Tensor, make_node
 from ir_runtime.operations.convolution import Convolution1
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames
 
 
 def fold(model: Model, value: Output, one: Resolved) -> Resolved:

@@ -20,20 +20,16 @@ from converter.preprocessing.description import PLANES, Postprocess, Preprocess
 from converter.preprocessing.folding import fold
 from converter.preprocessing.recorded import Recorded
 from converter.preprocessing.resolution import Resolved, order_of_output, resolve
+from ir_runtime.graph import Model, Node, Output, RuntimeInfo, make_node
 from ir_runtime.graph.element_types import element_type
 from ir_runtime.graph.invariants import PROCESSING
-from ir_runtime.graph.model import Model, Node, Output, RuntimeInfo
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.colour import I420toBGR8, I420toRGB8, NV12toBGR8, NV12toRGB8
 from ir_runtime.operations.elementwise import Multiply1, Subtract1
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
 
 _PLANES = {
     ("nv12", "rgb"): NV12toRGB8,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from converter.errors import ConversionError
 from converter.preprocessing.description import Postprocess, Preprocess
-from ir_runtime.graph.model import Model, RuntimeInfo
+from ir_runtime.graph import Model, RuntimeInfo
 from ir_runtime.records import record
 
 TAG = "preprocessing"

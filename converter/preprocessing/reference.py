@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from converter.preprocessing.description import PLANES, Postprocess, Preprocess
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from ir_runtime.graph.indices import take
 
 _A = -0.75

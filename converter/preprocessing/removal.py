@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from converter.preprocessing.channel_order import reverse_back
 from converter.preprocessing.insertion import inner_name
 from converter.preprocessing.recorded import Recorded
+from ir_runtime.graph import Model, Node, Output, make_node
 from ir_runtime.graph.invariants import PROCESSING
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Parameter1
-from ir_runtime.rewriting.checks import graph_pass
+from ir_runtime.rewriting import graph_pass
 
 
 def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from converter.errors import ConversionError
 from converter.preprocessing.description import Postprocess, Preprocess
-from ir_runtime.graph.model import Model, Node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Model, Node, PartialShape
 from ir_runtime.records import record
 
 

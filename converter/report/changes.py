@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from converter.report.markup import text_of
-from ir_runtime.graph.model import Model, Node
+from ir_runtime.graph import Model, Node
 from ir_runtime.rewriting.fused_names import fused_names
 
 _NUMBER = re.compile(r"[._]?\d+$")

@@ -12,7 +12,7 @@ from converter.report.graph_data import GraphData
 from converter.report.markup import Table
 from converter.report.page import Page, constants_table, size_facts
 from converter.targets.registry import RULES
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model
 from ir_runtime.rewriting.fused_names import fused_names
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.trace import Trace

@@ -9,7 +9,7 @@ from pathlib import Path
 from converter.report.graph_data import CHANGED, EQUAL, GraphData
 from converter.report.markup import Table
 from converter.report.page import Finding, Page, size_facts
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model
 from ir_runtime.graph.model_difference import ModelDifference
 
 _Layer = tuple[str, str]

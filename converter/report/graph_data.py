@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from converter.report.blocks import blocks_of, flat_blocks
-from ir_runtime.graph.model import Model, Node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Model, Node, Tensor
 from ir_runtime.rewriting.fused_names import fused_names
 
 NOT_COMPARED, EQUAL, DRIFTED, WRONG, CHANGED = range(5)

@@ -10,7 +10,7 @@ from converter.report.graph_data import GraphData
 from converter.report.markup import Table
 from converter.report.page import Page, size_facts
 from ir_runtime.execution.ports import ports_of
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model
 
 
 def write_inspection(model: Model, path: Path, xml: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from converter.report.graph_data import GraphData
 from converter.report.markup import Table, facts_of, list_of, text_of
 from ir_runtime.files.whole_files import write_whole
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model
 
 _KEY = (
     ("--none", "not compared"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 _MIN_PERIOD = 4
 _MAX_PERIOD = 1000

@@ -10,7 +10,7 @@ from converter.equivalence.report import LayerDifference, Report, WeightCheck
 from converter.report.graph_data import CHANGED, DRIFTED, EQUAL, WRONG, GraphData
 from converter.report.markup import Table
 from converter.report.page import Finding, Page, constants_table, size_facts
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model
 
 _COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict")
 

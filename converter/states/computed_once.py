@@ -16,14 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from converter.errors import ConversionError
+from ir_runtime.graph import Model, Output, make_node
 from ir_runtime.graph.invariants import JOINED
-from ir_runtime.graph.model import Model, Output
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Assign6, ReadValue6
 from ir_runtime.records import record
-from ir_runtime.rewriting.checks import graph_pass
+from ir_runtime.rewriting import UniqueNames, graph_pass
 from ir_runtime.rewriting.type_updates import infer_stale
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .stateful import compute_in_float32
 

@@ -9,19 +9,15 @@ One token sees all keys. Of several each sees the past and the tokens up to itse
 
 from __future__ import annotations
 
-from ir_runtime.graph import element_types
+from ir_runtime.graph import Model, Node, Output, element_types
 from ir_runtime.graph.invariants import STATES
-from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import LessEqual1
 from ir_runtime.operations.generation import Range4
 from ir_runtime.operations.movement import Concat1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
 from ir_runtime.rewriting.caches import variable_behind
-from ir_runtime.rewriting.checks import graph_pass
 from ir_runtime.rewriting.shape_layers import dim_of
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 
 @graph_pass("masks_of_new_tokens", STATES)

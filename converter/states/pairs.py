@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from converter.errors import ConversionError
-from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1

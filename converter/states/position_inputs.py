@@ -19,22 +19,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Array, Model, Node, Output, PartialShape, element_types, make_node
 from ir_runtime.operations.elementwise import Binary, Comparison, Cos1, Sin1
 from ir_runtime.operations.generation import CumSum3, Range4
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Unsqueeze1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, UniqueNames
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.submodel import extract
 from ir_runtime.rewriting.type_updates import infer_stale
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 NAME = "position_ids"
 _TOKENS, _MASK = "input_ids", "attention_mask"

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir_runtime.graph import Model, Node, Output
 from ir_runtime.graph.invariants import STATES
-from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.operations.activation import SoftMax8
 from ir_runtime.operations.elementwise import Add1, IsNaN10, Maximum1, Select1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.matching import NotMatched, anything, fail, layer, number
-from ir_runtime.rewriting.replace_layers import Replacement, replace_layers
+from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, fail, graph_pass, layer, number
+from ir_runtime.rewriting.replace_layers import replace_layers
 
 _SHARES = layer(SoftMax8, layer(Add1, anything("scores"), anything("mask")), name="shares")
 _PATTERN = layer(Select1, layer(IsNaN10, _SHARES), number(0), _SHARES)

@@ -18,23 +18,16 @@ from collections.abc import Mapping, Sequence
 from converter.compression.float16_constants import DECOMPRESSION
 from converter.errors import ConversionError, UnsupportedModelError
 from ir_runtime.execution.wide_floats import in_float32
-from ir_runtime.graph import element_types
+from ir_runtime.graph import Model, Node, Output, PartialShape, RuntimeInfo, element_types, make_node
 from ir_runtime.graph.invariants import PRECISION, STATES
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.node import RuntimeInfo
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6
 from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.records import record
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.checks import graph_pass
+from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
 from ir_runtime.rewriting.shape_layers import concat_lists
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 from .lengths import take_lengths
 from .pairs import Pair, pairs_of

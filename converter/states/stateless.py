@@ -19,13 +19,11 @@ from collections.abc import Sequence
 from converter.derivation import Derivation, Step
 from converter.errors import ConversionError
 from ir_runtime.boundary import boundary
+from ir_runtime.graph import Model, Node, Output, make_node
 from ir_runtime.graph.invariants import WITHOUT_STATES
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .stateful import BEAMS, without_float_options
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph import Array, Model, Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, BitwiseAnd13, Greater1, Select1
 from ir_runtime.operations.inputs_outputs import ReadValue6

@@ -11,8 +11,7 @@ from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
 from ir_runtime.boundary import boundary
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
 from ir_runtime.rewriting.pipeline import Pipeline, Release
 from ir_runtime.rewriting.trace import Trace

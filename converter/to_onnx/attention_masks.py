@@ -13,10 +13,7 @@ import math
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph import Dimension, ElementType, Node, Output, element_types
 from ir_runtime.operations.elementwise import (
     Add1,
     Equal1,

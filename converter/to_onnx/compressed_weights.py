@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, ElementType, Node, Output, Tensor
 from ir_runtime.operations.elementwise import Convert1, Multiply1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.movement import Reshape1

@@ -12,17 +12,14 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.types import of_spelling, onnx_number, spelling
 from converter.targets.onnxruntime.kernels import has_kernel, last_opset
 from ir_runtime.errors import InternalError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, PartialShape, Tensor, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 
 from .graph import Call, Graph, Value
 from .opsets import Opsets
 
 if TYPE_CHECKING:
-    from ir_runtime.graph.model import Model, Node, Output
+    from ir_runtime.graph import Model, Node, Output
     from ir_runtime.rewriting.polynomials import Polynomial
 
     from .translation import Translation

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, PartialShape, Tensor
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 
 
 class Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations.movement import Broadcast3, Reshape1, Unsqueeze1
 
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.graph import element_types
+from ir_runtime.graph import Dimension, PartialShape, Tensor, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import Dimension, PartialShape
-from ir_runtime.graph.tensor import Tensor
 
 from .context import Context
 from .graph import Value

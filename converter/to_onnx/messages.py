@@ -12,8 +12,7 @@ from onnx import helper
 
 from converter.onnx_file.domains import LOCAL_FUNCTIONS
 from converter.onnx_file.types import onnx_number
-from ir_runtime.graph import element_types
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Tensor, element_types
 
 from .graph import Call, Function, Graph, Value
 from .names import calls_of

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ir_runtime.graph import element_types
+from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 
 from .context import Context
 from .graph import Graph, Value

@@ -7,10 +7,8 @@ from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.onnx_file.types import onnx_number
-from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 
 from .context import Context

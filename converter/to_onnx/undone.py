@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Add1, Divide1, Equal1, Less1, Maximum1, Multiply1, Select1, Subtract1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ir_runtime.graph import element_types
+from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 
 from .context import Context
 from .graph import Graph, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph import Dimension
 
 from .context import Context
 

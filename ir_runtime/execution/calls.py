@@ -15,9 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..boundary import boundary, fault_of
-from ..graph.element_types import Array
+from ..graph import Array, Model
 from ..graph.mapped_file import MappedFile
-from ..graph.model import Model
 from .folded_graph import folded_graph
 from .kernels import Site
 from .kernels.caches import grown_caches

@@ -8,7 +8,7 @@ from typing import Any
 from ..boundary import boundary
 from ..displayed import Displayed
 from ..errors import ExecutionError, ModelError
-from ..graph.model import Model
+from ..graph import Model
 from .ports import InferenceResult, arguments_in_order, ports_of
 from .profile import Clock, Profile
 from .session import Session

@@ -7,12 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import ExecutionError, InternalError, ModelError
-from ..graph.element_types import Array
-from ..graph.model import Model, Node, Output
+from ..graph import Array, Model, Node, Output, PartialShape, Tensor, infer_types
 from ..graph.operation import TensorType
-from ..graph.shape_inference import infer_types
-from ..graph.shapes import PartialShape
-from ..graph.tensor import Tensor
 from ..rewriting.constant_folding import fold
 
 

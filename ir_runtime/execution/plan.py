@@ -9,9 +9,8 @@ from typing import Any
 
 from ..boundary import boundary, fault_of
 from ..errors import ExecutionError, ModelError
-from ..graph.element_types import Array
+from ..graph import Array, Model, Node, Output
 from ..graph.mapped_file import aligned
-from ..graph.model import Model, Node, Output
 from ..graph.operation import Runner
 from ..rewriting.constant_folding import as_tuple
 from .folded_graph import folded_graph

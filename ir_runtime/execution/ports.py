@@ -12,10 +12,8 @@ from ir_runtime.records import record
 from ..boundary import boundary
 from ..displayed import Displayed
 from ..errors import ExecutionError, UnknownOutputError
-from ..graph.element_types import Array, ElementType
-from ..graph.model import Model, Node, Output
+from ..graph import Array, ElementType, Model, Node, Output, PartialShape
 from ..graph.operation import TensorType
-from ..graph.shapes import PartialShape
 
 
 @record

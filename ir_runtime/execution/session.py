@@ -11,7 +11,7 @@ import numpy as np
 
 from ..boundary import boundary, shortened
 from ..errors import ExecutionError, ModelError
-from ..graph.element_types import Array
+from ..graph import Array
 from .ports import InferenceResult, Port, arguments_in_order, as_array
 from .profile import Clock, Profile
 from .variables import Steps, Value, unsupported

@@ -16,13 +16,9 @@ import numpy as np
 from ir_runtime.records import record
 
 from ..errors import ExecutionError, ModelError, UnsupportedError
-from ..graph import element_types
+from ..graph import Array, ElementType, Model, Node, Output, PartialShape, element_types, make_node
 from ..graph.copies import copy_nodes
-from ..graph.element_types import Array, ElementType
-from ..graph.model import Model, Node, Output
 from ..graph.operation import TensorType
-from ..graph.shape_inference import make_node
-from ..graph.shapes import PartialShape
 from ..operations.inputs_outputs import Assign, Parameter1, ReadValue, Result1
 from .calls import Calls, owned_by_caller
 from .kernels.caches import Caches, Room

@@ -13,17 +13,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..errors import ModelError
-from ..graph import element_types
-from ..graph.element_types import ElementType
+from ..graph import ElementType, Model, Node, Output, Tensor, element_types, infer_types, make_node
 from ..graph.invariants import PRECISION
-from ..graph.model import Model, Node, Output
 from ..graph.operation import Operation, TensorType
-from ..graph.shape_inference import infer_types, make_node
-from ..graph.tensor import Tensor
 from ..operations.elementwise import Convert1, convert
 from ..operations.inputs_outputs import Const1
-from ..rewriting.checks import graph_pass
-from ..rewriting.unique_names import UniqueNames
+from ..rewriting import UniqueNames, graph_pass
 from .kernels import is_arithmetic
 
 _MAX_CONVERTED_CONSTANT = 64

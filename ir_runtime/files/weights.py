@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO
 
-from ..graph.tensor import Tensor
+from ..graph import Tensor
 from .digests import blake2b
 
 ALIGNMENT = 64

@@ -19,13 +19,23 @@ from lxml import etree
 from .. import operations as _operations
 from ..boundary import boundary, shortened
 from ..errors import FormatError, ModelError, UnsupportedError
-from ..graph.element_types import Array, from_precision
+from ..graph import (
+    Array,
+    InputMap,
+    Model,
+    Node,
+    Output,
+    OutputMap,
+    PartialShape,
+    RuntimeInfo,
+    SubGraph,
+    Tensor,
+    make_node,
+)
+from ..graph.element_types import from_precision
 from ..graph.mapped_file import MappedFile, bytes_of
-from ..graph.model import InputMap, Model, Node, Output, OutputMap, RuntimeInfo, SubGraph
 from ..graph.operation import Operation, find_operation
-from ..graph.shape_inference import make_node
-from ..graph.shapes import PartialShape
-from ..graph.tensor import MOST_DIMENSIONS, Tensor
+from ..graph.tensor import MOST_DIMENSIONS
 from .file_kinds import IR, XML, kind_of_bytes, kind_of_folder
 from .tensor_names import split_names
 

@@ -12,8 +12,8 @@ from typing import IO
 
 from ..boundary import boundary
 from ..errors import ModelError
-from ..graph.model import Model, Node, Output, PortMap, RuntimeInfo, SubGraph
-from ..graph.tensor import Tensor
+from ..graph import Model, Node, Output, RuntimeInfo, SubGraph, Tensor
+from ..graph.model import PortMap
 from .tensor_names import join_names
 from .weights import WeightsLayout
 from .whole_files import check_target, write_pair

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, broadcast, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
-from ir_runtime.graph.shapes import broadcast, normalize_axis
 
 from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, PartialShape, broadcast, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
-from ir_runtime.graph.shapes import PartialShape, broadcast, broadcast_all
+from ir_runtime.graph.shapes import broadcast_all
 
 from .elementwise import merge_types
 

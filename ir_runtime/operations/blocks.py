@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import INFINITY, Array, Dimension, PartialShape, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape, normalize_axis
 
 
 def divided(dimension: Dimension, by: int, what: str) -> Dimension:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 
 Shares = Callable[[int, Array], Array]
 """Intersection over union of one box with others, all given by their index."""

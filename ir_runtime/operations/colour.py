@@ -16,10 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 
 from .detection import ranked, same_dimension
 from .elementwise import merge_types

@@ -12,13 +12,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir_runtime.errors import ExecutionError, InferenceError, ModelError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import InputMap, Model, Output, OutputMap, SubGraph
+from ir_runtime.graph import (
+    DYNAMIC,
+    Array,
+    Dimension,
+    InputMap,
+    Model,
+    Output,
+    OutputMap,
+    PartialShape,
+    SubGraph,
+    as_dimension,
+    element_types,
+    infer_types,
+)
 from ir_runtime.graph.operation import Operation, Runner, TensorType, argument, operation
 from ir_runtime.graph.reshaping import infer_again
-from ir_runtime.graph.shape_inference import infer_types
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
 
 from ..records import record
 

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, ElementType, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.graph.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
 from ir_runtime.operations.windows import Window, pad_for, shifted
 
 from .elementwise import merge_types

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array, ElementType, i32
+from ir_runtime.graph import Array, ElementType, PartialShape
+from ir_runtime.graph.element_types import i32
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, type_of_elements
-from ir_runtime.graph.shapes import PartialShape
 
 from .detection import ranked, same_dimension
 

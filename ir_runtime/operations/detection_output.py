@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.graph.element_types import Array, f32
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, as_dimension
+from ir_runtime.graph.element_types import f32
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
 
 from .boxes import by_score, shares_of, unsuppressed
 from .detection import ranked, same_dimension

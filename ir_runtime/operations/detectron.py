@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Dimension, PartialShape, as_dimension, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, integer, integers, operation, real, reals
-from ir_runtime.graph.shapes import Dimension, PartialShape, as_dimension
 
 from .boxes import by_score, refined, shares_of, unsuppressed
 from .detection import ranked, same_dimension

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, PartialShape, broadcast, element_types
 from ir_runtime.graph.operation import (
     BOUNDS_LIMIT,
     Bounds,
@@ -25,7 +24,7 @@ from ir_runtime.graph.operation import (
     operation,
     type_of_elements,
 )
-from ir_runtime.graph.shapes import PartialShape, broadcast, broadcast_to
+from ir_runtime.graph.shapes import broadcast_to
 
 from .intervals import bounds_of_type, ends_of
 

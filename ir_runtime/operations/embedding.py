@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array, finfo, from_dtype
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, as_dimension
+from ir_runtime.graph.element_types import finfo, from_dtype
 from ir_runtime.graph.indices import bincount, repeat
 from ir_runtime.graph.operation import Operation, TensorType, enum, operation
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape, as_dimension
 
 from .detection import ranked, same_dimension
 from .elementwise import merge_types

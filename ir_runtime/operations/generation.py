@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape, element_types, normalize_axis
 from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, operation, type_of_elements
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape, normalize_axis
 
 from .movement import target_dimensions
 

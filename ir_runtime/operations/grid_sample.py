@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, operation
-from ir_runtime.graph.shapes import Dimension, PartialShape
 
 CUBIC = -0.75
 """The parameter of the cubic convolution."""

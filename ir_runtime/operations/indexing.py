@@ -10,11 +10,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import (
+    DYNAMIC,
+    INFINITY,
+    Array,
+    Dimension,
+    ElementType,
+    PartialShape,
+    element_types,
+    normalize_axis,
+)
 from ir_runtime.graph.indices import as_indices, take
 from ir_runtime.graph.operation import Bounds, Operation, TensorType, enum, integer, operation, type_of_elements
-from ir_runtime.graph.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axis
 
 from .elementwise import merge_types
 from .scatter import check_indices, from_front

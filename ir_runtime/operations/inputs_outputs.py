@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import ExecutionError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, PartialShape, Tensor, element_types
 from ir_runtime.graph.operation import Operation, TensorType, argument, operation, partial_shape, text, type_of_elements
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 
 
 @operation("Parameter", opset=1)

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes
 from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integers, operation, real, text
-from ir_runtime.graph.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
 
 from ..records import record
 

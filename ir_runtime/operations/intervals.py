@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import INFINITY, Array, ElementType
 from ir_runtime.graph.operation import Bounds
-from ir_runtime.graph.shapes import INFINITY
 
 _ENDLESS = 1 << 200
 """Stands for a missing bound: no product or quotient with it comes near a known number."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array, dynamic, i32, i64
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, broadcast
+from ir_runtime.graph.element_types import dynamic, i32, i64
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, text
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape, broadcast, broadcast_all
+from ir_runtime.graph.shapes import broadcast_all
 
 from ..records import record
 from .elementwise import merge_types

@@ -11,17 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis
 from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
-from ir_runtime.graph.shapes import (
-    DYNAMIC,
-    Dimension,
-    PartialShape,
-    broadcast,
-    normalize_axes,
-    normalize_axis,
-    quotient,
-)
+from ir_runtime.graph.shapes import quotient
 
 from .elementwise import merge_types
 

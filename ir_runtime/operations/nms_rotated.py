@@ -9,10 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import TensorType, boolean, operation, type_of_elements
-from ir_runtime.graph.shapes import PartialShape
 
 from .boxes import Shares
 from .detection import Suppression

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, as_dimension, element_types
 from ir_runtime.graph.indices import bincount
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, real, type_of_elements
-from ir_runtime.graph.shapes import Dimension, PartialShape, as_dimension
 
 from .boxes import by_score, overlaps, shares_of, unsuppressed
 from .detection import ranked, same_dimension

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape
 from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import Bounds, Operation, TensorType, enum, operation
-from ir_runtime.graph.shapes import DYNAMIC, INFINITY, Dimension, PartialShape
 
 from .elementwise import merge_types
 

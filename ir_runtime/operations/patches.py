@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, enum, integers, operation
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 from ir_runtime.operations.windows import Window
 
 from .detection import ranked

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, PartialShape, element_types, normalize_axis
 from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import (
     Operation,
@@ -25,7 +24,6 @@ from ir_runtime.graph.operation import (
     operation,
     type_of_elements,
 )
-from ir_runtime.graph.shapes import PartialShape, normalize_axis
 from ir_runtime.operations.windows import Window, covered, pad_for, shifted
 
 AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, PartialShape, as_dimension
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
-from ir_runtime.graph.shapes import PartialShape, as_dimension
 
 from .detection import ranked, same_dimension
 from .regions import Points, four_neighbours, interpolated, rounded

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import ExecutionError, InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, as_dimension, element_types
 from ir_runtime.graph.operation import (
     Operation,
     TensorType,
@@ -23,7 +22,6 @@ from ir_runtime.graph.operation import (
     text,
     type_of_elements,
 )
-from ir_runtime.graph.shapes import Dimension, PartialShape, as_dimension
 
 from .boxes import by_score, clipped, large_enough, refined, shares_of, unsuppressed
 from .detection import ranked, same_dimension

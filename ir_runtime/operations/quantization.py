@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, element_types
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, type_of_elements
 from ir_runtime.graph.shapes import broadcast_to
 

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import DYNAMIC, Array, Dimension, ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 
 from .movement import target_dimensions
 

@@ -14,9 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, real, reals, strings
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 from ir_runtime.records import record
 
 from .elementwise import merge_types

@@ -13,10 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Dimension, PartialShape, element_types, normalize_axes
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
-from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axes
 
 Kernel = Callable[[Array, tuple[int, ...]], Array]
 """Reduces the given axes (counted from the front, at least one), which become 1."""

@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
-from ir_runtime.graph.shapes import Dimension, PartialShape
 from ir_runtime.records import record
 
 from .detection import ranked, same_dimension

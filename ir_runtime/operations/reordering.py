@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, normalize_axes, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation
-from ir_runtime.graph.shapes import normalize_axes, normalize_axis
 
 
 class _SameShape(Operation):

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, PartialShape, normalize_axis
 from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, enum, operation
-from ir_runtime.graph.shapes import PartialShape, normalize_axis
 
 from .elementwise import merge_types
 

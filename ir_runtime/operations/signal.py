@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
-from ir_runtime.graph.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes
 from ir_runtime.operations.windows import Window
 
 from .detection import ranked

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes, normalize_axis
 from ir_runtime.graph.operation import Bounds, Operation, TensorType, integer, integers, operation
-from ir_runtime.graph.shapes import DYNAMIC, INFINITY, Dimension, PartialShape, normalize_axes, normalize_axis
 
 from .elementwise import merge_types
 

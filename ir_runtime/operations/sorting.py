@@ -12,11 +12,9 @@ from typing import Literal
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, element_types, normalize_axis
 from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
-from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
 
 from .elementwise import merge_types
 

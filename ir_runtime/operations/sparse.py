@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, operation
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
 
 from .detection import ranked, same_dimension
 from .elementwise import merge_types

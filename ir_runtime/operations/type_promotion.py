@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType, from_dtype
+from ir_runtime.graph import Array, ElementType, element_types
+from ir_runtime.graph.element_types import from_dtype
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, type_of_elements
 
 from .elementwise import convert

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InferenceError
-from ..graph.element_types import Array
-from ..graph.shapes import INFINITY, Dimension
+from ..graph import INFINITY, Array, Dimension
 from ..records import record
 
 

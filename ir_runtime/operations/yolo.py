@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Dimension, PartialShape, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, boolean, integer, integers, operation, reals
-from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
 
 from .blocks import divided
 from .detection import ranked

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InternalError
-from ..graph.element_types import Array, ElementType, element_type
-from ..graph.model import Node, Origin, Output
+from ..graph import Array, ElementType, Node, Origin, Output, Tensor, make_node
+from ..graph.element_types import element_type
 from ..graph.operation import Operation
 from ..graph.provenance import computed
-from ..graph.shape_inference import make_node
-from ..graph.tensor import Tensor
 from ..operations.inputs_outputs import Const1
 from .constant_folding import fold
 from .unique_names import UniqueNames

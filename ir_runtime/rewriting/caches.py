@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph.model import Node, Output
+from ..graph import Node, Output
 from ..operations.elementwise import Convert1
 from ..operations.indexing import Gather8
 from ..operations.inputs_outputs import ReadValue3, ReadValue6

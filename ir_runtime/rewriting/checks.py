@@ -13,8 +13,8 @@ from typing import Any, ClassVar, TypeVar
 
 from ir_runtime.boundary import boundary
 from ir_runtime.errors import AttributeValueError, InferenceError, InternalError, ModelError
+from ir_runtime.graph import Model
 from ir_runtime.graph.invariants import PASSES, Promise, Stage, check
-from ir_runtime.graph.model import Model
 from ir_runtime.graph.node import Edits
 from ir_runtime.records import record
 

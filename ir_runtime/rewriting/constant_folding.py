@@ -8,10 +8,9 @@ import numpy as np
 
 from ..boundary import boundary
 from ..errors import InferenceError
-from ..graph.element_types import Array
+from ..graph import Array, Tensor
 from ..graph.operation import BOUNDS_LIMIT, FOLD_LIMIT, Operation, TensorType
 from ..graph.provenance import computed
-from ..graph.tensor import Tensor
 
 
 def as_tuple(result: Array | tuple[Array, ...]) -> tuple[Array, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import generation
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ir_runtime.graph.model import Node
-from ir_runtime.graph.node import RuntimeInfo
+from ir_runtime.graph import Node, RuntimeInfo
 
 _NAME = ("name", "fused_names")
 

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import ElementType, Output
 from ir_runtime.operations.elementwise import Convert1, Maximum1, Minimum1, Select1
 from ir_runtime.operations.movement import Concat1
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from ..graph import element_types
-from ..graph.model import Model, Node, Output
-from ..graph.shape_inference import make_node
+from ..graph import Model, Node, Output, element_types, make_node
 from ..operations.elementwise import Convert1
 from ..operations.inputs_outputs import Identity16
 from .unique_names import UniqueNames

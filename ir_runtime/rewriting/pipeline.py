@@ -13,8 +13,8 @@ from functools import partial
 from typing import Literal, get_args
 
 from ir_runtime.errors import InternalError, ModelError
+from ir_runtime.graph import Model
 from ir_runtime.graph.invariants import PASSES, Stage
-from ir_runtime.graph.model import Model
 from ir_runtime.graph.operation import Operation, all_operations
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record

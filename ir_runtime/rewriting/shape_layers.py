@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import generation, movement, reduction, scatter, slicing, sorting
 
 from . import layers

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..graph import Model, Node, Output, make_node
 from ..graph.copies import copy_node
-from ..graph.model import Model, Node, Output
 from ..graph.operation import TensorType
-from ..graph.shape_inference import make_node
 from ..operations.inputs_outputs import Parameter1, Result1
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ir_runtime.graph import Dimension
 from ir_runtime.graph.operation import Bounds
-from ir_runtime.graph.shapes import Dimension
 
 from .polynomials import Polynomial
 

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import INFINITY, Array, Node, Output, element_types
 from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation
-from ir_runtime.graph.shapes import INFINITY
 from ir_runtime.operations.elementwise import (
     Add1,
     Arithmetic,

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import ModelError
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Dimension, Node, Output, PartialShape
 from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation, TensorType
-from ir_runtime.graph.shapes import Dimension, PartialShape
 from ir_runtime.operations.elementwise import Convert1, Unary
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8

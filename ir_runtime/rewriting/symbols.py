@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ir_runtime.graph.shapes import INFINITY, Dimension, NamedDimension
+from ir_runtime.graph import INFINITY, Dimension
+from ir_runtime.graph.shapes import NamedDimension
 
 from .polynomials import Polynomial
 from .symbolic_dimensions import SymbolicDimension, polynomial_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 
 from .matching import NotMatched
 

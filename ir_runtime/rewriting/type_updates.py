@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph import Model, Node, Output, infer_types
 from ir_runtime.graph.node import differs
-from ir_runtime.graph.shape_inference import infer_types
 
 
 def infer_stale(model: Model) -> None:

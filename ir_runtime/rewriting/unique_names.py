@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ..graph.model import Model, Part
+from ..graph import Model, Part
 
 
 class UniqueNames:

@@ -6,7 +6,7 @@ Letters in shapes: b batches, s queries, t keys (those of the past included), n 
 from __future__ import annotations
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import reshape, unsqueeze

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.rewriting import layers
 
 _LOWEST = {element_types.f16: -65504.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.rewriting import layers
 
 

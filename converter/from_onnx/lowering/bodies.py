@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import (
+    ElementType,
+    InputMap,
+    Model,
+    Node,
+    Output,
+    OutputMap,
+    PartialShape,
+    SubGraph,
+    element_types,
+    make_node,
+)
 from ir_runtime.operations import control_flow, inputs_outputs
 from ir_runtime.rewriting.shape_layers import dim_of
 

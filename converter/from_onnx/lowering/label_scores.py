@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import activation, elementwise, reduction, sorting
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

@@ -7,7 +7,7 @@ from typing import overload
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import movement, scatter
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_list, of_length, others, shape_of

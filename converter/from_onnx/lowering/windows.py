@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, generation, movement, padding
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ir_runtime import ModelError
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, infer_types
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import Inferred
-from ir_runtime.graph.shape_inference import infer_types
 
 
 class DeclaredTypes:

@@ -28,18 +28,14 @@ import numpy as np
 from converter.errors import Problem, error_of
 from converter.stages import inform, stage, warn
 from ir_runtime.errors import ContradictionError, InferenceError, InternalError, ModelError
+from ir_runtime.graph import DYNAMIC, Dimension, Model, Node, Output, PartialShape, Tensor, make_node
 from ir_runtime.graph.invariants import OPTIONS, PASSES
-from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import DYNAMIC, Dimension, PartialShape
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.slicing import VariadicSplit1
 from ir_runtime.records import record
-from ir_runtime.rewriting.checks import graph_pass
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .declared_types import DeclaredTypes
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ir_runtime.graph.model import Origin, Output
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.graph import Origin, Output
+from ir_runtime.rewriting import Builder, UniqueNames
 
 from .values import Value
 

@@ -10,9 +10,7 @@ from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.messages import ATTRIBUTE_TYPES, NodeProto
 from converter.onnx_file.schema_table import Schema, versions
 from converter.onnx_file.types import spelling
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations.elementwise import Convert1
 
 from .context import Context

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, Tensor, make_node
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames
 
 from .values import Value, tensor_of
 

@@ -15,7 +15,7 @@ from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.types import element_type_of
 from ir_runtime.errors import AttributeValueError, InternalError, ModelError
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 
 from .context import Context
 from .registry import Translator, domain_of_operator, find_schema, find_translator, only_version, opset_of_operator

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Union
 
 from converter.errors import UnsupportedModelError
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.records import record
 
 

@@ -13,14 +13,10 @@ import numpy as np
 from converter.targets.openvino_cpu.intervals import is_small
 from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import below_opset15
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, Divide1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 _BITS_TO_CLEAR = 8
 """Of 32 bits, the number to clear so that float32 holds the others."""

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import below_opset15
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.elementwise import Divide1
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool8, MaxPool14, Pooling
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.shape_layers import as_list, dim_of
 
 

@@ -6,14 +6,11 @@ STFT(signal, window, size, step)   becomes   RDFT(Gather(signal, places of the f
 from __future__ import annotations
 
 from converter.targets.registry import below_opset15
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.padding import Pad12
 from ir_runtime.operations.signal import RDFT9
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.frames import frames_of
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import as_i64, as_list, shape_of
 
 

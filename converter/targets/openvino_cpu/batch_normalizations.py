@@ -14,13 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import Node
 from ir_runtime.graph.element_types import f32, f64
-from ir_runtime.graph.model import Node
 from ir_runtime.operations.normalization import BatchNormInference5
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
 @openvino_cpu.replaces("batch_normalizations", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

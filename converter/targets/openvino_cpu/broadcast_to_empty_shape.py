@@ -10,12 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.movement import Broadcast3
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.shape_layers import concat_lists, shape_of
 
 

@@ -8,13 +8,9 @@ The plug-in converts NaN and the least i32 to false. It refuses floats of less t
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.graph import Node, element_types
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 
 @openvino_cpu.replaces("convert_to_boolean", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

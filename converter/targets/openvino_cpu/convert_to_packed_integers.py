@@ -12,15 +12,11 @@ Values that are known to fit, as after a Clamp, stay as they are.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import ElementType, Node, Output, element_types
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 
 @openvino_cpu.replaces("convert_to_packed_integers", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

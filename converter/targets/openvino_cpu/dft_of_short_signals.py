@@ -12,13 +12,10 @@ Signals that are known to be long enough stay as they are.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.padding import Pad12
 from ir_runtime.operations.signal import IRDFT9
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of
 
 

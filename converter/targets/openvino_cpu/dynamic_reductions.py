@@ -16,14 +16,9 @@ The plug-in is wrong in these cases, or refuses them:
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Node, Output, element_types, normalize_axes
 from ir_runtime.operations import movement, reduction
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.shape_layers import element_count, normalized_positions, rank_of
 
 

@@ -7,11 +7,10 @@ functions here express the latter through the former.
 
 from __future__ import annotations
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise as ir
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder
 from ir_runtime.rewriting.layers import in_type
 
 from .intervals import interval_of, is_small

@@ -19,11 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.model import Model, Node, Origin, Output
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Array, ElementType, Model, Node, Origin, Output, Tensor, element_types, make_node
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.blocks import DepthToSpace1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
@@ -34,9 +30,7 @@ from ir_runtime.operations.pooling import MaxPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.slicing import Slice8, StridedSlice1
 from ir_runtime.records import record
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 _MOVES = (DepthToSpace1, Gather8, MaxPool, Reshape1, Slice8, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1)
 """Operations that return elements of their first input, of any type."""

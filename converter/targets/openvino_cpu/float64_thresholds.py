@@ -17,14 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.elementwise import Greater1, LessEqual1
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 _DOWN_ON_THE_RIGHT = (LessEqual1, Greater1)
 """Operations whose second input is rounded down if it is a threshold; a first one is rounded up."""

@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterator
 
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Model, Node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Model, Node, PartialShape
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.elementwise import Binary, Bitwise, Unary
 from ir_runtime.operations.interpolate import Interpolate11
@@ -28,9 +27,7 @@ from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 from .intervals import is_small
 

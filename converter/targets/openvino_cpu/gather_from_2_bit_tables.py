@@ -10,12 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node, element_types
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 
 @openvino_cpu.replaces("gather_from_2_bit_tables", seen_in=("2024.6", "2025.4", "2026.4"))

@@ -8,11 +8,8 @@ The plug-in refuses it where the dimensions are dynamic.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.graph import Node
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
 @openvino_cpu.replaces("group_normalization_of_rank_2", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

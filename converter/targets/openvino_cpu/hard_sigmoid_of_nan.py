@@ -20,17 +20,14 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.activation import Clamp1, ReLU1
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Add1, IsNaN10, Multiply1, Subtract1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Squeeze1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference5
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 _WITHOUT_NAN = (ReLU1, Clamp1)
 """Operations of which the plug-in computes 0 for NaN."""

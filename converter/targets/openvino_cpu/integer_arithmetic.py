@@ -18,13 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise as ir
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from . import exact_integers as exact
 from .intervals import EXACT, is_small

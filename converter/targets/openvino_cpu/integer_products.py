@@ -17,17 +17,13 @@ import math
 from collections.abc import Callable
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise
 from ir_runtime.operations.convolution import GroupConvolution1
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1
 from ir_runtime.records import record
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 from .intervals import interval_of
 

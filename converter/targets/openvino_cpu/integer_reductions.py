@@ -22,15 +22,10 @@ import math
 from collections.abc import Sequence
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Node, Output, element_types, normalize_axes
 from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseRightShift15
 from ir_runtime.operations.reduction import ReduceL1_4, ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1, Reduction
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.shape_layers import element_count
 
 from .intervals import EXACT, interval_of

@@ -13,16 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Add1, Convert1, Round5, Subtract1
 from ir_runtime.operations.matmul import MatMul1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 _PRODUCTS = (MatMul1, Convolution1, GroupConvolution1)
 _SCAN_LIMIT = 1 << 16

@@ -20,13 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.interpolate import Interpolate11
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
 @openvino_cpu.replaces("interpolate_many_axes", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

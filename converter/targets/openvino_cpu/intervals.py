@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import INFINITY, Node, Output, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shapes import INFINITY
 from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, slicing, sorting
 
 Interval = tuple[float, float]

@@ -9,15 +9,11 @@ The plug-in drops the sliced input, and runs the body once. A Loop has the numbe
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import InputMap, Node, OutputMap, SubGraph
-from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph import InputMap, Node, OutputMap, SubGraph, make_node
 from ir_runtime.operations.control_flow import Loop5
 from ir_runtime.operations.inputs_outputs import Result1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, UniqueNames, fail
 from ir_runtime.rewriting.shape_layers import dim_of
-from ir_runtime.rewriting.unique_names import UniqueNames
 
 
 @openvino_cpu.replaces("iterator_over_unread_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

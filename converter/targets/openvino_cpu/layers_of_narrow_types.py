@@ -13,19 +13,15 @@ of u2 have a rule of their own: :mod:`.gather_from_2_bit_tables`.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import ElementType, Node, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.indexing import Gather8, GatherElements6, GatherND8
 from ir_runtime.operations.movement import Broadcast3, Concat1, Tile1
 from ir_runtime.operations.normalization import GroupNormalization12
 from ir_runtime.operations.padding import Pad12
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 _MOVES: tuple[type[Operation], ...] = (
     Broadcast3, Concat1, Gather8, GatherElements6, GatherND8, Pad12, Slice8, Split1, StridedSlice1, Tile1,

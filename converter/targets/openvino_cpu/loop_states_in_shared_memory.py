@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Model, Node, Output, SubGraph
+from ir_runtime.graph import Model, Node, Output, SubGraph, element_types
 from ir_runtime.operations.activation import PReLU1
 from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 _VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
 """Layers whose output may lie in the memory of their input."""

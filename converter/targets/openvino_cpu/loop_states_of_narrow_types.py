@@ -10,16 +10,11 @@ f8e5m2 that it adds around a loop.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Model, Node, Output, SubGraph
+from ir_runtime.graph import ElementType, Model, Node, Output, SubGraph, element_types, make_node
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 _WIDER = {
     element_types.bf16: element_types.f32,

@@ -10,11 +10,9 @@ The product of static dimensions is right, and so is that of weights of more dim
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.movement import Broadcast3
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 
 @openvino_cpu.replaces("matmul_by_stacked_weights", since="2025.1", seen_in=("2025.4", "2026.4"))

@@ -8,11 +8,9 @@ The plug-in requires the rank, and 4 coordinates as a static dimension.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.graph import Node
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import reshape
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 
 @openvino_cpu.replaces("nms_dynamic_boxes", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import ElementType, Node, Output, element_types, make_node
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.elementwise import LogicalOr1, Maximum1
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import UniqueNames
 
 
 def opaque_identity(kind: ElementType) -> Operation:

@@ -9,14 +9,10 @@ The plug-in pads with 0 instead. Its Select does not support floats of 8 bits, w
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node, element_types
 from ir_runtime.operations.movement import Broadcast3
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import shape_of
 
 

@@ -13,14 +13,11 @@ The fault needs static dimensions. A converted model may be reshaped to such, an
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.padding import Pad1, Pad12
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
 @openvino_cpu.replaces("padded_pointwise_convolutions", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

@@ -21,17 +21,12 @@ import numpy as np
 
 from converter.targets.openvino_cpu.fake_quantize import is_quantized
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Add1, Convert1, Subtract1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 _PRODUCTS = (Convolution1, GroupConvolution1, MatMul1)
 

@@ -8,13 +8,10 @@ The plug-in shifts them as i32, and so copies of the topmost bit fill the upper 
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node, element_types
 from ir_runtime.operations.elementwise import BitwiseAnd13, BitwiseLeftShift15, BitwiseNot13, BitwiseRightShift15
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 from .intervals import interval_of
 

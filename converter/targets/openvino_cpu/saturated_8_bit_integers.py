@@ -9,12 +9,9 @@ ONNX's integers wrap around, as the lowest bits of a wider type do, and its quot
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.graph import Node, element_types
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 _BYTES = (element_types.i8, element_types.u8)
 

@@ -20,15 +20,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, BitwiseAnd13, Greater1, LogicalAnd1, Select1, Subtract1
 from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Match, Replacement, anything, constant, either, fail, layer
 from ir_runtime.rewriting.caches import variable_behind
-from ir_runtime.rewriting.matching import Match, anything, constant, either, fail, layer
-from ir_runtime.rewriting.replace_layers import Replacement
 
 _WINDOW = layer(
     Greater1,

@@ -12,15 +12,11 @@ tile, broadcast and select strings. Gather, Reshape and Concat of strings are ri
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.operations.generation import Range4, ShapeOf3
 from ir_runtime.operations.inputs_outputs import Identity16
 from ir_runtime.operations.movement import Reshape1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 _POSITIONS = element_types.i32
 """The type in which the plug-in computes with integers."""

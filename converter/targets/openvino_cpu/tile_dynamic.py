@@ -27,15 +27,10 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.movement import Broadcast3, Reshape1, Tile1
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.layers import concat, in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 from ir_runtime.rewriting.shape_layers import shape_of
 
 _MOST_DIMENSIONS = 6

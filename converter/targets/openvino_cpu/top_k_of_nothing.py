@@ -9,12 +9,10 @@ The plug-in refuses to return no elements, or crashes.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Node
 from ir_runtime.operations.sorting import TopK11
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import cut, in_type
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 
 @openvino_cpu.replaces("top_k_of_nothing", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

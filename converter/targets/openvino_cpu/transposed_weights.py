@@ -12,12 +12,10 @@ stores them in this order, too. Weights that any other layer reads stay.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Model, Node
-from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph import Model, Node, make_node
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
-from ir_runtime.rewriting.matching import NotMatched, fail
-from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting import NotMatched, PassTrace, fail
 
 
 @openvino_cpu.register("transposed_weights", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

@@ -8,12 +8,9 @@ The plug-in may return equal neighbours more than once: of the columns of [[0, 1
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph.model import Node
-from ir_runtime.graph.shapes import normalize_axis
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.graph import Node, normalize_axis
+from ir_runtime.rewriting import Builder, Replacement, fail
 from ir_runtime.rewriting.layers import transpose
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement
 
 
 @openvino_cpu.replaces("unique_of_slices", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))

@@ -11,8 +11,7 @@ from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, dimension, known_number, rank_of, reshape, scalar, transpose, unsqueeze
 from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.sizes import Size, shape_list, size_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Select1

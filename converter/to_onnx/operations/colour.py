@@ -15,8 +15,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reshape, slice_along, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import divide, multiply, shape_list, size_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.colour import (
     OFFSETS,
     WEIGHTS,

@@ -20,10 +20,8 @@ from converter.to_onnx.layers import (
     transpose,
 )
 from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import InputMap, Node, Output, OutputMap
+from ir_runtime.graph import InputMap, Node, Output, OutputMap, PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Maximum1
 from ir_runtime.operations.movement import Unsqueeze1

@@ -9,9 +9,8 @@ from converter.to_onnx.graph import Graph, Value
 from converter.to_onnx.layers import reshape, squeeze, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import Size, add, as_scalar, multiply, positions, shape_list, size_from, size_of, subtract
-from ir_runtime.graph import element_types
+from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.ctc import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6, CTCLoss4
 
 

@@ -13,10 +13,8 @@ from converter.to_onnx.layers import concat, known_number, reduce, reshape, slic
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import as_scalar, multiply, positions, shape_list, size_of, smallest
 from converter.to_onnx.undone import before_next_number
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.detection import (
     NonMaxSuppression1,
     NonMaxSuppression3,

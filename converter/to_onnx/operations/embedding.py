@@ -13,10 +13,9 @@ from converter.to_onnx.registry import ir_op
 from converter.to_onnx.segments import segment_sizes
 from converter.to_onnx.sizes import Size, add, as_list, largest, positions, shape_list, size_from, size_of
 from converter.to_onnx.updates import scatter_elements
-from ir_runtime.graph import element_types
+from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.element_types import finfo
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.embedding import (
     EmbeddingBagOffsets15,
     EmbeddingBagOffsetsSum3,

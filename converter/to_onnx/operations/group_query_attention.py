@@ -14,9 +14,7 @@ from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, known_number, reshape, transpose, unsqueeze
 from converter.to_onnx.names import bodies_of
 from converter.to_onnx.registry import ir_idiom
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import ElementType, Node, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.movement import Concat1

@@ -8,8 +8,7 @@ from converter.onnx_file.types import onnx_number
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.registry import ir_op, refuse_ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Const1, Identity16, ReadValue3, ReadValue6
 
 refuse_ir_op(

@@ -8,11 +8,11 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import reshape
 from converter.to_onnx.registry import ir_idiom
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Multiply1
 from ir_runtime.operations.normalization import MVN6
-from ir_runtime.rewriting.matching import Match, NotMatched, constant, layer
+from ir_runtime.rewriting import Match, NotMatched, constant, layer
 
 _NORMALIZED = layer(MVN6, name="mvn")
 _SCALED = layer(Multiply1, _NORMALIZED, constant("scale"))

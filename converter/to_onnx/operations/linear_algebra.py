@@ -9,9 +9,8 @@ from converter.to_onnx.graph import Graph, Value
 from converter.to_onnx.layers import rank_of, slice_along, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import as_list, as_scalar, positions, shape_list, size_of
-from ir_runtime.graph import element_types
+from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.linear_algebra import Inverse14
 
 _END = int(np.iinfo(np.int64).max)

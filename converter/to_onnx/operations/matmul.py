@@ -11,12 +11,8 @@ from converter.to_onnx.graph import Graph, Value
 from converter.to_onnx.layers import concat, rank_of, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import as_scalar, shape_list, size_of, subtract
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.matmul import Einsum7, GroupedMatMul17, MatMul1
 

@@ -11,8 +11,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, reduce, reshape, slice_along, squeeze, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import Size, as_list, as_scalar, multiply, positions, shape_list, size_of, smallest
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.nms_variants import MatrixNms8, MulticlassNms8, MulticlassNms9
 
 _Selection = Union[MatrixNms8, MulticlassNms8, MulticlassNms9]

@@ -13,8 +13,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, known_list, rank_of, reduce, shape_of
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
-from ir_runtime.graph import element_types
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph import Dimension, element_types
 from ir_runtime.operations.pooling import (
     AdaptiveAvgPool8,
     AdaptiveMaxPool8,

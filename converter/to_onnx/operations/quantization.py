@@ -9,8 +9,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_number
 from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType
+from ir_runtime.graph import Array, ElementType, element_types
 from ir_runtime.operations.quantization import FakeConvert13, FakeQuantize1
 from ir_runtime.records import record
 

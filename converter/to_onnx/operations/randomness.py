@@ -16,8 +16,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import int64_list, known_number, scalar, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import as_list, shape_list, size_from, size_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
 
 _Random = Union[RandomUniform8, Multinomial13]

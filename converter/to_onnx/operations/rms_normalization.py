@@ -11,7 +11,7 @@ from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Sqrt1
 from ir_runtime.operations.reduction import ReduceMean1
-from ir_runtime.rewriting.matching import Match, NotMatched, anything, constant, either, layer, number
+from ir_runtime.rewriting import Match, NotMatched, anything, constant, either, layer, number
 
 _X = anything("x")
 _SQUARES = either(layer(Power1, _X, number(2)), layer(Multiply1, _X, _X))

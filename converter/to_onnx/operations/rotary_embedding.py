@@ -16,11 +16,8 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, dimension, reshape, slice_along, squeeze, unsqueeze
 from converter.to_onnx.registry import ir_idiom
 from converter.to_onnx.undone import numbers
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Dimension, Node, Output, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations.elementwise import Add1, Binary, Convert1, Multiply1, Negative1, Subtract1, Unary
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1

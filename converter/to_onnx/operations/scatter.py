@@ -11,8 +11,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_list, rank_of, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.scatter import (
     ScatterElementsUpdate3,
     ScatterElementsUpdate12,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.registry import ir_op, refuse_ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.strings import StringTensorPack15, StringTensorUnpack15
 
 refuse_ir_op("no ONNX operator gives the bytes of a text", StringTensorUnpack15)

@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.records import record

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Array, Node, Output, normalize_axis
 from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.movement import Concat1
 

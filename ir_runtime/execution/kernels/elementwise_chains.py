@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.records import record
 
 from .formulas import Formula, formula_of, gated, is_product, is_sigmoid, stand_ins

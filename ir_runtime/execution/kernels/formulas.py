@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation, elementwise, normalization, quantization
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Array, Node, normalize_axes
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 
 from .registry import Prepared, Site, is_float32, kernel

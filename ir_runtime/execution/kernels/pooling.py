@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Array, Node
 from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14
 
 from .registry import Prepared, Site, is_float32, kernel

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Node
 from ir_runtime.graph.mapped_file import aligned
-from ir_runtime.graph.model import Node
 from ir_runtime.operations.matmul import MatMul1
 
 from .registry import Prepared, Site, is_float32, kernel

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.records import record
 
 from .threads import Workers

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Array, Node
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 
 from .registry import Prepared, Site, is_float32, kernel

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from ir_runtime.records import record
 
 

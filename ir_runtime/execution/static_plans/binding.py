@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels import Site
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.graph.mapped_file import aligned, file_of, forget_pages
-from ir_runtime.graph.model import Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.records import record

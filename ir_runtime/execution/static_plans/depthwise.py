@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from ir_runtime.operations.windows import Window
 
 from .binding import Binding, Call

@@ -12,8 +12,7 @@ from functools import partial
 import numpy as np
 
 from ir_runtime.execution.kernels.elementwise_chains import Layer, allocated, blocks_of, read_by
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 
 from .binding import Binding, Call, Produced
 

@@ -8,9 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Array, Node, Output, normalize_axis
 from ir_runtime.operations.movement import (
     Broadcast1,
     Broadcast3,

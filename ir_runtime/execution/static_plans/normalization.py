@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels.softmax import exponentials
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Array, Node, Output, normalize_axes
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMean1, ReduceSum1

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Node, normalize_axis
 from ir_runtime.graph.indices import take
-from ir_runtime.graph.model import Node
-from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 
 from .binding import Binding, Call, binder

@@ -18,9 +18,7 @@ import numpy as np
 from ir_runtime.execution.kernels import Site, Step, has_kernel, prepared
 from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of, read_by
 from ir_runtime.execution.profile import Clock
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Array, Model, Node, Output, normalize_axis
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.constant_folding import as_tuple
 

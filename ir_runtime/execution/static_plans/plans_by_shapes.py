@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ...errors import ExecutionError, ModelError
-from ...graph.element_types import Array
-from ...graph.model import Model
+from ...graph import Array, Model
 from .plan import StaticPlan
 
 _MAX_PLANS = 2

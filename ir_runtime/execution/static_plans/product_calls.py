@@ -8,8 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output
 
 from .binding import Binding, Call, PackedConstant
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node, Output
+from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.matmul import MatMul1
 
 from .binding import Binding, Call, Produced, as_matrix, is_float32, is_matrix_for_blas, producer

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels.recurrent import Arranged, arranged
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Node
+from ir_runtime.graph import Array, Node
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
 from .binding import Binding, Call, as_matrix, binder

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array, Node, normalize_axes
 from ir_runtime.graph.indices import take
-from ir_runtime.graph.model import Node
-from ir_runtime.graph.shapes import normalize_axes
 from ir_runtime.operations.interpolate import Interpolate4, Interpolate11, Taps, scaled_dimension
 from ir_runtime.operations.padding import Pad1, Pad12
 

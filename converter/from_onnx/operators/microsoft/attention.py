@@ -21,8 +21,7 @@ from converter.from_onnx.operators.onnx.rotary import angles, half_of, rotated
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import indexing, matmul, movement, padding, slicing
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import convolution, movement
 from ir_runtime.rewriting import layers

@@ -11,8 +11,7 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import generation, movement, reduction, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import add, concat, in_type, unsqueeze

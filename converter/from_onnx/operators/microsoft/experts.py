@@ -10,8 +10,7 @@ from converter.from_onnx.operators.onnx.activation import gelu
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import matmul, movement, reduction, scatter, slicing, sorting
 from ir_runtime.rewriting import layers

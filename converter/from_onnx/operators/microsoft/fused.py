@@ -16,11 +16,7 @@ from converter.from_onnx.operators.onnx.normalization import layer_normalization
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axis
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import ElementType, Output, Tensor, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import elementwise, matmul, movement, reduction, slicing
 from ir_runtime.rewriting import layers

@@ -10,10 +10,7 @@ import numpy as np
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axis
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import Output, Tensor, element_types, normalize_axis
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 

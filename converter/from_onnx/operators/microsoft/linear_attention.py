@@ -8,8 +8,7 @@ from __future__ import annotations
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations.activation import Sigmoid1, SoftPlus4
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

@@ -15,7 +15,7 @@ from converter.from_onnx.operators.onnx.quantization import less_zero, qlinear_c
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import matmul
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

@@ -15,7 +15,7 @@ from converter.from_onnx.operators.onnx.padding import pad as onnx_pad
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import linear_algebra, movement, normalization, reduction
 from ir_runtime.operations.activation import Swish4
 from ir_runtime.rewriting import layers

@@ -17,10 +17,8 @@ from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, Op
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shapes import normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import elementwise, generation, matmul, movement, reduction
 from ir_runtime.rewriting import layers

@@ -15,8 +15,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

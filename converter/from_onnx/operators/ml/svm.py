@@ -16,11 +16,8 @@ from converter.from_onnx.lowering.label_scores import greatest, no_strings, of_t
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import InputMap, Model, Output, OutputMap, SubGraph
+from ir_runtime.graph import Array, InputMap, Model, Output, OutputMap, SubGraph, element_types, make_node
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations import (
     activation,
     control_flow,

@@ -18,9 +18,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise, indexing, movement, reduction
 from ir_runtime.records import record

@@ -8,10 +8,8 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Dimension, Output, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shapes import Dimension, normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import generation, indexing, movement, sorting
 from ir_runtime.rewriting import layers

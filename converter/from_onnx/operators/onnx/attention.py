@@ -17,9 +17,7 @@ from converter.from_onnx.lowering.attention_masks import lowest, mask_of
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import activation, elementwise, matmul, movement, padding, reduction
 from ir_runtime.operations import attention as fused
 from ir_runtime.records import record

@@ -14,9 +14,8 @@ import numpy as np
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType, pack, unpack
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, ElementType, Output, element_types
+from ir_runtime.graph.element_types import pack, unpack
 from ir_runtime.operations import elementwise, sorting
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

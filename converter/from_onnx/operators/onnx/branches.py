@@ -17,12 +17,19 @@ from converter.from_onnx.translation.registry import onnx_op
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto
 from converter.stages import warn
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
+from ir_runtime.graph import (
+    InputMap,
+    Model,
+    Node,
+    Output,
+    OutputMap,
+    PartialShape,
+    SubGraph,
+    Tensor,
+    element_types,
+    make_node,
+)
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations import control_flow, elementwise, movement
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1

@@ -12,9 +12,7 @@ from converter.from_onnx.translation.registry import onnx_op
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import DATA_TYPES, SparseTensorProto, TensorProto
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import activation, movement
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.rewriting import layers

@@ -13,9 +13,7 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import Dimension
+from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.operations import convolution, generation, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

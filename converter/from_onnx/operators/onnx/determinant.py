@@ -6,8 +6,7 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import movement, reduction, slicing, sorting
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

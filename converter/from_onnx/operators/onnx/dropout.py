@@ -11,9 +11,7 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.onnx.randomness import unit
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import generation, movement
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

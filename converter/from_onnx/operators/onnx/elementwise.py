@@ -8,10 +8,8 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_form, onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers

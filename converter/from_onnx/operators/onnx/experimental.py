@@ -13,7 +13,7 @@ from converter.from_onnx.operators.onnx.slicing import slice_10
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import activation, elementwise, movement, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, shape_of

@@ -12,10 +12,7 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_form, onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import InputMap, Model, Output, OutputMap, SubGraph
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph, element_types, make_node, normalize_axis
 from ir_runtime.operations import (
     control_flow,
     elementwise,

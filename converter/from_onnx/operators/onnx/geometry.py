@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.graph.shapes import Dimension
 from ir_runtime.operations import elementwise, grid_sample, indexing, matmul, movement, reduction
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

@@ -7,9 +7,7 @@ import numpy as np
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import elementwise, indexing, movement, scatter, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import (

@@ -17,10 +17,7 @@ from converter.from_onnx.operators.onnx.interpolate_dynamic import multiplied, r
 from converter.from_onnx.operators.onnx.interpolate_request import MODES, NATIVE_COORDINATES, Request
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import Dimension, normalize_axes
+from ir_runtime.graph import Array, Dimension, Output, element_types, normalize_axes
 from ir_runtime.operations import elementwise, generation, indexing, interpolate, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

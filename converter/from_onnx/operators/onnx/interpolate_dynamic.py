@@ -13,8 +13,7 @@ import numpy as np
 
 from converter.from_onnx.operators.onnx.interpolate_request import Request
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, padding, reduction
 from ir_runtime.records import record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.records import record
 
 MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}

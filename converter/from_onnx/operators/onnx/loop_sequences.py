@@ -15,8 +15,7 @@ from converter.from_onnx.translation.values import SequenceValue, Value, tensor_
 from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
 

@@ -22,11 +22,18 @@ from converter.from_onnx.translation.values import StackedSequence, Value, tenso
 from converter.onnx_file.messages import GraphProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import InputMap, Output, OutputMap, SubGraph
+from ir_runtime.graph import (
+    Dimension,
+    InputMap,
+    Output,
+    OutputMap,
+    PartialShape,
+    SubGraph,
+    Tensor,
+    element_types,
+    normalize_axis,
+)
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.graph.shapes import Dimension, PartialShape, normalize_axis
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations import control_flow, movement
 from ir_runtime.rewriting import layers
 

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from converter.from_onnx.operators.onnx.convolution import convolved
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import broadcast
+from ir_runtime.graph import Output, broadcast, element_types
 from ir_runtime.operations import matmul, movement
 from ir_runtime.rewriting import layers
 

@@ -15,8 +15,7 @@ from converter.from_onnx.lowering.shapes import (
 )
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_form, onnx_op
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import Dimension, normalize_axis
+from ir_runtime.graph import Dimension, Output, normalize_axis
 from ir_runtime.operations import blocks, movement, reduction, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import (

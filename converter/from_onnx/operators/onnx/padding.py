@@ -9,10 +9,7 @@ import numpy as np
 from converter.from_onnx.lowering.shapes import as_scalar, known_axes
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Array, Output, element_types, normalize_axes
 from ir_runtime.operations import elementwise, generation, movement, padding, scatter
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, as_list, dim_of, normalized_positions, part_of, shape_of

@@ -22,8 +22,7 @@ from converter.from_onnx.lowering.windows import (
 )
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, generation, movement, pooling, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

@@ -15,10 +15,7 @@ from converter.from_onnx.operators.onnx.convolution import convolved
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import ElementType, Output, element_types, normalize_axis
 from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from converter.from_onnx.operators.onnx.recurrent_layers import GRU, LSTM, RNN, Inputs, Options, run
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 
 
 @onnx_op("RNN", versions=(1,), without=("layout",))

@@ -18,9 +18,7 @@ from converter.from_onnx.lowering.bodies import name_layers
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize
 from converter.from_onnx.operators.onnx.recurrent_activations import Activation, activations_of
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
-from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph, element_types, make_node
 from ir_runtime.operations import (
     activation,
     control_flow,

@@ -13,10 +13,7 @@ import numpy as np
 from converter.from_onnx.lowering.shapes import drop_dimensions, each_axis_once, given_list, of_declared_length
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import PartialShape, normalize_axes, normalize_axis
+from ir_runtime.graph import ElementType, Output, PartialShape, element_types, normalize_axes, normalize_axis
 from ir_runtime.operations import elementwise, indexing, movement, reduction, sorting
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

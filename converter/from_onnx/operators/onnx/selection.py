@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph import Output
 from ir_runtime.graph.element_types import finfo
-from ir_runtime.graph.model import Output
 from ir_runtime.operations import activation, movement
 from ir_runtime.rewriting import layers
 

@@ -22,8 +22,7 @@ from converter.from_onnx.translation.values import (
     tensor_of,
 )
 from converter.onnx_file.messages import GraphProto
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Output, normalize_axis
 from ir_runtime.operations import movement, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of, part_of, shape_of

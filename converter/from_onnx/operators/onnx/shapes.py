@@ -7,7 +7,7 @@ import numpy as np
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import movement
 from ir_runtime.rewriting.shape_layers import part_of, shape_of
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axis
+from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import movement, padding, signal
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.frames import frames_of

@@ -9,8 +9,7 @@ import numpy as np
 from converter.from_onnx.lowering.shapes import given_list
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.shapes import normalize_axes
+from ir_runtime.graph import Output, normalize_axes
 from ir_runtime.operations import elementwise, movement, padding, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, as_list, shape_of

@@ -12,9 +12,7 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Array, Output, element_types
 from ir_runtime.operations import elementwise, movement, reduction, slicing
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

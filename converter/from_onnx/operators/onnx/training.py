@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import elementwise
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type

@@ -13,8 +13,7 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import (
     activation,
     convolution,

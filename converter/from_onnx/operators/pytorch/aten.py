@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph.model import Output
+from ir_runtime.graph import Output
 from ir_runtime.operations import embedding, movement, pooling
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, as_list, part_of
