@@ -1,11 +1,13 @@
 """Recurrent sequences of float32 with the default activations.
 
-The weights are rearranged once, so that a step is one product and a few functions over all gates, in memory that all
-steps share. The sigmoid of x is (1 + tanh(x / 2)) / 2: with halved weights, which are exact, one tanh serves all gates.
+The weights are rearranged once, so that a step is one product and a few functions over all gates of both directions,
+in memory that all steps share. The sigmoid of x is (1 + tanh(x / 2)) / 2: with halved weights, which are exact, one
+tanh serves all gates.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,39 +17,42 @@ from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
 from .registry import Prepared, Site, is_float32, kernel
+from .threads import scratch
 
 _HALF = np.float32(0.5)
 
-# (the inputs' part of every step [s, b, gates * h], states [b, h], weights, where hidden states go [s, b, h])
-_Cell = Callable[[Array, Sequence[Array], "Arranged", Array], None]
 
-
-class Arranged:
-    """One direction: inputs' weights ``[i, gates * h]`` and biases, and the recurrent ones."""
+class _Weights:
+    """The weights of all ``d`` directions: of the inputs ``[d, i, gates * h]``, biases, and the recurrent ones."""
 
     def __init__(self, w: Array, r: Array, b: Array, last: Array | None = None) -> None:
-        self.w = np.ascontiguousarray(w.T)
-        self.r = np.ascontiguousarray(r.T)
+        self.w = np.ascontiguousarray(w.transpose(0, 2, 1))
+        self.r = np.ascontiguousarray(r.transpose(0, 2, 1))
         self.b = b
-        self.last = last
-        """A bias that stays with the recurrent product of the last gate."""
+        self.last = None if last is None else last[:, None]
+        """A bias that stays with the recurrent product of the last gate, ``[d, 1, h]``."""
+
+
+_Cell = Callable[[Array, Sequence[Array], _Weights, Array], None]
+"""Computes all steps from the inputs' part of every step ``[s, d, b, gates * h]``, the states ``[d, b, h]`` and the
+weights into hidden states ``[s, d, b, h]``. The states become those of the last step."""
 
 
 @kernel(LSTMSequence5, GRUSequence5, RNNSequence5)
 def sequence(node: Node, site: Site) -> Prepared | None:
     op: Any = node.op
-    directions = arranged(node, site.constants)
-    if directions is None:
+    weights = _arranged(node, site.constants)
+    if weights is None:
         return None
     cell = {LSTMSequence5: _lstm, GRUSequence5: _gru}.get(type(op), _rnn)
     if type(op) is GRUSequence5 and not op.linear_before_reset:
         cell = _gru_reset_first
     packed = tuple(node.inputs[2 + op.states :])
-    return Prepared(_Sequence(op, directions, cell), fresh=False, packed=packed)
+    return Prepared(_Sequence(op, weights, cell), fresh=False, packed=packed)
 
 
-def arranged(node: Node, constants: Mapping[Output, Array]) -> list[Arranged] | None:
-    """The rearranged weights of each direction; None where the kernel cannot compute the node."""
+def _arranged(node: Node, constants: Mapping[Output, Array]) -> _Weights | None:
+    """The rearranged weights; None where the kernel cannot compute the node."""
     op: Any = node.op
     usual = {LSTMSequence5: ["sigmoid", "tanh", "tanh"], GRUSequence5: ["sigmoid", "tanh"], RNNSequence5: ["tanh"]}
     count = 1 + op.states
@@ -58,61 +63,61 @@ def arranged(node: Node, constants: Mapping[Output, Array]) -> list[Arranged] | 
     if any(value is None for value in weights):
         return None
     w, r, b = (value for value in weights if value is not None)
-    arrange = {LSTMSequence5: _lstm_arranged, GRUSequence5: _gru_arranged}.get(type(op), _rnn_arranged)
-    return [arrange(*one) for one in zip(w, r, b)]
+    arrange = {LSTMSequence5: _lstm_arranged, GRUSequence5: _gru_arranged}.get(type(op), _Weights)
+    return arrange(w, r, b)
 
 
 class _Sequence:
-    def __init__(self, op: Any, directions: list[Arranged], cell: _Cell) -> None:
+    def __init__(self, op: Any, weights: _Weights, cell: _Cell) -> None:
         self._states: int = op.states
-        self._backwards = [op.direction == "reverse" or number == 1 for number in range(len(directions))]
-        self._directions = directions
+        self._backwards = [op.direction == "reverse" or number == 1 for number in range(len(weights.w))]
+        self._weights = weights
         self._cell = cell
 
     def __call__(self, *inputs: Array) -> tuple[Array, ...] | None:
-        count = 1 + self._states
-        x, lengths = inputs[0], inputs[count]
+        x, *states = inputs[: 1 + self._states]
         batch, steps, width = x.shape
-        if not batch or not steps or (lengths != steps).any():
+        if not batch or not steps or (inputs[1 + self._states] != steps).any():
             return None
-        hidden = inputs[1].shape[-1]
-        number = len(self._directions)
-        every = np.empty((batch, number, steps, hidden), np.float32)
-        last = [np.empty((batch, number, hidden), np.float32) for _ in range(self._states)]
+        count, hidden, gates = self._weights.r.shape
         rows = x.transpose(1, 0, 2).reshape(steps * batch, width)
-        for index, (weights, backwards) in enumerate(zip(self._directions, self._backwards)):
-            parts = np.matmul(rows, weights.w)
-            np.add(parts, weights.b, out=parts)
-            parts = parts.reshape(steps, batch, -1)
-            states = [np.array(state[:, index]) for state in inputs[1:count]]
-            out = np.empty((steps, batch, hidden), np.float32)
-            if backwards:
-                self._cell(parts[::-1], states, weights, out[::-1])
-            else:
-                self._cell(parts, states, weights, out)
-            every[:, index] = out.transpose(1, 0, 2)
-            for target, state in zip(last, states):
-                target[:, index] = state
-        return (every, *last)
+        parts = _scratch("inputs' parts", steps, count, batch, gates)
+        every = _scratch("hidden states", steps, count, batch, hidden)
+        product = _scratch("products", steps * batch, gates)
+        last = [np.array(state.transpose(1, 0, 2), order="C") for state in states]
+        for index, is_backwards in enumerate(self._backwards):
+            np.matmul(rows, self._weights.w[index], out=product)
+            ordered = product.reshape(steps, batch, gates)
+            np.add(ordered[::-1] if is_backwards else ordered, self._weights.b[index], out=parts[:, index])
+        self._cell(parts, last, self._weights, every)
+        out = np.empty((batch, count, steps, hidden), np.float32)
+        for index, is_backwards in enumerate(self._backwards):
+            ordered = every[:, index]
+            out[:, index] = (ordered[::-1] if is_backwards else ordered).transpose(1, 0, 2)
+        return (out, *(np.ascontiguousarray(state.transpose(1, 0, 2)) for state in last))
 
 
-def _lstm_arranged(w: Array, r: Array, b: Array) -> Arranged:
+def _scratch(purpose: str, *shape: int) -> Array:
+    return scratch(purpose, math.prod(shape)).reshape(shape)
+
+
+def _lstm_arranged(w: Array, r: Array, b: Array) -> _Weights:
     """From forget, input, cell, output to forget, input, output (halved), cell."""
-    size = r.shape[1]
+    size = r.shape[2]
     order = np.concatenate([np.arange(size) + gate * size for gate in (0, 1, 3, 2)])
     scale = np.ones((4 * size, 1), np.float32)
     scale[: 3 * size] = _HALF
-    return Arranged(w[order] * scale, r[order] * scale, b[order] * scale[:, 0])
+    return _Weights(w[:, order] * scale, r[:, order] * scale, b[:, order] * scale[:, 0])
 
 
-def _lstm(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
+def _lstm(parts: Array, states: Sequence[Array], weights: _Weights, out: Array) -> None:
     hidden, cell = states
-    batch, size = hidden.shape
-    gates = np.empty((batch, 4 * size), np.float32)
-    soft, new = gates[:, : 3 * size], gates[:, 3 * size :]
-    forget, into, outwards = (gates[:, i * size : (i + 1) * size] for i in range(3))
-    spare = np.empty((batch, size), np.float32)
-    before: Array = hidden
+    size = hidden.shape[-1]
+    gates = np.empty(parts.shape[1:], np.float32)
+    soft, new = gates[..., : 3 * size], gates[..., 3 * size :]
+    forget, into, outwards = (gates[..., i * size : (i + 1) * size] for i in range(3))
+    spare = np.empty(cell.shape, np.float32)
+    before = hidden
     for part, after in zip(parts, out):
         np.matmul(before, weights.r, out=gates)
         np.add(gates, part, out=gates)
@@ -128,56 +133,56 @@ def _lstm(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) 
     hidden[...] = before
 
 
-def _gru_arranged(w: Array, r: Array, b: Array) -> Arranged:
+def _gru_arranged(w: Array, r: Array, b: Array) -> _Weights:
     """Update and reset halved; of four biases the last belongs to the recurrent product."""
-    size = r.shape[1]
+    size = r.shape[2]
     scale = np.ones((3 * size, 1), np.float32)
     scale[: 2 * size] = _HALF
-    last = b[3 * size :] if len(b) > 3 * size else None
-    return Arranged(w * scale, r * scale, b[: 3 * size] * scale[:, 0], last)
+    last = b[:, 3 * size :] if b.shape[1] > 3 * size else None
+    return _Weights(w * scale, r * scale, b[:, : 3 * size] * scale[:, 0], last)
 
 
-def _gru(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
+def _gru(parts: Array, states: Sequence[Array], weights: _Weights, out: Array) -> None:
     (hidden,) = states
     assert weights.last is not None
-    batch, size = hidden.shape
-    gates = np.empty((batch, 3 * size), np.float32)
-    soft, new = gates[:, : 2 * size], gates[:, 2 * size :]
-    update, reset = gates[:, :size], gates[:, size : 2 * size]
-    before: Array = hidden
+    size = hidden.shape[-1]
+    gates = np.empty(parts.shape[1:], np.float32)
+    soft, new = gates[..., : 2 * size], gates[..., 2 * size :]
+    update, reset = gates[..., :size], gates[..., size : 2 * size]
+    before = hidden
     for part, after in zip(parts, out):
         np.matmul(before, weights.r, out=gates)
-        np.add(soft, part[:, : 2 * size], out=soft)
+        np.add(soft, part[..., : 2 * size], out=soft)
         np.tanh(soft, out=soft)
         np.multiply(soft, _HALF, out=soft)
         np.add(soft, _HALF, out=soft)
         np.add(new, weights.last, out=new)
         np.multiply(new, reset, out=new)
-        np.add(new, part[:, 2 * size :], out=new)
+        np.add(new, part[..., 2 * size :], out=new)
         np.tanh(new, out=new)
         _mix(before, new, update, after)
         before = after
     hidden[...] = before
 
 
-def _gru_reset_first(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
+def _gru_reset_first(parts: Array, states: Sequence[Array], weights: _Weights, out: Array) -> None:
     (hidden,) = states
-    batch, size = hidden.shape
-    both = np.ascontiguousarray(weights.r[:, : 2 * size])
-    last = np.ascontiguousarray(weights.r[:, 2 * size :])
-    soft = np.empty((batch, 2 * size), np.float32)
-    update, reset = soft[:, :size], soft[:, size:]
-    kept, new = np.empty((2, batch, size), np.float32)
-    before: Array = hidden
+    size = hidden.shape[-1]
+    both = np.ascontiguousarray(weights.r[..., : 2 * size])
+    last = np.ascontiguousarray(weights.r[..., 2 * size :])
+    soft = np.empty((*hidden.shape[:-1], 2 * size), np.float32)
+    update, reset = soft[..., :size], soft[..., size:]
+    kept, new = np.empty((2, *hidden.shape), np.float32)
+    before = hidden
     for part, after in zip(parts, out):
         np.matmul(before, both, out=soft)
-        np.add(soft, part[:, : 2 * size], out=soft)
+        np.add(soft, part[..., : 2 * size], out=soft)
         np.tanh(soft, out=soft)
         np.multiply(soft, _HALF, out=soft)
         np.add(soft, _HALF, out=soft)
         np.multiply(before, reset, out=kept)
         np.matmul(kept, last, out=new)
-        np.add(new, part[:, 2 * size :], out=new)
+        np.add(new, part[..., 2 * size :], out=new)
         np.tanh(new, out=new)
         _mix(before, new, update, after)
         before = after
@@ -191,13 +196,9 @@ def _mix(before: Array, new: Array, update: Array, out: Array) -> None:
     np.add(out, new, out=out)
 
 
-def _rnn_arranged(w: Array, r: Array, b: Array) -> Arranged:
-    return Arranged(w, r, b)
-
-
-def _rnn(parts: Array, states: Sequence[Array], weights: Arranged, out: Array) -> None:
+def _rnn(parts: Array, states: Sequence[Array], weights: _Weights, out: Array) -> None:
     (hidden,) = states
-    before: Array = hidden
+    before = hidden
     for part, after in zip(parts, out):
         np.matmul(before, weights.r, out=after)
         np.add(after, part, out=after)
