@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnsupportedModelError,
         VerificationError,
     )
+    from converter.export_options import ExportOptions
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
@@ -48,6 +49,7 @@ __all__ = [
     "WeightCheck",
     "ConversionError",
     "ConversionOptions",
+    "ExportOptions",
     "ExportedLanguageModel",
     "InternalError",
     "InvalidModelError",
@@ -86,6 +88,7 @@ __getattr__, __dir__ = exports(
             *("ConversionError", "InternalError", "InvalidModelError"),
             *("UnsupportedModelError", "VerificationError"),
         ),
+        "converter.export_options": ("ExportOptions",),
         "converter.from_onnx.translation.context": ("Context",),
         "converter.from_onnx.translation.registry": ("onnx_op",),
         "converter.compression.weight_compression": ("WeightCompression",),

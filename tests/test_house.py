@@ -46,17 +46,18 @@ CONVERTER = {
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.stages", "converter.onnx_file"},
 }
+for _room in ("option_values", "options", "verification_options", "export_options"):
+    CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.to_onnx"] = {
     *CONVERTER["converter.from_onnx"],
+    "converter.options",
+    "converter.export_options",
     "converter.compression",
     "converter.preprocessing",
     "converter.states",
     "converter.targets",
 }
 for _room in (
-    "option_values",
-    "options",
-    "verification_options",
     "from_ir",
     "workflow",
     "conversion",

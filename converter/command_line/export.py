@@ -9,15 +9,16 @@ import click
 
 from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import print_json
+from converter.command_line.options import field_options, read_fields
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from converter.export_options import ExportOptions, ExternalData
 from converter.stages import stage
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
-    from converter.to_onnx.options import ExportOptions
 
 
 @main.command()
@@ -29,23 +30,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The .onnx to write, by default beside the model, by its name; or a folder for a language model.",
 )
-@click.option(
-    "--opset", type=int, metavar="N", help="The version of ONNX's operators [the lowest that is compact, from 13 on]."
-)
-@click.option("--contrib", is_flag=True, help="Use onnxruntime's own operators (com.microsoft), too.")
-@click.option(
-    "--fp16",
-    type=click.Choice(["keep", "model", "unfold"]),
-    default="keep",
-    show_default=True,
-    help="Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.",
-)
-@click.option("--inline-functions", is_flag=True, help="Write no model-local functions, but their nodes.")
-@click.option(
-    "--external-data/--no-external-data",
-    default=None,
-    help="Write the weights to a file of their own beside the model; by default from 2 GB on.",
-)
+@field_options(ExportOptions, ExternalData)
 @click.option("--verify", "check", is_flag=True, help="Compare the written model, in onnxruntime, with the IR.")
 @click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
 @click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
@@ -58,16 +43,13 @@ def export(
     state: State,
     model: Path,
     output_model: Path | None,
-    opset: int | None,
-    contrib: bool,
-    fp16: str,
-    inline_functions: bool,
-    external_data: bool | None,
     check: bool,
     inputs: Path | None,
     seed: int,
     page: Path | None,
     as_json: bool,
+    external_data: bool | None,
+    **values: Any,
 ) -> None:
     """Write the IR MODEL (.xml) as an ONNX model, or a folder with a language model as one for onnxruntime-genai.
 
@@ -84,11 +66,10 @@ def export(
     from converter.errors import ConversionError
     from converter.to_onnx.export import Exported
     from converter.to_onnx.file import check_onnx_path, write_onnx
-    from converter.to_onnx.options import ExportOptions
     from ir_runtime import read_model
     from ir_runtime.files.whole_files import check_writable
 
-    options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
+    options = ExportOptions(**read_fields(ExportOptions, values))
     if model.is_dir():
         refuse_unused("folder")
         _export_folder(state, model, output_model, as_json, options, external_data)

@@ -64,7 +64,7 @@ def _option(entry: Field[Any]) -> Callable[..., Any]:
 
 def conversion_options(values: Mapping[str, Any], processing: Given) -> ConversionOptions:
     """Return the options of a conversion; raises :class:`ConversionError`."""
-    read = _read(ConversionOptions, values)
+    read = read_fields(ConversionOptions, values)
     text, request = processing.request(",".join(text for text in values["input_texts"] if text.strip()))
     return ConversionOptions(**{**read, "input": text or None, "preprocess": request})
 
@@ -74,14 +74,14 @@ def saving_options(values: Mapping[str, Any]) -> SavingOptions:
     from converter.errors import ConversionError
 
     try:
-        return SavingOptions(**_read(SavingOptions, values))
+        return SavingOptions(**read_fields(SavingOptions, values))
     except ConversionError as error:
         raise click.UsageError(str(error)) from error
 
 
 def verification_options(values: Mapping[str, Any]) -> VerificationOptions:
     """Return the options of a comparison; raises :class:`ConversionError` and :class:`click.UsageError`."""
-    read = _read(VerificationOptions, values)
+    read = read_fields(VerificationOptions, values)
     text = ",".join(text for text in values["input_texts"] if text.strip())
     return VerificationOptions(**{**read, "input": text or None, "values": dict(map(_named, values["ranges"]))})
 
@@ -93,7 +93,8 @@ def _named(text: str) -> tuple[str, str]:
     return name.strip(), kind.strip()
 
 
-def _read(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields of ``cls`` that the command line has; repeated ones are joined by commas."""
     read = {}
     for entry in on_command_line(cls):
         value = values[parameter_of(entry)]

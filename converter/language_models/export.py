@@ -8,14 +8,15 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import onnx
 
 from converter.errors import ConversionError, UnsupportedModelError
+from converter.export_options import ExportOptions, ExternalData
+from converter.options import options_from, takes
 from converter.to_onnx.export import Exported
 from converter.to_onnx.file import write_onnx
-from converter.to_onnx.options import ExportOptions
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.records import record
@@ -44,24 +45,28 @@ class ExportedLanguageModel:
 
 
 @boundary(error=ConversionError)
+@takes(ExportOptions, ExternalData)
 def export_language_model(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    opset: int | None = None,
-    contrib: bool = False,
-    fp16: Literal["keep", "model", "unfold"] = "keep",
     external_data: bool | None = None,
+    options: ExportOptions | None = None,
+    **keywords: Any,
 ) -> ExportedLanguageModel:
     """Export the language model in ``folder`` to a folder that onnxruntime-genai reads.
 
     ``folder`` has ``openvino_model.xml`` and ``config.json``, as this package and optimum-intel write them. ``output``,
     which is made where there is none, gets ``model.onnx``, whose caches are inputs and outputs, ``genai_config.json``
-    and the files of the tokenizer. The other arguments are those of :func:`converter.save_onnx`.
+    and the files of the tokenizer. ``options`` are those of :func:`converter.save_onnx`, or the keywords are their
+    fields:
+
+    {options}
 
     Raises :class:`ConversionError` where the folder has no such model, or the model no caches.
     """
-    return export_folder(folder, output, ExportOptions(opset=opset, contrib=contrib, fp16=fp16), external_data)
+    chosen = options_from(ExportOptions, options, keywords, "export_language_model")
+    return export_folder(folder, output, chosen, external_data)
 
 
 def export_folder(

@@ -6,15 +6,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import onnx
 from onnx import helper
 
 from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
+from converter.export_options import ExportOptions, ExternalData
 from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
+from converter.options import options_from, takes
 from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
@@ -31,7 +33,6 @@ from .graph import Function, Graph
 from .messages import LeftOut, function_message, graph_message, imported_opsets
 from .names import name_model, used_parts
 from .opsets import OLDEST, Opsets
-from .options import ExportOptions
 from .translation import Translation
 
 PRODUCER = "onnx2ir"
@@ -44,13 +45,9 @@ def _no_names(_: str) -> Sequence[str]:
 
 
 @boundary(error=ConversionError)
+@takes(ExportOptions)
 def export_model(
-    model: Model | str | os.PathLike[str],
-    *,
-    opset: int | None = None,
-    contrib: bool = False,
-    fp16: Literal["keep", "model", "unfold"] = "keep",
-    inline_functions: bool = False,
+    model: Model | str | os.PathLike[str], *, options: ExportOptions | None = None, **keywords: Any
 ) -> onnx.ModelProto:
     """The ONNX model that computes what an IR computes.
 
@@ -58,39 +55,34 @@ def export_model(
     and tensors are the IR's. Variables become inputs and outputs. The weights are copied into the result, which holds
     up to 2 GB: :func:`save_onnx` writes models of any size.
 
-    ``opset`` is the version of ONNX's operators, from 13 on; by default the lowest one that expresses the model
-    compactly. With ``contrib`` onnxruntime's own operators (``com.microsoft``) may be used.
+    ``options`` are :class:`converter.ExportOptions`, or the keywords are their fields:
 
-    ``fp16`` decides about weights in float16 that are converted to float32: ``keep`` writes them so, ``unfold`` writes
-    them in float32, and ``model`` computes the whole model in float16, between inputs and outputs of float32.
-
-    A layer that has no counterpart in ONNX becomes a call of a function that the model holds (model-local, of the
-    domain ``onnx2ir``); with ``inline_functions`` its nodes stand in the graph, for readers that know no functions.
+    {options}
 
     Raises :class:`UnsupportedModelError`, which lists every layer that has no counterpart, with the reason.
     """
-    options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
-    return Exported.of(model, options).message()
+    return Exported.of(model, options_from(ExportOptions, options, keywords, "export_model")).message()
 
 
 @boundary(error=ConversionError)
+@takes(ExportOptions, ExternalData)
 def save_onnx(
     model: Model | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    opset: int | None = None,
-    contrib: bool = False,
-    fp16: Literal["keep", "model", "unfold"] = "keep",
-    inline_functions: bool = False,
     external_data: bool | None = None,
+    options: ExportOptions | None = None,
+    **keywords: Any,
 ) -> None:
-    """Write the ONNX model that computes what an IR computes; the arguments are those of :func:`export_model`.
+    """Write the ONNX model that computes what an IR computes.
 
-    Weights go from file to file, in ``path`` itself or, with ``external_data``, in ``path`` with ``.data`` behind it;
-    None does that from 2 GB on, where a file of one piece cannot be read. Both files appear, or neither.
+    Weights go from file to file. Both files appear, or neither. ``options`` are those of :func:`export_model`, or the
+    keywords are their fields:
+
+    {options}
     """
-    options = ExportOptions(opset=opset, contrib=contrib, fp16=fp16, inline_functions=inline_functions)
-    write_onnx(Exported.of(model, options), Path(path), external_data)
+    chosen = options_from(ExportOptions, options, keywords, "save_onnx")
+    write_onnx(Exported.of(model, chosen), Path(path), external_data)
 
 
 @record

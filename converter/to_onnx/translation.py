@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
+from converter.export_options import ExportOptions
 from converter.onnx_file.types import onnx_number
 from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor
 from ir_runtime.graph.operation import TensorType
@@ -15,7 +16,6 @@ from .context import Context
 from .functions import Functions
 from .graph import Call, Graph, Value
 from .opsets import Opsets, OpsetTooLow
-from .options import ExportOptions
 from .registry import find_exporter, find_idioms
 
 T = TypeVar("T")

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 import converter
+from converter.export_options import ExternalData
 from converter.options import json_schema, on_command_line, parameter_of, summary
 from tests.converter.test_command_options import onnx2ir
 
 CLASSES = (converter.ConversionOptions, converter.SavingOptions)
+EXPORT = (converter.ExportOptions, ExternalData)
 TAKERS = {
     converter.ConversionOptions: (converter.convert_model, converter.convert_many),
     converter.SavingOptions: (converter.save_model, converter.convert_many),
     converter.VerificationOptions: (converter.verify,),
+    converter.ExportOptions: (converter.export_model, converter.save_onnx, converter.export_language_model),
 }
 FIELDS = [pytest.param(cls, entry, id=entry.name) for cls in TAKERS for entry in dataclasses.fields(cls)]
 
@@ -31,7 +34,7 @@ def test_a_field_is_in_signatures_and_docstrings(cls: type, entry: Field[Any]) -
     assert entry.metadata["text"] in (cls.__doc__ or "")
 
 
-COMMANDS = {"convert": CLASSES, "batch": CLASSES, "verify": (converter.VerificationOptions,)}
+COMMANDS = {"convert": CLASSES, "batch": CLASSES, "verify": (converter.VerificationOptions,), "export": EXPORT}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,90 @@
+"""How to write an IR as an ONNX model: the options of exporting, as those of :mod:`converter.options`."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal
+
+from converter.options import SWITCH, described, option
+from ir_runtime.records import record
+
+PRECISIONS = ("keep", "model", "unfold")
+
+
+@described
+@record
+class ExportOptions:
+    """How to write an IR as an ONNX model.
+
+    Raises :class:`ConversionError` for a value that no model could be exported with.
+
+    {options}
+    """
+
+    opset: int | None = field(
+        default=None,
+        metadata=option(
+            """The version of ONNX's operators [the lowest that is compact, from 13 on].
+
+            By default the lowest one that expresses the model compactly.
+            """,
+            "--opset",
+            schema={"type": "integer", "minimum": 13},
+            type=int,
+            metavar="N",
+        ),
+    )
+    contrib: bool = field(
+        default=False,
+        metadata=option("Use onnxruntime's own operators (com.microsoft), too.", "--contrib", schema=SWITCH),
+    )
+    fp16: Literal["keep", "model", "unfold"] = field(
+        default="keep",
+        metadata=option(
+            """Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.
+
+            This decides about weights in float16 that are converted to float32: ``keep`` writes them so, ``unfold``
+            writes them in float32, and ``model`` computes the whole model in float16, between inputs and outputs of
+            float32.
+            """,
+            "--fp16",
+            schema={"enum": list(PRECISIONS)},
+            choices=PRECISIONS,
+        ),
+    )
+    inline_functions: bool = field(
+        default=False,
+        metadata=option(
+            """Write no model-local functions, but their nodes.
+
+            A layer that has no counterpart in ONNX becomes a call of a function that the model holds (of the domain
+            ``onnx2ir``); with this its nodes stand in the graph, for readers that know no functions.
+            """,
+            "--inline-functions",
+            schema=SWITCH,
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        from converter.errors import ConversionError
+
+        if self.fp16 not in PRECISIONS:
+            raise ConversionError(f"fp16 must be one of {', '.join(PRECISIONS)}, but is {self.fp16!r}")
+
+
+@record
+class ExternalData:
+    """Where the weights of an ONNX file are: what :func:`converter.save_onnx` takes beside :class:`ExportOptions`."""
+
+    external_data: bool | None = field(
+        default=None,
+        metadata=option(
+            """Write the weights to a file of their own beside the model; by default from 2 GB on.
+
+            The file has the model's name with ``.data`` behind it. A file of one piece of more than 2 GB cannot be
+            read.
+            """,
+            "--external-data/--no-external-data",
+            schema=SWITCH,
+        ),
+    )
