@@ -19,7 +19,6 @@ import click
 from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import plain, versions
 from converter.command_line.options import CLASSES, conversion_options, field_options, saving_options
-from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.state import OUTPUT_FILE, State, guarded
 from converter.report.commands import print_rows
@@ -92,7 +91,6 @@ _bytes = _amount("size", _SIZES, "800MiB or 4GiB")
     help="Print what GitHub shows at the files of models that failed, and add a table to the summary of the job.",
 )
 @field_options(*CLASSES)
-@preprocessing_options
 @guarded
 def batch(
     state: State,
@@ -108,7 +106,6 @@ def batch(
     page: Path | None,
     lines: str | None,
     annotated: str | None,
-    processing: Given,
     **values: Any,
 ) -> None:
     """Convert every model of folders, lists (a path a line) and patterns, each in a process of its own.
@@ -150,7 +147,7 @@ def batch(
             check_writable(path)
     try:
         settings = settings_for(
-            conversion_options(values, processing),
+            conversion_options(values),
             saving_options(values),
             verify=check or keeps_nothing,
             seed=seed,

@@ -22,12 +22,6 @@ class Branch(NamedTuple):
     unused: frozenset[str]
 
 
-_PREPROCESSING = {
-    *("mean_values", "scale_values", "layout", "source_layout", "target_layout", "resize", "color", "scale"),
-    *("reverse_input_channels", "fold_preprocessing", "preprocess"),
-}
-
-
 def _branch(reason: str, *unused: str) -> Branch:
     return Branch(reason, frozenset(unused))
 
@@ -56,11 +50,8 @@ BRANCHES: dict[str, dict[str, Branch]] = {
             "cannot be used with --stateless",
             *("check", "inputs", "seed", "page"),
             *_fields("stateless", *CLASSES),
-            *_PREPROCESSING,
         ),
-        "folder": _branch(
-            "cannot be used with a folder", "inputs", "page", *_fields("folder", *CLASSES), *_PREPROCESSING
-        ),
+        "folder": _branch("cannot be used with a folder", "inputs", "page", *_fields("folder", *CLASSES)),
         "stateful_verified": _branch("cannot be used with --stateful --verify, which compares steps", "inputs"),
     },
     "diff": {"json": _branch("cannot be used with --json, which has every difference", "everything")},

@@ -17,7 +17,6 @@ from converter.command_line.convert_language_model import convert_folder, conver
 from converter.command_line.inspect import summary_of
 from converter.command_line.json_output import print_json
 from converter.command_line.options import CLASSES, conversion_options, field_options, saving_options
-from converter.command_line.preprocessing import Given, preprocessing_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="MODEL is an IR (.xml): let it take and return what it keeps in variables.",
 )
-@preprocessing_options
 @click.option("--verify", "check", is_flag=True, help="Compare the written IR with the model.")
 @click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
 @click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
@@ -63,7 +61,6 @@ def convert(
     models: tuple[Path, ...],
     output_model: str | None,
     stateless: bool,
-    processing: Given,
     check: bool,
     inputs: Path | None,
     seed: int,
@@ -95,7 +92,7 @@ def convert(
         target = None if output_model is None else _target(output_model, models[0])
         convert_to_stateless(state, models[0], target, as_json, saving)
         return
-    options = conversion_options(values, processing)
+    options = conversion_options(values)
     checking = _Checking(inputs, seed, page) if check else None
     if options.stateful and models[0].is_dir() and len(models) == 1:
         convert_folder(state, models[0], output_model, as_json, seed if check else None, options, saving)

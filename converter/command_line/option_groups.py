@@ -10,11 +10,6 @@ from converter.command_line.options import CLASSES
 from converter.options import on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
 
-_PREPROCESSING = (
-    *("preprocess", "mean_values", "scale_values", "scale", "reverse_input_channels", "layout", "source_layout"),
-    *("target_layout", "resize", "color", "fold_preprocessing"),
-)
-
 
 def _fields(group: str, *others: str, classes: Sequence[type] = CLASSES) -> tuple[str, ...]:
     """Return the parameters of the options whose fields name ``group``, and ``others``."""
@@ -22,13 +17,12 @@ def _fields(group: str, *others: str, classes: Sequence[type] = CLASSES) -> tupl
     return *(parameter_of(entry) for entry in entries if entry.metadata["group"] == group), *others
 
 
-_FIELDS = {name: _fields(name) for name in ("Inputs, outputs and shapes", "Layers", "Weights")}
+_FIELDS = {name: _fields(name) for name in ("Inputs, outputs and shapes", "Layers", "Weights", "Preprocessing")}
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert": {
         "Output": ("output_model", *_fields("Output"), "page", "as_json"),
         **_FIELDS,
-        "Preprocessing": _PREPROCESSING,
         "Language models": _fields("Language models", "stateless"),
         "Verification": ("check", "inputs", "seed"),
     },
@@ -36,7 +30,6 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "Output": ("output_dir", *_fields("Output"), "keeps_nothing", "page", "lines", "annotated"),
         "Processes": ("jobs", "time_limit", "memory_limit", "again"),
         **_FIELDS,
-        "Preprocessing": _PREPROCESSING,
         "Language models": _fields("Language models"),
         "Verification": ("check", "seed"),
     },

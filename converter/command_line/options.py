@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import Field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from converter.command_line.preprocessing import PreprocessingOptions
 from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of, summary
 from converter.verification_options import VerificationOptions
 
-if TYPE_CHECKING:
-    from converter.command_line.preprocessing import Given
-
-CLASSES = (ConversionOptions, SavingOptions)
+CLASSES = (ConversionOptions, SavingOptions, PreprocessingOptions)
 """What ``convert`` and ``batch`` take."""
 _PATHS = {
     "input": click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -62,9 +60,10 @@ def _option(entry: Field[Any]) -> Callable[..., Any]:
     return click.option(entry.metadata["flags"], parameter_of(entry), help=text, **about)
 
 
-def conversion_options(values: Mapping[str, Any], processing: Given) -> ConversionOptions:
+def conversion_options(values: Mapping[str, Any]) -> ConversionOptions:
     """Return the options of a conversion; raises :class:`ConversionError`."""
     read = read_fields(ConversionOptions, values)
+    processing = PreprocessingOptions(**read_fields(PreprocessingOptions, values))
     text, request = processing.request(",".join(text for text in values["input_texts"] if text.strip()))
     return ConversionOptions(**{**read, "input": text or None, "preprocess": request})
 

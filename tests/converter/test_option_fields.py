@@ -8,9 +8,12 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import converter
+from converter.command_line.preprocessing import PreprocessingOptions
 from converter.export_options import ExternalData
 from converter.options import json_schema, on_command_line, parameter_of, summary
 from tests.converter.test_command_options import onnx2ir
@@ -34,7 +37,13 @@ def test_a_field_is_in_signatures_and_docstrings(cls: type, entry: Field[Any]) -
     assert entry.metadata["text"] in (cls.__doc__ or "")
 
 
-COMMANDS = {"convert": CLASSES, "batch": CLASSES, "verify": (converter.VerificationOptions,), "export": EXPORT}
+ON_COMMAND_LINE = (*CLASSES, PreprocessingOptions)
+COMMANDS = {
+    "convert": ON_COMMAND_LINE,
+    "batch": ON_COMMAND_LINE,
+    "verify": (converter.VerificationOptions,),
+    "export": EXPORT,
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -61,3 +70,16 @@ def test_options_and_keywords_exclude_each_other(tmp_path: Path) -> None:
         converter.convert_model(tmp_path / "m.onnx", options=converter.ConversionOptions(), fuse=False)
     with pytest.raises(converter.ConversionError, match="there is no target 'gpu'"):
         converter.ConversionOptions(target="gpu")
+
+
+def test_a_scale_of_0_is_not_overlooked(tmp_path: Path) -> None:
+    model = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+    )
+    onnx.save(helper.make_model(model), tmp_path / "m.onnx")
+    code, _, errors = onnx2ir("convert", str(tmp_path / "m.onnx"), "--scale", "0")
+    assert code == 1
+    assert "scale divides the input, so that it cannot be 0" in errors
