@@ -12,6 +12,7 @@ from ir_runtime.graph import Array, Node, normalize_axes
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 
 from .registry import Prepared, Site, is_float32, kernel
+from .threads import Workers
 
 _BLOCK_ELEMENTS = 1 << 15
 
@@ -29,7 +30,10 @@ def mvn(node: Node, site: Site) -> Prepared | None:
         first = x.ndim - len(over)
         if not over or tuple(sorted(over)) != tuple(range(first, x.ndim)) or not x.size:
             return None
-        return _normalized(x.reshape(-1, math.prod(x.shape[first:])), op, site).reshape(x.shape)
+        out = np.empty(x.shape, np.float32)
+        columns = math.prod(x.shape[first:])
+        normalize_rows(x.reshape(-1, columns), out.reshape(-1, columns), op, site.workers)
+        return out
 
     return Prepared(run, fresh=True)
 
@@ -44,35 +48,33 @@ def group_normalization(node: Node, site: Site) -> Prepared | None:
     def run(x: Array, scale: Array, bias: Array) -> Array | None:
         if not x.size:
             return None
-        made = _normalized(x.reshape(x.shape[0] * op.num_groups, -1), mvn, site).reshape(*x.shape[:2], -1)
-        made *= scale[:, None]
-        made += bias[:, None]
-        return made.reshape(x.shape)
+        out = np.empty((*x.shape[:2], math.prod(x.shape[2:])), np.float32)
+        groups = x.shape[0] * op.num_groups
+        normalize_rows(x.reshape(groups, -1), out.reshape(groups, -1), mvn, site.workers)
+        out *= scale[:, None]
+        out += bias[:, None]
+        return out.reshape(x.shape)
 
     return Prepared(run, fresh=True)
 
 
-def _normalized(flat: Array, op: Any, site: Site) -> Array:
-    """Each row of a matrix by the attributes of an MVN."""
-    small, columns = np.float32(op.eps), flat.shape[1]
-    target = np.empty(flat.shape, np.float32)
-    share = np.float32(1 / columns)
-    step = max(1, _BLOCK_ELEMENTS // columns)
+def normalize_rows(rows: Array, out: Array, op: Any, workers: Workers) -> None:
+    """Normalize each row of a matrix by the attributes of an MVN."""
+    count, small = np.float32(rows.shape[1]), np.float32(op.eps)
+    step = max(1, _BLOCK_ELEMENTS // rows.shape[1])
 
     def work(starts: Sequence[int]) -> None:
         for start in starts:
-            made = target[start : start + step]
-            seen = flat[start : start + step]
-            mean = seen.sum(axis=1, keepdims=True)
-            np.multiply(mean, share, out=mean)
+            seen, made = rows[start : start + step], out[start : start + step]
+            mean = np.add.reduce(seen, axis=1, keepdims=True)
+            np.divide(mean, count, out=mean)
             np.subtract(seen, mean, out=made)
             if not op.normalize_variance:
                 continue
             squares = np.einsum("ij,ij->i", made, made)[:, None]
-            np.multiply(squares, share, out=squares)
+            np.divide(squares, count, out=squares)
             factor = np.sqrt(squares) + small if op.eps_mode == "OUTSIDE_SQRT" else np.sqrt(squares + small)
             # A quotient, not a product with the reciprocal: that may overflow where the quotient does not.
             np.divide(made, factor, out=made)
 
-    site.workers.each(work, range(0, len(flat), step), 5 * flat.size)
-    return target
+    workers.each(work, range(0, len(rows), step), 5 * rows.size)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.execution.kernels.softmax import exponentials
+from ir_runtime.execution.kernels.normalization import normalize_rows
+from ir_runtime.execution.kernels.softmax import softmax_rows
 from ir_runtime.graph import Array, Node, Output, normalize_axes
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.normalization import MVN6
@@ -67,9 +68,8 @@ def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | No
         return None
     parts: list[tuple[tuple[Any, ...], list[Call]]] = []
     whole = _steps(*source.shape)
-    sums = b.scratch((min(len(source), whole[0].stop), 1))
     for rows in whole:
-        parts.append(((), _normalised(source[rows], made[rows], sums[: rows.stop - rows.start], op)))
+        parts.append(((), [partial(normalize_rows, source[rows], made[rows], op, b.site.workers)]))
     leading = out.transpose(order).shape[: x.ndim - len(axes)]
     if len(parts) > 1 and math.prod(leading[:-1]) == 1 and leading:
         lead = (slice(0, 1),) * (len(leading) - 1)
@@ -94,28 +94,6 @@ def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:
     return as_matrix(joined)
 
 
-def _normalised(seen: Array, made: Array, sums: Array, op: Any) -> list[Call]:
-    columns = seen.shape[1]
-    count, small = np.float32(columns), np.float32(op.eps)
-    calls: list[Call] = [
-        partial(np.add.reduce, seen, axis=1, keepdims=True, out=sums),
-        partial(np.divide, sums, count, sums),
-        partial(np.subtract, seen, sums, made),
-    ]
-    if not op.normalize_variance:
-        return calls
-    calls += [
-        partial(np.einsum, "ij,ij->i", made, made, out=sums[:, 0]),
-        partial(np.divide, sums, count, sums),
-    ]
-    if op.eps_mode == "OUTSIDE_SQRT":
-        calls += [partial(np.sqrt, sums, sums), partial(np.add, sums, small, sums)]
-    else:
-        calls += [partial(np.add, sums, small, sums), partial(np.sqrt, sums, sums)]
-    # A quotient, not a product with the reciprocal: that may overflow where the quotient does not.
-    return [*calls, partial(np.divide, made, sums, made)]
-
-
 @binder(SoftMax1, SoftMax8)
 def softmax(node: Node, b: Binding) -> list[Call] | None:
     op: Any = node.op
@@ -135,18 +113,7 @@ def softmax(node: Node, b: Binding) -> list[Call] | None:
         end = [partial(np.copyto, b.arrays[node.outputs[0]], made.reshape(x.shape))]
     else:
         end = []
-    whole = _steps(*source.shape)
-    sums = b.scratch((whole[0].stop, 1))
-    for rows in whole:
-        seen, target, held = source[rows], made[rows], sums[: rows.stop - rows.start]
-        calls += [
-            partial(np.maximum.reduce, seen, axis=1, keepdims=True, out=held),
-            partial(np.subtract, seen, held, target),
-            partial(exponentials, target),
-            partial(np.add.reduce, target, axis=1, keepdims=True, out=held),
-            partial(np.divide, target, held, target),
-        ]
-    return calls + end
+    return [*calls, partial(softmax_rows, source, made, b.site.workers), *end]
 
 
 @binder(ReduceMean1, ReduceSum1)
