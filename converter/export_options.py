@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
 
 from converter.options import SWITCH, described, option
@@ -21,48 +20,38 @@ class ExportOptions:
     {options}
     """
 
-    opset: int | None = field(
-        default=None,
-        metadata=option(
-            """The version of ONNX's operators [the lowest that is compact, from 13 on].
+    opset: int | None = option(
+        None,
+        """The version of ONNX's operators [the lowest that is compact, from 13 on].
 
-            By default the lowest one that expresses the model compactly.
-            """,
-            "--opset",
-            schema={"type": "integer", "minimum": 13},
-            type=int,
-            metavar="N",
-        ),
+        By default the lowest one that expresses the model compactly.
+        """,
+        "--opset",
+        schema={"type": "integer", "minimum": 13},
+        type=int,
+        metavar="N",
     )
-    contrib: bool = field(
-        default=False,
-        metadata=option("Use onnxruntime's own operators (com.microsoft), too.", "--contrib", schema=SWITCH),
-    )
-    fp16: Literal["keep", "model", "unfold"] = field(
-        default="keep",
-        metadata=option(
-            """Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.
+    contrib: bool = option(False, "Use onnxruntime's own operators (com.microsoft), too.", "--contrib", schema=SWITCH)
+    fp16: Literal["keep", "model", "unfold"] = option(
+        "keep",
+        """Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.
 
-            This decides about weights in float16 that are converted to float32: ``keep`` writes them so, ``unfold``
-            writes them in float32, and ``model`` computes the whole model in float16, between inputs and outputs of
-            float32.
-            """,
-            "--fp16",
-            schema={"enum": list(PRECISIONS)},
-            choices=PRECISIONS,
-        ),
+        This decides about weights in float16 that are converted to float32: ``keep`` writes them so, ``unfold``
+        writes them in float32, and ``model`` computes the whole model in float16, between inputs and outputs of
+        float32.
+        """,
+        "--fp16",
+        schema={"enum": list(PRECISIONS)},
     )
-    inline_functions: bool = field(
-        default=False,
-        metadata=option(
-            """Write no model-local functions, but their nodes.
+    inline_functions: bool = option(
+        False,
+        """Write no model-local functions, but their nodes.
 
-            A layer that has no counterpart in ONNX becomes a call of a function that the model holds (of the domain
-            ``onnx2ir``); with this its nodes stand in the graph, for readers that know no functions.
-            """,
-            "--inline-functions",
-            schema=SWITCH,
-        ),
+        A layer that has no counterpart in ONNX becomes a call of a function that the model holds (of the domain
+        ``onnx2ir``); with this its nodes stand in the graph, for readers that know no functions.
+        """,
+        "--inline-functions",
+        schema=SWITCH,
     )
 
     def __post_init__(self) -> None:
@@ -76,15 +65,13 @@ class ExportOptions:
 class ExternalData:
     """Where the weights of an ONNX file are: what :func:`converter.save_onnx` takes beside :class:`ExportOptions`."""
 
-    external_data: bool | None = field(
-        default=None,
-        metadata=option(
-            """Write the weights to a file of their own beside the model; by default from 2 GB on.
+    external_data: bool | None = option(
+        None,
+        """Write the weights to a file of their own beside the model; by default from 2 GB on.
 
-            The file has the model's name with ``.data`` behind it. A file of one piece of more than 2 GB cannot be
-            read.
-            """,
-            "--external-data/--no-external-data",
-            schema=SWITCH,
-        ),
+        The file has the model's name with ``.data`` behind it. A file of one piece of more than 2 GB cannot be
+        read.
+        """,
+        "--external-data/--no-external-data",
+        schema=SWITCH,
     )

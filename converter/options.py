@@ -31,6 +31,7 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def option(
+    default: Any,
     text: str,
     flags: str = "",
     *,
@@ -40,16 +41,17 @@ def option(
     requires: str = "",
     schema: Mapping[str, Any] | None = None,
     **click: Any,
-) -> Mapping[str, Any]:
-    """Return the metadata of a field.
+) -> Any:
+    """Return the field of an option.
 
     The first paragraph of ``text`` is the help of the command line; the documentation of the API has all of it.
     ``flags`` are the words of the command line (none: the option is Python's alone), ``parameter`` is the name of the
     parameter there, by default the field's. ``unused_in`` names branches of commands that refuse the option,
-    ``requires`` another field without which it has no meaning. ``schema`` describes the value as JSON; it is None for a
-    value that has no JSON. The other keywords are those of ``click.Option``.
+    ``requires`` another field without which it has no meaning. ``schema`` describes the value as JSON, from which the
+    type on the command line follows; it is None for a value that has no JSON. The other keywords are those of
+    ``click.Option``; ``path`` says what a path is to be.
     """
-    return {
+    metadata = {
         "text": inspect.cleandoc(text),
         "flags": flags,
         "parameter": parameter,
@@ -59,6 +61,14 @@ def option(
         "schema": schema,
         "click": click,
     }
+    return field(default=default, metadata=metadata)
+
+
+def same_option(cls: type, name: str, text: str, *, group: str, unused_in: Sequence[str]) -> Any:
+    """Return the field of an option that ``cls`` has, too, where it has another text and other branches."""
+    entry: Field[Any] = cls.__dataclass_fields__[name]  # type: ignore[attr-defined]
+    changed = {"text": inspect.cleandoc(text), "group": group, "unused_in": tuple(unused_in)}
+    return field(default=entry.default, metadata={**entry.metadata, **changed})
 
 
 def reference(*classes: type) -> str:
@@ -77,8 +87,9 @@ _SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "W
 _TRANSLATION = ("stateless", "folder")
 """Branches of ``convert`` that take a stateful IR or a folder, where no inputs and outputs can be chosen."""
 TEXT: Mapping[str, Any] = {"type": "string"}
+TEXTS: Mapping[str, Any] = {"type": "array", "items": TEXT}
 SWITCH: Mapping[str, Any] = {"type": "boolean"}
-"""Schemas of a string and of a switch."""
+"""Schemas of a string, of several and of a switch."""
 
 
 @described
@@ -91,170 +102,143 @@ class ConversionOptions:
     {options}
     """
 
-    input: InputShapes = field(
-        default=None,
-        metadata=option(
-            """Shapes, types and constant values of inputs: "a[1,3,224,224],b[?,16]{f16},c[1..8]", "[1,3]" for inputs
-            in order, "sr=16000", "mask=mask.npy".
+    input: InputShapes = option(
+        None,
+        """Shapes, types and constant values of inputs: "a[1,3,224,224],b[?,16]{f16},c[1..8]", "[1,3]" for inputs
+        in order, "sr=16000", "mask=mask.npy".
 
-            Also ``{"a": [1, 3, 224, 224]}``, ``[("a", [1, 3], "f16")]`` or, for inputs in order, shapes alone:
-            ``[1, 3]``, ``[[1, 3], [2]]``; with ``-1``, None, ``"1..8"`` or dimensions for dynamic dimensions. Shapes,
-            dimensions and types may be NumPy's or OpenVINO's own. A type replaces the one that the file declares.
-            """,
-            "--input",
-            parameter="input_texts",
-            group=_SHAPES,
-            unused_in=["stateless"],
-            schema=TEXT,
-            multiple=True,
-            metavar="TEXT",
-        ),
+        Also ``{"a": [1, 3, 224, 224]}``, ``[("a", [1, 3], "f16")]`` or, for inputs in order, shapes alone:
+        ``[1, 3]``, ``[[1, 3], [2]]``; with ``-1``, None, ``"1..8"`` or dimensions for dynamic dimensions. Shapes,
+        dimensions and types may be NumPy's or OpenVINO's own. A type replaces the one that the file declares.
+        """,
+        "--input",
+        parameter="input_texts",
+        group=_SHAPES,
+        unused_in=["stateless"],
+        schema=TEXT,
+        multiple=True,
+        metavar="TEXT",
     )
-    freeze: Mapping[str, Any] | None = field(
-        default=None,
-        metadata=option("Constant values that replace inputs, by name.", schema={"type": "array", "items": TEXT}),
-    )
-    output: str | Sequence[str] | None = field(
-        default=None,
-        metadata=option(
-            """Tensors to return instead of the model's outputs: "a,b".
+    freeze: Mapping[str, Any] | None = option(None, "Constant values that replace inputs, by name.", schema=TEXTS)
+    output: str | Sequence[str] | None = option(
+        None,
+        """Tensors to return instead of the model's outputs: "a,b".
 
-            Inner tensors, too; what they do not need is left out.
-            """,
-            "--output",
-            parameter="outputs",
-            group=_SHAPES,
-            unused_in=_TRANSLATION,
-            schema={"type": "array", "items": TEXT},
-            multiple=True,
-            metavar="NAMES",
-        ),
+        Inner tensors, too; what they do not need is left out.
+        """,
+        "--output",
+        parameter="outputs",
+        group=_SHAPES,
+        unused_in=_TRANSLATION,
+        schema=TEXTS,
+        multiple=True,
+        metavar="NAMES",
     )
-    batch: int | None = field(
-        default=None,
-        metadata=option(
-            "The first dimension of every input.",
-            "--batch",
-            group=_SHAPES,
-            unused_in=_TRANSLATION,
-            schema={"type": "integer", "minimum": 1},
-            minimum=1,
-        ),
+    batch: int | None = option(
+        None,
+        "The first dimension of every input.",
+        "--batch",
+        group=_SHAPES,
+        unused_in=_TRANSLATION,
+        schema={"type": "integer", "minimum": 1},
     )
-    static: bool = field(
-        default=False,
-        metadata=option(
-            """Compute now what depends on the inputs' shapes: a smaller IR, for these shapes alone.
+    static: bool = option(
+        False,
+        """Compute now what depends on the inputs' shapes: a smaller IR, for these shapes alone.
 
-            Without it such values are computed by layers, so that the model can be reshaped later.
-            """,
-            "--static",
-            group=_SHAPES,
-            unused_in=_TRANSLATION,
-            schema=SWITCH,
-        ),
+        Without it such values are computed by layers, so that the model can be reshaped later.
+        """,
+        "--static",
+        group=_SHAPES,
+        unused_in=_TRANSLATION,
+        schema=SWITCH,
     )
-    target: str = field(
-        default="cpu",
-        metadata=option(
-            """The runtime: "cpu" (OpenVINO's CPU plug-in), "cpu@2024.6" (a release), "any" (no replaced layers).
+    target: str = option(
+        "cpu",
+        """The runtime: "cpu" (OpenVINO's CPU plug-in), "cpu@2024.6" (a release), "any" (no replaced layers).
 
-            Layers that the CPU plug-in gets wrong or runs slowly are replaced by others; the IR of a release has no
-            later operations.
-            """,
-            "--target",
-            parameter="runtime",
-            group=_LAYERS,
-            unused_in=["stateless"],
-            schema=TEXT,
-            metavar="NAME",
-        ),
+        Layers that the CPU plug-in gets wrong or runs slowly are replaced by others; the IR of a release has no
+        later operations.
+        """,
+        "--target",
+        parameter="runtime",
+        group=_LAYERS,
+        unused_in=["stateless"],
+        schema=TEXT,
+        metavar="NAME",
     )
-    fuse: bool = field(
-        default=True,
-        metadata=option(
-            """Fuse node sequences that exporters emit for one operation (LayerNorm, GELU ...) into single layers.
+    fuse: bool = option(
+        True,
+        """Fuse node sequences that exporters emit for one operation (LayerNorm, GELU ...) into single layers.
 
-            Otherwise each ONNX node keeps layers of its own.
-            """,
-            "--fuse/--no-fuse",
-            group=_LAYERS,
-            unused_in=["stateless"],
-            schema=SWITCH,
-        ),
+        Otherwise each ONNX node keeps layers of its own.
+        """,
+        "--fuse/--no-fuse",
+        group=_LAYERS,
+        unused_in=["stateless"],
+        schema=SWITCH,
     )
-    skip_passes: str | Sequence[str] = field(
-        default=(),
-        metadata=option(
-            """Passes of cleanup and fusion to leave out: "gelus,clamps".
+    skip_passes: str | Sequence[str] = option(
+        (),
+        """Passes of cleanup and fusion to leave out: "gelus,clamps".
 
-            To find the pass behind a difference, or to keep the layers of one node sequence. The names are those that
-            ``onnx2ir convert`` prints as "Layers replaced by passes".
-            """,
-            "--skip-pass",
-            parameter="skip_passes",
-            group=_LAYERS,
-            unused_in=["stateless"],
-            schema={"type": "array", "items": TEXT},
-            multiple=True,
-            metavar="NAMES",
-        ),
+        To find the pass behind a difference, or to keep the layers of one node sequence. The names are those that
+        ``onnx2ir convert`` prints as "Layers replaced by passes".
+        """,
+        "--skip-pass",
+        parameter="skip_passes",
+        group=_LAYERS,
+        unused_in=["stateless"],
+        schema=TEXTS,
+        multiple=True,
+        metavar="NAMES",
     )
-    exact: bool = field(
-        default=False,
-        metadata=option(
-            """Keep every weight as the file has it: no scales or factors become part of others.
+    exact: bool = option(
+        False,
+        """Keep every weight as the file has it: no scales or factors become part of others.
 
-            Otherwise scales behind convolutions and matrix multiplications become part of their weights.
-            """,
-            "--exact",
-            group=_LAYERS,
-            unused_in=["stateless"],
-            schema=SWITCH,
-        ),
+        Otherwise scales behind convolutions and matrix multiplications become part of their weights.
+        """,
+        "--exact",
+        group=_LAYERS,
+        unused_in=["stateless"],
+        schema=SWITCH,
     )
-    extensions: Sequence[str | os.PathLike[str]] = field(
-        default=(),
-        metadata=option(
-            "Python files that register operators.",
-            "--extension",
-            parameter="extensions",
-            group=_LAYERS,
-            unused_in=_TRANSLATION,
-            schema={"type": "array", "items": TEXT},
-            multiple=True,
-            metavar="FILES",
-        ),
+    extensions: Sequence[str | os.PathLike[str]] = option(
+        (),
+        "Python files that register operators.",
+        "--extension",
+        parameter="extensions",
+        group=_LAYERS,
+        unused_in=_TRANSLATION,
+        schema=TEXTS,
+        multiple=True,
+        metavar="FILES",
     )
-    stateful: bool | Mapping[str, str] = field(
-        default=False,
-        metadata=option(
-            """Turn the KV cache of a language model into state; MODEL may be a folder with such a model.
+    stateful: bool | Mapping[str, str] = option(
+        False,
+        """Turn the KV cache of a language model into state; MODEL may be a folder with such a model.
 
-            OpenVINO's runtimes of language models expect that. Keys then count as ``attention_mask`` says, and
-            positions are those of ``position_ids``, which becomes an input where the file has none. A mapping of
-            inputs to outputs names the state where names and layers do not show it.
-            """,
-            "--stateful",
-            group=_STATES,
-            unused_in=["stateless"],
-            schema={"anyOf": [SWITCH, {"type": "object", "additionalProperties": TEXT}]},
-            is_flag=True,
-        ),
+        OpenVINO's runtimes of language models expect that. Keys then count as ``attention_mask`` says, and
+        positions are those of ``position_ids``, which becomes an input where the file has none. A mapping of
+        inputs to outputs names the state where names and layers do not show it.
+        """,
+        "--stateful",
+        group=_STATES,
+        unused_in=["stateless"],
+        schema={"anyOf": [SWITCH, {"type": "object", "additionalProperties": TEXT}]},
+        is_flag=True,
     )
-    preprocess: Mapping[str, Preprocess] | str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            """Steps that become layers in front of the model, by input, or the path of a TOML file.
+    preprocess: Mapping[str, Preprocess] | str | os.PathLike[str] | None = option(
+        None,
+        """Steps that become layers in front of the model, by input, or the path of a TOML file.
 
-            ``{"image": Preprocess(element_type="u8", layout="nhwc", mean=[...], resize="linear")}``, see
-            :class:`converter.Preprocess`.
-            """
-        ),
+        ``{"image": Preprocess(element_type="u8", layout="nhwc", mean=[...], resize="linear")}``, see
+        :class:`converter.Preprocess`.
+        """,
     )
-    postprocess: Mapping[str, Postprocess] | None = field(
-        default=None,
-        metadata=option("Steps that become layers behind the model, by output: :class:`converter.Postprocess`."),
+    postprocess: Mapping[str, Postprocess] | None = option(
+        None, "Steps that become layers behind the model, by output: :class:`converter.Postprocess`."
     )
 
     @property
@@ -295,65 +279,53 @@ class SavingOptions:
     {options}
     """
 
-    compress_to_fp16: bool = field(
-        default=False,
-        metadata=option(
-            """Store float weights as float16.
+    compress_to_fp16: bool = option(
+        False,
+        """Store float weights as float16.
 
-            Each is followed by a conversion back. With ``compress`` the other constants are stored as float16.
-            """,
-            "--compress-to-fp16/--no-compress-to-fp16",
-            group=_WEIGHTS,
-            schema=SWITCH,
-            show_default=True,
-        ),
+        Each is followed by a conversion back. With ``compress`` the other constants are stored as float16.
+        """,
+        "--compress-to-fp16/--no-compress-to-fp16",
+        group=_WEIGHTS,
+        schema=SWITCH,
+        show_default=True,
     )
-    compress: str | WeightCompression | None = field(
-        default=None,
-        metadata=option(
-            """Store weights of matrix multiplications, embedding lookups and convolutions in 8 or 4 bits.
+    compress: str | WeightCompression | None = option(
+        None,
+        """Store weights of matrix multiplications, embedding lookups and convolutions in 8 or 4 bits.
 
-            With ``"int4"`` embeddings, convolutions and last layers take 8 bits. Or a :class:`WeightCompression`.
-            """,
-            "--compress",
-            group=_WEIGHTS,
-            schema={"enum": ["int8", "int4"]},
-            choices=("int8", "int4"),
-        ),
+        With ``"int4"`` embeddings, convolutions and last layers take 8 bits. Or a :class:`WeightCompression`.
+        """,
+        "--compress",
+        group=_WEIGHTS,
+        schema={"enum": ["int8", "int4"]},
     )
-    group_size: int | None = field(
-        default=None,
-        metadata=option(
-            "With --compress: weights of a channel that share a scale; -1 for all [int8: -1, int4: 128].",
-            "--group-size",
-            group=_WEIGHTS,
-            requires="compress",
-            schema={"type": "integer"},
-            type=int,
-            metavar="N",
-        ),
+    group_size: int | None = option(
+        None,
+        "With --compress: weights of a channel that share a scale; -1 for all [int8: -1, int4: 128].",
+        "--group-size",
+        group=_WEIGHTS,
+        requires="compress",
+        schema={"type": "integer"},
+        metavar="N",
     )
-    symmetric: bool | None = field(
-        default=None,
-        metadata=option(
-            "With --compress: codes without or with a zero point [int8: asymmetric, int4: symmetric].",
-            "--symmetric/--asymmetric",
-            group=_WEIGHTS,
-            requires="compress",
-            schema=SWITCH,
-        ),
+    symmetric: bool | None = option(
+        None,
+        "With --compress: codes without or with a zero point [int8: asymmetric, int4: symmetric].",
+        "--symmetric/--asymmetric",
+        group=_WEIGHTS,
+        requires="compress",
+        schema=SWITCH,
     )
-    record: bool = field(
-        default=True,
-        metadata=option(
-            """Record in the IR how it was derived: versions, digest of the source, options, passes and rules.
+    record: bool = option(
+        True,
+        """Record in the IR how it was derived: versions, digest of the source, options, passes and rules.
 
-            The record is the element ``onnx2ir`` of ``rt_info``; it has no times and no folders.
-            """,
-            "--record/--no-record",
-            group="Output",
-            schema=SWITCH,
-        ),
+        The record is the element ``onnx2ir`` of ``rt_info``; it has no times and no folders.
+        """,
+        "--record/--no-record",
+        group="Output",
+        schema=SWITCH,
     )
 
     @property

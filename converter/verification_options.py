@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
-from converter.options import SWITCH, TEXT, described, option
+from converter.options import SWITCH, TEXT, ConversionOptions, described, option, same_option
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 """The file of arrays, or the arrays by name."""
 _INPUTS, _COMPARISON, _OUTPUT = "Inputs", "Comparison", "Output"
 _NOT_GIVEN, _NOT_IN_STEPS = ("given",), ("steps",)
+_as_for_convert = partial(same_option, ConversionOptions, group=_INPUTS, unused_in=_NOT_IN_STEPS)
 
 
 @described
@@ -30,207 +31,143 @@ class VerificationOptions:
     {options}
     """
 
-    input: InputShapes = field(
-        default=None,
-        metadata=option(
-            """As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".
+    input: InputShapes = _as_for_convert(
+        "input",
+        """As for convert: shapes and frozen values, "x[1,3,64,64],sr=16000".
 
-            The ONNX model is given dynamic dimensions where they need that.
-            """,
-            "--input",
-            parameter="input_texts",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema=TEXT,
-            multiple=True,
-            metavar="TEXT",
-        ),
+        The ONNX model is given dynamic dimensions where they need that.
+        """,
     )
-    freeze: Mapping[str, Any] | None = field(
-        default=None, metadata=option("As for convert: constant values that replace inputs, by name.")
+    freeze: Mapping[str, Any] | None = _as_for_convert(
+        "freeze", "As for convert: constant values that replace inputs, by name."
     )
-    output: str | Sequence[str] | None = field(
-        default=None,
-        metadata=option(
-            'As for convert: "a,b".',
-            "--output",
-            parameter="outputs",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema={"type": "array", "items": TEXT},
-            multiple=True,
-            metavar="NAMES",
-        ),
-    )
-    batch: int | None = field(
-        default=None,
-        metadata=option(
-            "As for convert: the first dimension of every input.",
-            "--batch",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema={"type": "integer", "minimum": 1},
-            minimum=1,
-        ),
-    )
-    inputs: InputSource = field(
-        default=None,
-        metadata=option(
-            """Inputs as .npz (by name) or .npy (for the only one).
+    output: str | Sequence[str] | None = _as_for_convert("output", 'As for convert: "a,b".')
+    batch: int | None = _as_for_convert("batch", "As for convert: the first dimension of every input.")
+    inputs: InputSource = option(
+        None,
+        """Inputs as .npz (by name) or .npy (for the only one).
 
-            Or a mapping of arrays. Without them inputs are random. They follow what the graph shows: token ids lie
-            below the rows of their table, masks are ones and zeros, images lie between 0 and 1. Dimensions are tried
-            until the reference takes them.
-            """,
-            "--inputs",
-            group=_INPUTS,
-            unused_in=_NOT_IN_STEPS,
-            schema=TEXT,
-            path="input",
-        ),
+        Or a mapping of arrays. Without them inputs are random. They follow what the graph shows: token ids lie
+        below the rows of their table, masks are ones and zeros, images lie between 0 and 1. Dimensions are tried
+        until the reference takes them.
+        """,
+        "--inputs",
+        group=_INPUTS,
+        unused_in=_NOT_IN_STEPS,
+        schema=TEXT,
+        path="input",
     )
-    seed: int = field(
-        default=0,
-        metadata=option(
-            "Seed of the random inputs.",
-            "--seed",
-            group=_INPUTS,
-            unused_in=_NOT_GIVEN,
-            schema={"type": "integer", "minimum": 0},
-            type=int,
-            show_default=True,
-        ),
+    seed: int = option(
+        0,
+        "Seed of the random inputs.",
+        "--seed",
+        group=_INPUTS,
+        unused_in=_NOT_GIVEN,
+        schema={"type": "integer", "minimum": 0},
+        type=int,
     )
-    samples: int = field(
-        default=2,
-        metadata=option(
-            """How many random inputs.
+    samples: int = option(
+        2,
+        """How many random inputs.
 
-            Where the IR has dynamic dimensions there is one more with other sizes.
-            """,
-            "--samples",
-            group=_INPUTS,
-            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-            schema={"type": "integer", "minimum": 1},
-            minimum=1,
-            show_default=True,
-        ),
+        Where the IR has dynamic dimensions there is one more with other sizes.
+        """,
+        "--samples",
+        group=_INPUTS,
+        unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+        schema={"type": "integer", "minimum": 1},
     )
-    values: Mapping[str, str] | None = field(
-        default=None,
-        metadata=option(
-            "What to fill an input with: 0..1, zeros, ones, normal, mask.",
-            "--values",
-            parameter="ranges",
-            group=_INPUTS,
-            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-            schema={"type": "object", "additionalProperties": TEXT},
-            multiple=True,
-            metavar="NAME=KIND",
-        ),
+    values: Mapping[str, str] | None = option(
+        None,
+        "What to fill an input with: 0..1, zeros, ones, normal, mask.",
+        "--values",
+        parameter="ranges",
+        group=_INPUTS,
+        unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+        schema={"type": "object", "additionalProperties": TEXT},
+        multiple=True,
+        metavar="NAME=KIND",
     )
-    stress: bool = field(
-        default=False,
-        metadata=option(
-            """Also run on zeros, large, small and denormal numbers, infinities and NaN.
+    stress: bool = option(
+        False,
+        """Also run on zeros, large, small and denormal numbers, infinities and NaN.
 
-            Layers that decide on ties, equal operands, bounds and negative indices are compared, as ``layers`` does.
-            """,
-            "--stress",
-            group=_INPUTS,
-            unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-            schema=SWITCH,
-        ),
+        Layers that decide on ties, equal operands, bounds and negative indices are compared, as ``layers`` does.
+        """,
+        "--stress",
+        group=_INPUTS,
+        unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
+        schema=SWITCH,
     )
-    rtol: float | None = field(
-        default=None,
-        metadata=option(
-            "Relative tolerance instead of each type's own.",
-            "--rtol",
-            group=_COMPARISON,
-            schema={"type": "number", "minimum": 0},
-            least=0,
-        ),
+    rtol: float | None = option(
+        None,
+        "Relative tolerance instead of each type's own.",
+        "--rtol",
+        group=_COMPARISON,
+        schema={"type": "number", "minimum": 0},
     )
-    atol: float | None = field(
-        default=None,
-        metadata=option(
-            "Absolute tolerance instead of each type's own.",
-            "--atol",
-            group=_COMPARISON,
-            schema={"type": "number", "minimum": 0},
-            least=0,
-        ),
+    atol: float | None = option(
+        None,
+        "Absolute tolerance instead of each type's own.",
+        "--atol",
+        group=_COMPARISON,
+        schema={"type": "number", "minimum": 0},
     )
-    layers: bool | None = field(
-        default=None,
-        metadata=option(
-            """Compare inner tensors; by default where an output fails.
+    layers: bool | None = option(
+        None,
+        """Compare inner tensors; by default where an output fails.
 
-            Or where it proves nothing because it is the same whatever the inputs. A layer that is wrong although its
-            inputs are right fails.
-            """,
-            "--layers/--no-layers",
-            group=_COMPARISON,
-            unused_in=_NOT_IN_STEPS,
-            schema=SWITCH,
-        ),
+        Or where it proves nothing because it is the same whatever the inputs. A layer that is wrong although its
+        inputs are right fails.
+        """,
+        "--layers/--no-layers",
+        group=_COMPARISON,
+        unused_in=_NOT_IN_STEPS,
+        schema=SWITCH,
     )
-    weights: bool = field(
-        default=True,
-        metadata=option(
-            "Look for every weight of the file in the IR, bit by bit; by default.",
-            "--weights/--no-weights",
-            group=_COMPARISON,
-            unused_in=_NOT_IN_STEPS,
-            schema=SWITCH,
-        ),
+    weights: bool = option(
+        True,
+        "Look for every weight of the file in the IR, bit by bit; by default.",
+        "--weights/--no-weights",
+        group=_COMPARISON,
+        unused_in=_NOT_IN_STEPS,
+        schema=SWITCH,
     )
-    engine: str = field(
-        default="numpy",
-        metadata=option(
-            "What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
-            "--engine",
-            group=_COMPARISON,
-            schema={"enum": ["numpy", "openvino", "openvino-default"]},
-            choices=("numpy", "openvino", "openvino-default"),
-            show_default=True,
-        ),
+    engine: str = option(
+        "numpy",
+        "What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
+        "--engine",
+        group=_COMPARISON,
+        schema={"enum": ["numpy", "openvino", "openvino-default"]},
     )
-    against: Model | str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            "Another IR (.xml) that must have the same outputs.",
-            "--against",
-            group=_COMPARISON,
-            unused_in=["several", *_NOT_IN_STEPS],
-            schema=TEXT,
-            path="input",
-        ),
+    against: Model | str | os.PathLike[str] | None = option(
+        None,
+        "Another IR (.xml) that must have the same outputs.",
+        "--against",
+        group=_COMPARISON,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="input",
     )
-    minimise: str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            "Write the smallest part of both models that shows the first wrong layer.",
-            "--minimise",
-            group=_OUTPUT,
-            unused_in=["several", *_NOT_IN_STEPS],
-            schema=TEXT,
-            path="folder",
-            metavar="FOLDER",
-        ),
+    minimise: str | os.PathLike[str] | None = option(
+        None,
+        "Write the smallest part of both models that shows the first wrong layer.",
+        "--minimise",
+        group=_OUTPUT,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="folder",
+        metavar="FOLDER",
     )
-    report: str | os.PathLike[str] | None = field(
-        default=None,
-        metadata=option(
-            "Write an HTML page with the graph and all differences.",
-            "--report",
-            group=_OUTPUT,
-            unused_in=["several", *_NOT_IN_STEPS],
-            schema=TEXT,
-            path="output",
-            metavar="FILE",
-        ),
+    report: str | os.PathLike[str] | None = option(
+        None,
+        "Write an HTML page with the graph and all differences.",
+        "--report",
+        group=_OUTPUT,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="output",
+        metavar="FILE",
     )
 
     def __post_init__(self) -> None:

@@ -45,19 +45,23 @@ def _option(entry: Field[Any]) -> Callable[..., Any]:
         text += f"  [default: {entry.name}]"
     if entry.default is False and "/" not in entry.metadata["flags"]:
         about["is_flag"] = True
-    if isinstance(entry.default, str):
+    if isinstance(entry.default, (str, int)) and not isinstance(entry.default, bool):
         about["show_default"] = True
-    choices, minimum = about.pop("choices", None), about.pop("minimum", None)
-    path, least = about.pop("path", None), about.pop("least", None)
-    if path is not None:
-        about["type"] = _PATHS[path]
-    if least is not None:
-        about["type"] = click.FloatRange(min=least)
-    if choices is not None:
-        about["type"] = click.Choice(choices)
-    if minimum is not None:
-        about["type"] = click.IntRange(min=minimum)
+    path = about.pop("path", None)
+    parameter_type = _type_of(entry.metadata["schema"] or {}) if path is None else _PATHS[path]
+    if parameter_type is not None:
+        about.setdefault("type", parameter_type)
     return click.option(entry.metadata["flags"], parameter_of(entry), help=text, **about)
+
+
+def _type_of(schema: Mapping[str, Any]) -> Any:
+    """Return the type of a parameter whose value has this JSON schema; None where click infers it."""
+    if "enum" in schema:
+        return click.Choice(schema["enum"])
+    ranges = {"integer": click.IntRange, "number": click.FloatRange}
+    if "minimum" in schema:
+        return ranges[schema["type"]](min=schema["minimum"])
+    return int if schema.get("type") == "integer" else None
 
 
 def conversion_options(values: Mapping[str, Any]) -> ConversionOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def _words(flags: str, text: str, **click: Any) -> Any:
     """Return a field for an option that neither a folder nor ``--stateless`` has a use for."""
-    metadata = option(text, flags, group="Preprocessing", unused_in=("stateless", "folder"), **click)
-    return field(default=False if not click else None, metadata=metadata)
+    default = None if click else False
+    return option(default, text, flags, group="Preprocessing", unused_in=("stateless", "folder"), **click)
 
 
 def _texts(flags: str, text: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields, make_dataclass
+from dataclasses import fields, make_dataclass
 
 import click
 
@@ -51,11 +51,11 @@ def test_every_field_is_described() -> None:
 
 
 def test_a_field_without_a_description_is_noticed() -> None:
-    text = option("", "--no-such-option", schema={"type": "boolean"})
-    planted = make_dataclass("Planted", [("nameless", bool, field(default=False, metadata=text))])
+    planted_field = option(False, "", "--no-such-option", schema={"type": "boolean"})
+    planted = make_dataclass("Planted", [("nameless", bool, planted_field)])
     assert undescribed(planted) == ["Planted.nameless has no text"]
-    text = option("Is on the command line alone.", "--no-such-option", schema={"type": "boolean"})
-    planted = make_dataclass("Planted", [("lone", bool, field(default=False, metadata=text))])
+    planted_field = option(False, "Is on the command line alone.", "--no-such-option", schema={"type": "boolean"})
+    planted = make_dataclass("Planted", [("lone", bool, planted_field)])
     assert undescribed(planted) == [
         "--no-such-option of convert is not described",
         "--no-such-option of batch is not described",
