@@ -16,11 +16,13 @@ from pathlib import Path
 from types import ModuleType
 
 import onnx
+import pytest
 
 import converter
 import ir_runtime
 from converter.command_line import main
 from converter.from_onnx.support import MEASURED, supported_operators
+from converter.options import json_schema
 from converter.to_onnx.registry import all_exporters
 
 ROOT = Path(__file__).parent.parent
@@ -87,6 +89,22 @@ def test_the_page_of_operations_has_every_exporter() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     missing = {one.operation.type for one in all_exporters() if f"| {one.operation.type} |" not in text}
     assert not missing, "run docs/generate.py --page-only"
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        converter.ConversionOptions,
+        converter.SavingOptions,
+        converter.VerificationOptions,
+        converter.ExportOptions,
+    ],
+)
+def test_the_page_of_options_has_the_schema_of_each_class(cls: type) -> None:
+    text = (ROOT / "docs" / "options.md").read_text()
+    assert f"## {cls.__name__}\n\n```json\n{json.dumps(json_schema(cls), indent=2)}\n```" in text, (
+        "run docs/generate.py --page-only"
+    )
 
 
 def test_every_public_name_and_field_is_described() -> None:
