@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import ConversionError
-from converter.options import ConversionOptions, SavingOptions
+from converter.options import ConversionOptions
 from converter.to_onnx.export import save_onnx
-from converter.workflow import convert_and_save
+from converter.workflow import Work
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
@@ -93,14 +93,14 @@ def round_trip(
             current = read_model(path)
             before = path
         else:
-            current = convert_and_save(path, before, options, SavingOptions()).conversion.model
+            current = Work(path, before, options).run("convert", "write").conversion.model
             reports[f"{path.name} -> IR"] = verify(path, before, seed=seed, layers=False)
         difference = compare_models(current, current)
         for number in range(1, _MOST_PASSES + 1):
             exported, after = (Path(folder) / f"pass_{number}{suffix}" for suffix in (".onnx", ".xml"))
             save_onnx(before, exported, opset=opset, contrib=contrib)
             reports[f"pass {number}: IR -> ONNX"] = verify(exported, before, seed=seed, layers=False, weights=False)
-            convert_and_save(exported, after, options, SavingOptions())
+            Work(exported, after, options).run("convert", "write")
             reports[f"pass {number}: ONNX -> IR"] = verify(exported, after, seed=seed, layers=False)
             changed = read_model(after)
             difference = compare_models(current, changed)

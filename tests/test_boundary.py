@@ -113,7 +113,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 FEEDS = {"x": np.ones((1, 3), np.float32), "y": np.ones((1, 3), np.float32)}
 WORK: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "convert_model": (
-        "converter.workflow.translate_dynamic",
+        "converter.conversion.translate_dynamic",
         lambda files: converter.convert_model(files / "m.onnx"),
     ),
     "save_model": (

@@ -59,10 +59,10 @@ CONVERTER["converter.to_onnx"] = {
 }
 for _room in (
     "from_ir",
-    "workflow",
     "conversion",
     "language_models",
     "equivalence",
+    "workflow",
     "round_trips",
     "batch",
     "report",

@@ -68,15 +68,16 @@ class _Work:
         self._read: list[Path] = []
 
     def convert(self) -> None:
-        from converter import workflow
         from converter.onnx_file.reader import open_model
+        from converter.workflow import Work
         from ir_runtime.files.file_kinds import IR, kind_of_path
 
         started = time.perf_counter()
         model, xml = Path(self.job.model), Path(self.job.xml)
         settings = self.job.settings
         file = None if kind_of_path(model) is IR else open_model(model)
-        stored = workflow.convert_and_save(file or model, xml, settings.options, settings.saving).stored.model
+        self._work = Work(model, xml, settings.options, settings.saving, file=file).run("convert", "write")
+        stored = self._work.stored.model
         weights = xml.with_suffix(".bin")
         files = [model, *(file.external_files if file else (model.with_suffix(".bin"),))]
         self._read = [*files, *map(Path, settings.options.extensions)]
@@ -95,9 +96,12 @@ class _Work:
         if not settings.verify:
             return
         started = time.perf_counter()
-        from converter.equivalence.steps import StepsReport, verify_conversion
+        from converter.equivalence.steps import StepsReport
+        from converter.verification_options import VerificationOptions
 
-        report = verify_conversion(self.job.model, self.job.xml, settings.options, seed=settings.seed)
+        self._work.checking = VerificationOptions(seed=settings.seed)
+        report = self._work.run("verify").report
+        assert report is not None
         unproven: tuple[str, ...]
         if isinstance(report, StepsReport):
             compared, unproven = [step.comparison for step in report.steps], ()

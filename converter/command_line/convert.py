@@ -21,13 +21,12 @@ from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from converter.verification_options import VerificationOptions
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
-    from converter.equivalence.steps import StepsReport
     from converter.options import ConversionOptions, SavingOptions
-    from converter.workflow import Written
+    from converter.workflow import Work
 
 
 @main.command()
@@ -93,7 +92,7 @@ def convert(
         convert_to_stateless(state, models[0], target, as_json, saving)
         return
     options = conversion_options(values)
-    checking = _Checking(inputs, seed, page) if check else None
+    checking = VerificationOptions(inputs=inputs, seed=seed, report=page) if check else None
     if options.stateful and models[0].is_dir() and len(models) == 1:
         convert_folder(state, models[0], output_model, as_json, seed if check else None, options, saving)
         return
@@ -138,34 +137,19 @@ def _branches(
 
 
 @dataclass(frozen=True)
-class _Checking:
-    """How a written IR is compared with its model."""
-
-    inputs: Path | None
-    seed: int
-    page: Path | None
-
-    def report(self, model: Path, target: Path, options: ConversionOptions) -> Report | StepsReport:
-        """Compare ``target`` with ``model``: calls, or the steps of a stateful model."""
-        from converter.equivalence.steps import verify_conversion
-
-        return verify_conversion(model, target, options, seed=self.seed, inputs=self.inputs, report=self.page)
-
-
-@dataclass(frozen=True)
 class _One:
     """The conversion of one model of the command's."""
 
     state: State
     options: ConversionOptions
     saving: SavingOptions
-    checking: _Checking | None
+    checking: VerificationOptions | None
     page: Path | None
     as_json: bool
 
     def convert(self, model: Path, output_model: str | None) -> Outcome:
         """Convert ``model``; its JSON, which is not printed here, and the report."""
-        from converter import workflow
+        from converter.workflow import Work
         from ir_runtime.files.whole_files import check_writable
 
         target = _target(output_model, model)
@@ -173,30 +157,27 @@ class _One:
         if self.page is not None:
             check_writable(self.page)
         self.state.inform(f"Converting {model}")
-        written = workflow.convert_and_save(model, target, self.options, self.saving, self.state.working)
-        report: Report | StepsReport | None = None
-        if self.checking is not None:
-            with self.state.working(f"Verifying {target.name}"):
-                report = self.checking.report(model, target, self.options)
-        result = self._json(written, target, report) if self.as_json else {}
+        work = Work(model, target, self.options, self.saving, self.checking, self.state.working).run()
+        result = self._json(work) if self.as_json else {}
         if not self.as_json:
-            self._print(written, target)
-            print_report(report)
+            self._print(work)
+            print_report(work.report)
         if self.page is not None and (self.checking is None or self.options.stateful):
             from converter.report.conversions import write_conversion
 
-            made = written.conversion
+            made = work.conversion
             write_conversion(
-                *(written.stored.model, model.name, self.options.target, made.passes, made.rules),
+                *(work.stored.model, model.name, self.options.target, made.passes, made.rules),
                 *(self.page, target, made.trace),
             )
-        return result, report
+        return result, work.report
 
-    def _json(self, written: Written, target: Path, report: Report | StepsReport | None) -> dict[str, Any]:
+    def _json(self, work: Work) -> dict[str, Any]:
+        target, report = work.path, work.report
         result: dict[str, Any] = {"xml": str(target), "bin": str(target.with_suffix(".bin")), **summary_of(target)}
-        passes, rules = dict(written.conversion.passes), dict(written.conversion.rules)
+        passes, rules = dict(work.conversion.passes), dict(work.conversion.rules)
         result.update(target=self.options.target, passes=passes, rules=rules)
-        weights, half = written.stored.weights, written.stored.half
+        weights, half = work.stored.weights, work.stored.half
         if weights is not None:
             result["compressed"] = {"weights": dict(weights.count), "kept": dict(weights.kept)}
         if half is not None:
@@ -205,19 +186,20 @@ class _One:
             result["verification"] = report.to_dict()
         return result
 
-    def _print(self, written: Written, target: Path) -> None:
+    def _print(self, work: Work) -> None:
+        target = work.path
         file = target.with_suffix(".bin")
-        count = len(written.stored.model.nodes())
+        count = len(work.stored.model.nodes())
         self.state.inform(f"Wrote {target} ({count} layers) and {file} ({size_text(file.stat().st_size)})")
-        weights, half = written.stored.weights, written.stored.half
+        weights, half = work.stored.weights, work.stored.half
         if weights is not None:
             ways = ", ".join(f"{times} {way}" for way, times in weights.count.items())
             self.state.inform(f"Compressed weights: {ways or 'none'}" + _exceptions(weights.kept))
         if half is not None:
             self.state.inform(f"{half.count} constants are float16" + _exceptions(half.kept))
         for title, counts in (
-            ("Layers replaced by passes", written.conversion.passes),
-            (f"Rules for {self.options.target}", written.conversion.rules),
+            ("Layers replaced by passes", work.conversion.passes),
+            (f"Rules for {self.options.target}", work.conversion.rules),
         ):
             if counts:
                 self.state.inform(f"{title}: " + ", ".join(f"{name} ({times})" for name, times in counts.items()))

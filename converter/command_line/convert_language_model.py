@@ -25,7 +25,7 @@ def convert_to_stateless(
     saving: SavingOptions,
 ) -> None:
     """Write the stateful IR ``model`` with inputs and outputs in place of its variables."""
-    from converter import workflow
+    from converter.conversion import save
     from converter.states.stateless import make_stateless
     from ir_runtime import read_model
 
@@ -35,7 +35,7 @@ def convert_to_stateless(
     read = read_model(model)
     count = make_stateless(read)
     target.parent.mkdir(parents=True, exist_ok=True)
-    workflow.save(read, target, saving)
+    save(read, target, saving)
     if as_json:
         print_json(state, {"xml": str(target), "bin": str(target.with_suffix(".bin")), "variables": count})
         return

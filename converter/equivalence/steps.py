@@ -16,7 +16,7 @@ import numpy as np
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
 from converter.equivalence.references import OnnxReference
-from converter.equivalence.report import LayerDifference, Report
+from converter.equivalence.report import LayerDifference
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
 from converter.equivalence.tolerances import chosen_by
 from converter.equivalence.verification import verify
@@ -24,10 +24,8 @@ from converter.errors import VerificationError
 from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
 from converter.option_values import tolerance_of
-from converter.options import STEPS, ConversionOptions
 from converter.stages import inform, silent, stage, verbosely
 from converter.states.stateless import make_stateless
-from converter.verification_options import InputSource, VerificationOptions
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
@@ -102,26 +100,6 @@ class StepsReport(Printed):
 
     def __repr__(self) -> str:
         return f"StepsReport({self.verdict} against {self.oracle}, {len(self.steps)} steps)"
-
-
-def verify_conversion(
-    model: ModelSource,
-    ir: str | os.PathLike[str],
-    options: ConversionOptions,
-    *,
-    seed: int,
-    inputs: InputSource = None,
-    report: str | os.PathLike[str] | None = None,
-) -> Report | StepsReport:
-    """Compare an IR with the ``model`` from which it was converted with ``options``.
-
-    A stateful one is compared over :data:`converter.options.STEPS` tokens, of random prompts and without a page. The
-    other arguments are fields of :class:`converter.VerificationOptions`.
-    """
-    if options.stateful:
-        return verify_steps(model, ir, steps=STEPS, seed=seed)
-    same = {name: getattr(options, name) for name in ("input", "freeze", "output", "batch")}
-    return verify(model, ir, options=VerificationOptions(seed=seed, inputs=inputs, report=report, **same))
 
 
 @verbosely
@@ -293,7 +271,6 @@ def _first_layer(
     onnx_model: ModelSource, model: Model, feeds: Feeds, rtol: float | None, atol: float | None
 ) -> tuple[LayerDifference | None, str]:
     """The first layer that is wrong in a step, with the caches of the ONNX model; or why none is named."""
-    from converter.equivalence.verification import verify
 
     plain = model.clone()
     try:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from converter.conversion import convert, save
 from converter.errors import ConversionError
 from converter.from_onnx.input_forms import OptionError
 from converter.options import ConversionOptions, SavingOptions, both_from, refuse_unused, takes
 from converter.targets.paged_attention import obstacles
-from converter.workflow import convert, save
 from ir_runtime.boundary import boundary
 from ir_runtime.records import record
 

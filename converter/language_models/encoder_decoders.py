@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from converter.conversion import MakeStates, convert
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.onnx_file.reader import open_model
 from converter.options import ConversionOptions
 from converter.states.computed_once import ComputedOnce, keep_computed
 from converter.states.masks_of_new_tokens import add_masks
 from converter.states.stateful import compute_in_float32, make_stateful
-from converter.workflow import MakeStates, convert
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph import Model, Node, PartialShape
 from ir_runtime.records import record

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
-from converter import workflow
+from converter import conversion
 from converter.command_line import main
 from ir_runtime import InferenceError
 from tests.engines import check_node, core, node_model, run_numpy, run_onnxruntime, run_openvino
@@ -156,14 +156,14 @@ def with_rank_of_length(*lengths: int) -> onnx.ModelProto:
     ids=["none", "one of three", "one of one", "three of three", "28 of 28"],
 )
 def test_a_model_is_translated_few_times(monkeypatch: pytest.MonkeyPatch, model: onnx.ModelProto, most: int) -> None:
-    translate, count = workflow.translate_model, 0
+    translate, count = conversion.translate_model, 0
 
     def counting(*arguments: Any) -> Any:
         nonlocal count
         count += 1
         return translate(*arguments)
 
-    monkeypatch.setattr(workflow, "translate_model", counting)
+    monkeypatch.setattr(conversion, "translate_model", counting)
     made = converter.convert_model(model)
     assert count <= most
     assert [str(output.shape) for output in made.outputs] == [

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import converter
-from converter.workflow import compressed
+from converter.conversion import compressed
 from ir_runtime import Model
 from tests.converter.idioms.convolutions import IMAGE, convolution, scaled_first
 from tests.converter.idioms.graphs import Graph, Idiom

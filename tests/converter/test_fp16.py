@@ -12,7 +12,7 @@ import pytest
 import converter
 import ir_runtime
 from converter.compression.half_precision import misfits, to_half
-from converter.workflow import compressed
+from converter.conversion import compressed
 from ir_runtime import Model
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
 

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from converter import ConversionOptions
+from converter.conversion import convert
 from converter.passes.registry import passes
-from converter.workflow import convert
 from tests.converter.test_command_options import onnx2ir
 from tests.engines import run_onnxruntime
 

@@ -18,7 +18,7 @@ import converter
 import ir_runtime
 from converter import WeightCompression
 from converter.compression.integer_grid import put_on_grid
-from converter.workflow import compressed
+from converter.conversion import compressed
 from ir_runtime import Model
 from ir_runtime.graph.tensor import Tensor
 from tests.converter import option_models

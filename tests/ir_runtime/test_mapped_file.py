@@ -151,7 +151,7 @@ def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bo
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
     script = (
         "import resource, sys, converter\n"
-        "from converter.workflow import convert, compressed\n"
+        "from converter.conversion import convert, compressed\n"
         "import ir_runtime.files.xml_writer\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "before = peak()\n"

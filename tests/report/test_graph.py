@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from converter import workflow
+from converter import conversion
 from converter.report.conversions import write_conversion
 from tests.converter.test_verify_layers import deep, layer, overwrite
 from tests.report.browser import data_of, needs_browser, observed
@@ -291,7 +291,7 @@ def test_a_fused_layer_is_found_by_the_pass_that_made_it_and_what_it_replaced(tm
     values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, [2]) for tensor in "xy"]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    made = workflow.convert(tmp_path / "m.onnx")
+    made = conversion.convert(tmp_path / "m.onnx")
     xml, page = tmp_path / "m.xml", tmp_path / "page.html"
     converter.save_model(made.model, xml)
     write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, xml, made.trace)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter import workflow
+from converter import conversion
 from converter.batch.rows import VERIFIED, Row
 from converter.report.batches import page as batch_page
 from converter.report.conversions import write_conversion
@@ -252,7 +252,7 @@ def test_layers_tell_which_passes_made_them_and_what_passes_left(tmp_path: Path)
     values = [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, [2]) for tensor in "xy"]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    made = workflow.convert(tmp_path / "m.onnx")
+    made = conversion.convert(tmp_path / "m.onnx")
     converter.save_model(made.model, tmp_path / "m.xml")
     page = tmp_path / "page.html"
     write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, tmp_path / "m.xml", made.trace)

@@ -9,7 +9,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.workflow import convert
+from converter.conversion import convert
 from tests.engines import assert_close, converted, node_model, run_numpy, run_openvino
 
 from .arithmetic_layers import AXES, ROWS, Plain

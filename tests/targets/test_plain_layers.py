@@ -17,7 +17,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.workflow import convert
+from converter.conversion import convert
 from tests.engines import assert_close, check_node, output_names, run_numpy, run_onnxruntime, run_openvino
 from tests.targets.installed import NEEDED
 from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG

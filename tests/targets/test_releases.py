@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
+from converter.conversion import convert
 from converter.targets.registry import RULES
-from converter.workflow import convert
 from tests.engines import ENGINES, converted, node_model, output_names, run, run_onnxruntime
 from tests.random_data import generator
 
