@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import openvino.opset13 as ops
 import pytest
 
 import converter
+from converter.from_onnx.translation.registry import REQUIRED, Translator, find_translator
 from tests.engines import ENGINES, check_node, node_model, run_openvino
 from tests.ir_runtime.peers import made, written_by_openvino
 from tests.random_data import generator
@@ -338,3 +339,21 @@ def test_detectron_detections() -> None:
     }
     build = layer(name, 6, class_agnostic_box_regression=False, **given, **defaults)
     check(name, inputs, given, build, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "defaults"),
+    [
+        ("PriorBoxClustered", {"clip": 0, "variance": (0.1,), "step": 0.0}),
+        ("ExperimentalDetectronTopKROIs", {"max_rois": 1000}),
+        ("ExperimentalDetectronPriorGridGenerator", {"flatten": 1, "h": 0}),
+        ("ExperimentalDetectronROIFeatureExtractor", {"sampling_ratio": 2, "pyramid_scales": (4, 8, 16, 32, 64)}),
+        ("ExperimentalDetectronGenerateProposalsSingleImage", {"pre_nms_count": 1000, "post_nms_count": 1000}),
+        ("ExperimentalDetectronDetectionOutput", {"num_classes": 81, "max_detections_per_image": 100}),
+        ("DetectionOutput", {"nms_threshold": REQUIRED, "keep_top_k": 1, "top_k": -1}),
+    ],
+)
+def test_defaults_of_openvinos_frontend(op_type: str, defaults: dict[str, Any]) -> None:
+    """The defaults of OpenVINO's frontend hold where the IR operation has none or others."""
+    translator, _ = cast(tuple[Translator, int], find_translator(op_type, DOMAIN, 1))
+    assert {name: translator.attributes[name] for name in defaults} == defaults

@@ -6,14 +6,17 @@ https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.ht
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import REQUIRED, onnx_op
 from ir_runtime.graph import Output, element_types
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import (
     activation,
     convolution,
@@ -38,6 +41,48 @@ def _unused(ctx: Context, **values: float) -> None:
     for name, value in values.items():
         if value:
             raise ctx.unsupported(f"the IR has no attribute '{name}', which is {value}")
+
+
+def _parameters(
+    function: Callable[..., Any], operation: type[Operation], defaults: Mapping[str, Any]
+) -> list[inspect.Parameter]:
+    """The function's parameters without the operation, and an attribute for each that the operation declares."""
+    context, _, *inputs_and_attributes = inspect.signature(function).parameters.values()
+    parameters = [context, *inputs_and_attributes]
+    for name, attribute in operation.declared.items():
+        default = defaults.get(name, REQUIRED if attribute.is_required else attribute.default)
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
+    return parameters
+
+
+def _openvino_op(
+    op_type: str,
+    operation: type[Operation],
+    defaults: Mapping[str, Any] | None = None,
+    convert: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: register a translator whose attributes are those of the IR operation, by name and default.
+
+    The function takes the context, the operation with the node's attributes, and the inputs; its own keyword-only
+    parameters are attributes that the operation does not have. ``defaults`` lists those that differ from the
+    operation's, ``convert`` the functions that turn a value into the operation's form.
+    """
+    defaults = defaults or {}
+    converters: dict[str, Callable[[Any], Any]] = dict(convert or {})
+    converters.update((name, bool) for name, declared in operation.declared.items() if declared.kind == "boolean")
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def translate(ctx: Context, *inputs: Output, **values: Any) -> Any:
+            further = {name: values.pop(name) for name in list(values) if name not in operation.declared}
+            own = {name: value for name, value in {**defaults, **values}.items() if value is not REQUIRED}
+            op = operation(**{name: converters[name](v) if name in converters else v for name, v in own.items()})
+            return function(ctx, op, *inputs, **further)
+
+        parameters = _parameters(function, operation, defaults)
+        translate.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return onnx_op(op_type, domain=OPENVINO, versions=(1,))(translate)
+
+    return register
 
 
 # --- quantisation, activations and normalisations ---
@@ -154,25 +199,13 @@ def _placed(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, laye
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(op, *dimensions), ctx.constant([0]))
 
 
-@onnx_op("PriorBox", domain=OPENVINO, versions=(1,))
+@_openvino_op("PriorBox", priors.PriorBox8)
 def prior_box(
     ctx: Context,
+    op: priors.PriorBox8,
     layer: Output,
     image: Output,
     *,
-    min_size: Sequence[float] = (),
-    max_size: Sequence[float] = (),
-    aspect_ratio: Sequence[float] = (),
-    flip: int = 0,
-    clip: int = 0,
-    step: float = 0.0,
-    offset: float = 0.0,
-    variance: Sequence[float] = (),
-    scale_all_sizes: int = 1,
-    fixed_ratio: Sequence[float] = (),
-    fixed_size: Sequence[float] = (),
-    density: Sequence[float] = (),
-    min_max_aspect_ratios_order: int = 1,
     img_size: int = 0,
     img_h: int = 0,
     img_w: int = 0,
@@ -181,80 +214,37 @@ def prior_box(
 ) -> Output:
     """Boxes of some sizes around every element of ``layer``, in parts of ``image``: ``[1, 2, 4 h w boxes]``."""
     _unused(ctx, img_size=img_size, img_h=img_h, img_w=img_w, step_h=step_h, step_w=step_w)
-    op = priors.PriorBox8(
-        min_size=min_size,
-        max_size=max_size,
-        aspect_ratio=aspect_ratio,
-        flip=bool(flip),
-        clip=bool(clip),
-        step=step,
-        offset=offset,
-        variance=variance,
-        scale_all_sizes=bool(scale_all_sizes),
-        fixed_ratio=fixed_ratio,
-        fixed_size=fixed_size,
-        density=density,
-        min_max_aspect_ratios_order=bool(min_max_aspect_ratios_order),
-    )
     return _placed(ctx, op, layer, image)
 
 
-@onnx_op("PriorBoxClustered", domain=OPENVINO, versions=(1,))
+@_openvino_op("PriorBoxClustered", priors.PriorBoxClustered1, {"clip": 0, "variance": (0.1,)})
 def prior_box_clustered(
-    ctx: Context,
-    layer: Output,
-    image: Output,
-    *,
-    width: Sequence[float],
-    height: Sequence[float],
-    clip: int = 0,
-    variance: Sequence[float] = (0.1,),
-    step: float = 0.0,
-    step_h: float = 0.0,
-    step_w: float = 0.0,
-    offset: float = 0.0,
-    img_h: int = 0,
-    img_w: int = 0,
+    ctx: Context, op: priors.PriorBoxClustered1, layer: Output, image: Output, *, img_h: int = 0, img_w: int = 0
 ) -> Output:
     """Boxes of given widths and heights around every element of ``layer``, as :func:`prior_box` gives them."""
     _unused(ctx, img_h=img_h, img_w=img_w)
-    op = priors.PriorBoxClustered1(
-        width=width,
-        height=height,
-        clip=bool(clip),
-        variance=variance,
-        step=step,
-        step_h=step_h,
-        step_w=step_w,
-        offset=offset,
-    )
     return _placed(ctx, op, layer, image)
 
 
-@onnx_op("DetectionOutput", domain=OPENVINO, versions=(1,))
+def _with_caffe_name(code_type: str) -> str:
+    return code_type if code_type.startswith(_CODES) else _CODES + code_type
+
+
+@_openvino_op(
+    "DetectionOutput",
+    detection_output.DetectionOutput8,
+    {"keep_top_k": 1, "code_type": "CORNER", "nms_threshold": REQUIRED, "normalized": 1},
+    {"keep_top_k": lambda count: [count] if isinstance(count, int) else count, "code_type": _with_caffe_name},
+)
 def detections(
     ctx: Context,
+    op: detection_output.DetectionOutput8,
     boxes: Output,
     scores: Output,
     priors_: Output,
     more_scores: Output | None = None,
     more_boxes: Output | None = None,
     *,
-    background_label_id: int = 0,
-    top_k: int = -1,
-    variance_encoded_in_target: int = 0,
-    keep_top_k: int | Sequence[int] = 1,
-    code_type: str = "CORNER",
-    share_location: int = 1,
-    nms_threshold: float,
-    confidence_threshold: float = 0.0,
-    clip_after_nms: int = 0,
-    clip_before_nms: int = 0,
-    decrease_label_id: int = 0,
-    normalized: int = 1,
-    input_height: int = 1,
-    input_width: int = 1,
-    objectness_score: float = 0.0,
     eta: float = 1.0,
     num_classes: int | None = None,
 ) -> Output:
@@ -266,23 +256,6 @@ def detections(
         raise ctx.unsupported(f"eta is {eta}, but the IR's threshold stays the same from box to box")
     if (more_scores is None) != (more_boxes is None):
         raise ctx.invalid("the fourth and the fifth input go together, but one is missing")
-    op = detection_output.DetectionOutput8(
-        background_label_id=background_label_id,
-        top_k=top_k,
-        variance_encoded_in_target=bool(variance_encoded_in_target),
-        keep_top_k=[keep_top_k] if isinstance(keep_top_k, int) else keep_top_k,
-        code_type=code_type if code_type.startswith(_CODES) else _CODES + code_type,
-        share_location=bool(share_location),
-        nms_threshold=nms_threshold,
-        confidence_threshold=confidence_threshold,
-        clip_after_nms=bool(clip_after_nms),
-        clip_before_nms=bool(clip_before_nms),
-        decrease_label_id=bool(decrease_label_id),
-        normalized=bool(normalized),
-        input_height=input_height,
-        input_width=input_width,
-        objectness_score=objectness_score,
-    )
     further = [value for value in (more_scores, more_boxes) if value is not None]
     return ctx.emit(op, boxes, scores, priors_, *further)
 
@@ -320,58 +293,36 @@ def generate_proposals(
     return tuple(ctx.emit_all(op, images, placed, deltas, scores))
 
 
-@onnx_op("ExperimentalDetectronGenerateProposalsSingleImage", domain=OPENVINO, versions=(1,))
+@_openvino_op(
+    "ExperimentalDetectronGenerateProposalsSingleImage",
+    detectron.ExperimentalDetectronGenerateProposalsSingleImage6,
+    {"nms_threshold": 0.7, "post_nms_count": 1000, "pre_nms_count": 1000},
+)
 def proposals_of_one_image(
-    ctx: Context,
-    image: Output,
-    anchors: Output,
-    deltas: Output,
-    scores: Output,
-    *,
-    min_size: float = 0.0,
-    nms_threshold: float = 0.7,
-    post_nms_count: int = 1000,
-    pre_nms_count: int = 1000,
+    ctx: Context, op: Operation, image: Output, anchors: Output, deltas: Output, scores: Output
 ) -> tuple[Output, ...]:
     """The best boxes made of anchors, and their scores."""
-    op = detectron.ExperimentalDetectronGenerateProposalsSingleImage6(
-        min_size=min_size,
-        nms_threshold=nms_threshold,
-        post_nms_count=post_nms_count,
-        pre_nms_count=pre_nms_count,
-    )
     return tuple(ctx.emit_all(op, image, anchors, deltas, scores))
 
 
-@onnx_op("ExperimentalDetectronPriorGridGenerator", domain=OPENVINO, versions=(1,))
-def prior_grid(
-    ctx: Context,
-    boxes: Output,
-    layer: Output,
-    image: Output,
-    *,
-    flatten: int = 1,
-    h: int = 0,
-    w: int = 0,
-    stride_x: float = 0.0,
-    stride_y: float = 0.0,
-) -> Output:
+@_openvino_op(
+    "ExperimentalDetectronPriorGridGenerator", detectron.ExperimentalDetectronPriorGridGenerator6, {"flatten": 1}
+)
+def prior_grid(ctx: Context, op: Operation, boxes: Output, layer: Output, image: Output) -> Output:
     """The boxes at every place of a grid."""
-    op = detectron.ExperimentalDetectronPriorGridGenerator6(
-        flatten=bool(flatten), h=h, w=w, stride_x=stride_x, stride_y=stride_y
-    )
     return ctx.emit(op, boxes, layer, image)
 
 
-@onnx_op("ExperimentalDetectronROIFeatureExtractor", domain=OPENVINO, versions=(1,))
+@_openvino_op(
+    "ExperimentalDetectronROIFeatureExtractor",
+    detectron.ExperimentalDetectronROIFeatureExtractor6,
+    {"output_size": 7, "sampling_ratio": 2, "pyramid_scales": (4, 8, 16, 32, 64)},
+)
 def region_features(
     ctx: Context,
+    op: Operation,
     regions: Output,
     *layers: Output,
-    output_size: int = 7,
-    sampling_ratio: int = 2,
-    aligned: int = 0,
-    pyramid_scales: Sequence[int] = (4, 8, 16, 32, 64),
     image_id: int = 0,
     distribute_rois_between_levels: int = 1,
     preserve_rois_order: int = 1,
@@ -380,44 +331,30 @@ def region_features(
     _unused(ctx, image_id=image_id)
     if not (distribute_rois_between_levels and preserve_rois_order):
         raise ctx.unsupported("the IR takes each region from the layer that fits it, and keeps the regions' order")
-    op = detectron.ExperimentalDetectronROIFeatureExtractor6(
-        output_size=output_size, sampling_ratio=sampling_ratio, aligned=bool(aligned), pyramid_scales=pyramid_scales
-    )
     return tuple(ctx.emit_all(op, regions, *layers))
 
 
-@onnx_op("ExperimentalDetectronTopKROIs", domain=OPENVINO, versions=(1,))
-def top_regions(ctx: Context, regions: Output, scores: Output, *, max_rois: int = 1000) -> Output:
+@_openvino_op("ExperimentalDetectronTopKROIs", detectron.ExperimentalDetectronTopKROIs6, {"max_rois": 1000})
+def top_regions(ctx: Context, op: Operation, regions: Output, scores: Output) -> Output:
     """The regions of the highest scores."""
-    return ctx.emit(detectron.ExperimentalDetectronTopKROIs6(max_rois=max_rois), regions, scores)
+    return ctx.emit(op, regions, scores)
 
 
-@onnx_op("ExperimentalDetectronDetectionOutput", domain=OPENVINO, versions=(1,))
+@_openvino_op(
+    "ExperimentalDetectronDetectionOutput",
+    detectron.ExperimentalDetectronDetectionOutput6,
+    {
+        "score_threshold": 0.05,
+        "nms_threshold": 0.5,
+        "max_delta_log_wh": math.log(1000 / 16),
+        "num_classes": 81,
+        "post_nms_count": 2000,
+        "max_detections_per_image": 100,
+        "deltas_weights": (10.0, 10.0, 5.0, 5.0),
+    },
+)
 def detectron_detections(
-    ctx: Context,
-    regions: Output,
-    deltas: Output,
-    scores: Output,
-    image: Output,
-    *,
-    score_threshold: float = 0.05,
-    nms_threshold: float = 0.5,
-    max_delta_log_wh: float = math.log(1000 / 16),
-    num_classes: int = 81,
-    post_nms_count: int = 2000,
-    max_detections_per_image: int = 100,
-    class_agnostic_box_regression: int = 0,
-    deltas_weights: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
+    ctx: Context, op: Operation, regions: Output, deltas: Output, scores: Output, image: Output
 ) -> tuple[Output, ...]:
     """Regions moved for each class, without those that overlap better ones: boxes, classes and scores."""
-    op = detectron.ExperimentalDetectronDetectionOutput6(
-        score_threshold=score_threshold,
-        nms_threshold=nms_threshold,
-        max_delta_log_wh=max_delta_log_wh,
-        num_classes=num_classes,
-        post_nms_count=post_nms_count,
-        max_detections_per_image=max_detections_per_image,
-        class_agnostic_box_regression=bool(class_agnostic_box_regression),
-        deltas_weights=deltas_weights,
-    )
     return tuple(ctx.emit_all(op, regions, deltas, scores, image))
