@@ -25,6 +25,7 @@ from converter.from_onnx.translation.registry import (
     REQUIRED,
     Translator,
     all_translators,
+    attributes_of,
     find_schema,
     find_translator,
     refused_operators,
@@ -384,3 +385,22 @@ def test_translators_take_the_context_first() -> None:
     for translator in all_translators():
         first = next(iter(inspect.signature(translator.function).parameters))
         assert first == "ctx", f"{translator.op_type} takes {first} first"
+
+
+def test_attributes_of_another_translator() -> None:
+    """``**attributes`` stand for the other's attributes; the function's own and those left out are not replaced."""
+
+    def source(ctx: Any, x: Any, *, axis: int = 1, mode: str = "a", size: int) -> None: ...
+
+    @attributes_of(source, without=("mode",))
+    def middle(ctx: Any, x: Any, y: Any = None, *, axis: int = 2, **attributes: Any) -> None: ...
+
+    @attributes_of(middle)
+    def outer(ctx: Any, x: Any, *, own: int = 3, **attributes: Any) -> None: ...
+
+    assert Translator("Outer", "own", (1,), outer).attributes == {"own": 3, "axis": 2, "size": REQUIRED}
+    assert Translator("Outer", "own", (1,), outer).most_inputs == 1
+    assert Translator("Outer", "own", (1,), outer, without=frozenset({"axis"})).attributes == {
+        "own": 3,
+        "size": REQUIRED,
+    }

@@ -137,13 +137,14 @@ class Geometry:
 def make_geometry(
     ctx: Context,
     x: Output,
+    crops: bool = True,
+    *,
     kernel_shape: Sequence[int],
-    strides: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    auto_pad: str,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
     dilations: Sequence[int] | None = None,
     ceil_mode: int = 0,
-    crops: bool = True,
 ) -> Geometry:
     """Check the attributes and fill in ONNX's defaults."""
     rank = len(kernel_shape)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from converter.errors import ConversionError
 from converter.onnx_file import schema_table
@@ -22,6 +22,7 @@ from ir_runtime.records import record
 from .families import import_all_families, import_families, import_families_of_any_domain, is_imported
 
 Translate = Callable[..., Any]
+F = TypeVar("F", bound=Translate)
 
 REQUIRED: Any = inspect.Parameter.empty
 
@@ -52,7 +53,7 @@ class Translator:
     @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """The function's parameters that these versions have; the first, which is the context, is left out."""
-        return tuple(p for p in _parameters(self.function) if p.name not in self.without)
+        return tuple(p for p in _parameters(self.function)[1:] if p.name not in self.without)
 
     @cached_property
     def _inputs(self) -> list[inspect.Parameter]:
@@ -82,13 +83,37 @@ class Translator:
         return tuple(name for name, default in self.attributes.items() if default is REQUIRED)
 
 
+_SHARED_ATTRIBUTES: dict[Translate, tuple[Translate, frozenset[str]]] = {}
+
+
+def attributes_of(source: Translate, *, without: Sequence[str] = ()) -> Callable[[F], F]:
+    """Decorator: ``**attributes`` of a translator stand for the keyword-only parameters of ``source``.
+
+    The translator passes them on to ``source``, so that names and defaults are written there alone. ``without`` lists
+    those that the operator does not have; a parameter of the translator itself replaces that of ``source``.
+    """
+
+    def register(function: F) -> F:
+        _SHARED_ATTRIBUTES[function] = source, frozenset(without)
+        return function
+
+    return register
+
+
 def _parameters(function: Translate) -> list[inspect.Parameter]:
-    return list(inspect.signature(function).parameters.values())[1:]
+    """The function's parameters, with those that ``**attributes`` stand for."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if function in _SHARED_ATTRIBUTES:
+        source, without = _SHARED_ATTRIBUTES[function]
+        parameters = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+        hidden = without | {p.name for p in parameters}
+        parameters += [p for p in _parameters(source) if p.kind is p.KEYWORD_ONLY and p.name not in hidden]
+    return parameters
 
 
 def _check_without(op_type: str, function: Translate, without: Sequence[str]) -> None:
     """A parameter can be left out where the function has a default for it, an input only behind those that stay."""
-    parameters = _parameters(function)
+    parameters = _parameters(function)[1:]
     unknown = sorted(set(without) - {p.name for p in parameters if p.default is not p.empty})
     if unknown:
         raise ConversionError(f"the translator of {op_type} needs parameters with defaults called {unknown}")

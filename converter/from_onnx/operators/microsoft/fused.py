@@ -6,15 +6,16 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from converter.from_onnx.operators.onnx.activation import gelu, leaky_relu
-from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.operators.onnx.matmul import gemm
 from converter.from_onnx.operators.onnx.normalization import layer_normalization
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import ElementType, Output, Tensor, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
@@ -85,6 +86,7 @@ def _activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[f
 
 
 @onnx_op("FusedGemm", domain=MICROSOFT, versions=(1,))
+@attributes_of(gemm)
 def fused_gemm(
     ctx: Context,
     a: Output,
@@ -95,18 +97,16 @@ def fused_gemm(
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     activation_gamma: float | None = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,  # noqa: N803
-    transB: int = 0,  # noqa: N803
+    **attributes: Any,
 ) -> Output:
     """A Gemm and an activation of its result."""
-    y = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    y = gemm(ctx, a, b, c, **attributes)
     parameters = [value for value in (activation_alpha, activation_beta, activation_gamma) if value is not None]
     return _activated(ctx, y, activation, parameters)
 
 
 @onnx_op("FusedConv", domain=MICROSOFT, versions=(1,))
+@attributes_of(conv)
 def fused_conv(
     ctx: Context,
     x: Output,
@@ -116,15 +116,10 @@ def fused_conv(
     *,
     activation: str | None = None,
     activation_params: Sequence[float] | None = None,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """A convolution, ``z`` added to its result, and an activation of that."""
-    y = convolved(ctx, x, w, b, auto_pad, dilations, group, kernel_shape, pads, strides)
+    y = conv(ctx, x, w, b, **attributes)
     return _activated(ctx, _add(ctx, y, z), activation, activation_params or ())
 
 

@@ -5,7 +5,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from converter.from_onnx.lowering.axis_order import channels_first
 from converter.from_onnx.operators.microsoft.fused import fused_mat_mul
@@ -13,7 +13,7 @@ from converter.from_onnx.operators.onnx.normalization import layer_normalization
 from converter.from_onnx.operators.onnx.pooling import max_pool
 from converter.from_onnx.operators.onnx.quantization import less_zero, qlinear_conv, requantized
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output
 from ir_runtime.operations import matmul
@@ -78,36 +78,19 @@ def _rows(ctx: Context, value: Output) -> Output:
 
 
 @onnx_op("NhwcMaxPool", domain=MICROSOFT, versions=(1,))
-def nhwc_max_pool(
-    ctx: Context,
-    x: Output,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    kernel_shape: Sequence[int],
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Output:
+@attributes_of(max_pool, without=("storage_order",))
+def nhwc_max_pool(ctx: Context, x: Output, **attributes: Any) -> Output:
     """The greatest number of each window of ``[n, ..., c]``."""
 
     def pool(data: Output) -> Output:
-        result = max_pool(
-            ctx,
-            data,
-            kernel_shape=kernel_shape,
-            strides=strides,
-            pads=pads,
-            auto_pad=auto_pad,
-            dilations=dilations,
-            ceil_mode=ceil_mode,
-        )
+        result = max_pool(ctx, data, **attributes)
         return result if isinstance(result, Output) else result[0]
 
     return channels_first(ctx, x, pool)
 
 
 @onnx_op("QLinearConv", domain=MICROSOFT, versions=(1,))
+@attributes_of(qlinear_conv)
 def qlinear_conv_of_layout(
     ctx: Context,
     x: Output,
@@ -120,34 +103,13 @@ def qlinear_conv_of_layout(
     y_zero_point: Output,
     b: Output | None = None,
     *,
-    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """ONNX's operator, whose data may have their channels last; the weights have them first either way."""
 
     def convolve(data: Output) -> Output:
-        return qlinear_conv(
-            ctx,
-            data,
-            x_scale,
-            x_zero_point,
-            w,
-            w_scale,
-            w_zero_point,
-            y_scale,
-            y_zero_point,
-            b,
-            auto_pad=auto_pad,
-            dilations=dilations,
-            group=group,
-            kernel_shape=kernel_shape,
-            pads=pads,
-            strides=strides,
-        )
+        weights = w, w_scale, w_zero_point
+        return qlinear_conv(ctx, data, x_scale, x_zero_point, *weights, y_scale, y_zero_point, b, **attributes)
 
     return channels_first(ctx, x, convolve) if channels_last else convolve(x)

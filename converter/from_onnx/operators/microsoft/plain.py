@@ -5,15 +5,15 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from converter.from_onnx.lowering.axis_order import channels_first, move_axis
-from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.operators.onnx.generation import range_11
 from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu
 from converter.from_onnx.operators.onnx.padding import pad as onnx_pad
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output
 from ir_runtime.operations import linear_algebra, movement, normalization, reduction
@@ -75,26 +75,11 @@ def cdist(ctx: Context, a: Output, b: Output, *, metric: str = "sqeuclidean") ->
 
 
 @onnx_op("NhwcConv", domain=MICROSOFT, versions=(1,))
-def nhwc_conv(
-    ctx: Context,
-    x: Output,
-    w: Output,
-    b: Output | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Output:
+@attributes_of(conv)
+def nhwc_conv(ctx: Context, x: Output, w: Output, b: Output | None = None, **attributes: Any) -> Output:
     """A convolution of ``[n, ..., c]`` with weights ``[o, ..., c / group]``."""
     weights = move_axis(ctx, w, -1, 1)
-
-    def convolve(data: Output) -> Output:
-        return convolved(ctx, data, weights, b, auto_pad, dilations, group, kernel_shape, pads, strides)
-
-    return channels_first(ctx, x, convolve)
+    return channels_first(ctx, x, lambda data: conv(ctx, data, weights, b, **attributes))
 
 
 # --- group normalisations of images whose channels may come last ---

@@ -6,6 +6,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from converter.from_onnx.lowering.axis_order import channels_first
 from converter.from_onnx.lowering.shapes import as_scalar
@@ -13,9 +14,10 @@ from converter.from_onnx.operators.microsoft.attention import self_attention, th
 from converter.from_onnx.operators.onnx.activation import leaky_relu
 from converter.from_onnx.operators.onnx.pooling import average_pool
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
-from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, Options, run
+from converter.from_onnx.operators.onnx.recurrent import options_of
+from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, run
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation
@@ -157,6 +159,7 @@ def _pooled(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output]
 
 
 @onnx_op("QLinearAveragePool", domain=MICROSOFT, versions=(1,))
+@attributes_of(average_pool, without=("dilations",))
 def qlinear_average_pool(
     ctx: Context,
     x: Output,
@@ -165,29 +168,12 @@ def qlinear_average_pool(
     y_scale: Output | None = None,
     y_zero_point: Output | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
     channels_last: int = 0,
-    count_include_pad: int = 0,
-    kernel_shape: Sequence[int],
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """The means of windows."""
-
-    def pool(data: Output) -> Output:
-        return average_pool(
-            ctx,
-            data,
-            kernel_shape=kernel_shape,
-            strides=strides,
-            pads=pads,
-            auto_pad=auto_pad,
-            count_include_pad=count_include_pad,
-            ceil_mode=ceil_mode,
-        )
-
-    made = _pooled(ctx, dequantize(ctx, x, x_scale, x_zero_point), channels_last, pool)
+    wide = dequantize(ctx, x, x_scale, x_zero_point)
+    made = _pooled(ctx, wide, channels_last, lambda data: average_pool(ctx, data, **attributes))
     return _put_on(ctx, made, ctx.required(y_scale, "y_scale"), y_zero_point, x)
 
 
@@ -313,6 +299,7 @@ def qattention(
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT, versions=(1,))
+@attributes_of(options_of, without=("layout", "output_sequence"))
 def dynamic_quantize_lstm(
     ctx: Context,
     x: Output,
@@ -328,13 +315,8 @@ def dynamic_quantize_lstm(
     r_scale: Output | None = None,
     r_zero_point: Output | None = None,
     *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
     input_forget: int = 0,
+    **attributes: Any,
 ) -> tuple[Output, ...]:
     """An LSTM with quantized weights ``[d, i, 4 h]``, which are the transposed ones of ONNX's LSTM.
 
@@ -353,16 +335,7 @@ def dynamic_quantize_lstm(
 
     w = weights(w, ctx.required(w_scale, "W_scale"), ctx.required(w_zero_point, "W_zero_point"))
     r = weights(r, ctx.required(r_scale, "R_scale"), ctx.required(r_zero_point, "R_zero_point"))
-    options = Options(
-        direction,
-        hidden_size,
-        activations,
-        activation_alpha,
-        activation_beta,
-        clip,
-        input_forget=bool(input_forget),
-        quantizes_data=True,
-    )
+    options = options_of(input_forget=input_forget, quantizes_data=True, **attributes)
     return run(ctx, LSTM, Inputs(x, w, r, b, sequence_lens, [initial_h, initial_c], p), options)
 
 

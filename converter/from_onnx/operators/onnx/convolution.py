@@ -8,11 +8,12 @@ leaves their data where they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.operations import convolution, generation, movement
 from ir_runtime.records import record
@@ -53,12 +54,14 @@ def _geometry(
     ctx: Context,
     x: Output,
     w: Output,
-    auto_pad: str,
-    dilations: Sequence[int] | None,
-    kernel_shape: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    strides: Sequence[int] | None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
 ) -> _Geometry:
+    """Check the attributes that all convolutions share, and fill in ONNX's defaults."""
     auto_pad = auto_pad or "NOTSET"  # some exporters leave it empty
     if auto_pad not in _AUTO_PADS:
         raise ctx.invalid(f"auto_pad must be one of {', '.join(_AUTO_PADS)}, but is '{auto_pad}'")
@@ -132,37 +135,10 @@ def _check_group(ctx: Context, group: int) -> None:
 
 
 @onnx_op("Conv", versions=(1, 11, 22), also=("int32", "int64"))
-def conv(
-    ctx: Context,
-    x: Output,
-    w: Output,
-    b: Output | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Output:
+@attributes_of(_geometry)
+def conv(ctx: Context, x: Output, w: Output, b: Output | None = None, *, group: int = 1, **attributes: Any) -> Output:
     """``[N, C, ...]`` with weights ``[O, C/group, ...]`` and a bias ``[O]`` to ``[N, O, ...]``."""
-    return convolved(ctx, x, w, b, auto_pad, dilations, group, kernel_shape, pads, strides)
-
-
-def convolved(
-    ctx: Context,
-    x: Output,
-    w: Output,
-    b: Output | None,
-    auto_pad: str,
-    dilations: Sequence[int] | None,
-    group: int,
-    kernel_shape: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    strides: Sequence[int] | None,
-) -> Output:
-    """The layers of a convolution, which the quantised ones use, too."""
-    geometry = _geometry(ctx, x, w, auto_pad, dilations, kernel_shape, pads, strides)
+    geometry = _geometry(ctx, x, w, **attributes)
     _check_group(ctx, group)
     if x.shape.has_rank and w.shape.has_rank and (w.shape[1] * group).merge(x.shape[1]) is None:
         raise ctx.invalid(f"weights of the shape {w.shape} in {group} groups do not fit data of the shape {x.shape}")
@@ -185,27 +161,24 @@ def convolved(
 
 
 @onnx_op("ConvTranspose", versions=(1, 11, 22))
+@attributes_of(_geometry)
 def conv_transpose(
     ctx: Context,
     x: Output,
     w: Output,
     b: Output | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
     group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
     output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """``[N, C, ...]`` with weights ``[C, O/group, ...]`` and a bias ``[O]`` to ``[N, O, ...]``.
 
     ``output_shape`` sets the spatial dimensions; the pads follow from it, the odd one in front unless
     ``auto_pad`` is SAME_UPPER. SAME_* without it means the input's dimensions times the strides.
     """
-    geometry = _geometry(ctx, x, w, auto_pad, dilations, kernel_shape, pads, strides)
+    geometry = _geometry(ctx, x, w, **attributes)
     _check_group(ctx, group)
     if x.shape.has_rank and w.shape.has_rank and w.shape[0].merge(x.shape[1]) is None:
         raise ctx.invalid(f"weights of the shape {w.shape} do not fit data of the shape {x.shape}")
@@ -271,6 +244,7 @@ def _transposed(
 
 
 @onnx_op("DeformConv", versions=(19, 22))
+@attributes_of(_geometry, without=("auto_pad",))
 def deform_conv(
     ctx: Context,
     x: Output,
@@ -279,15 +253,12 @@ def deform_conv(
     b: Output | None = None,
     mask: Output | None = None,
     *,
-    dilations: Sequence[int] | None = None,
     group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
     offset_group: int = 1,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """A convolution of images that looks for each kernel element at a place of its own."""
-    geometry = _geometry(ctx, x, w, "NOTSET", dilations, kernel_shape, pads, strides)
+    geometry = _geometry(ctx, x, w, **attributes)
     if geometry.rank != 2:
         raise ctx.unsupported(f"the IR deforms convolutions of images only, not of {geometry.rank} dimensions")
     _check_group(ctx, group)

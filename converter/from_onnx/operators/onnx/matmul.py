@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
-from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from ir_runtime.graph import Output, broadcast, element_types
 from ir_runtime.operations import matmul, movement
 from ir_runtime.rewriting import layers
@@ -57,20 +57,10 @@ def gemm(
 
 
 @onnx_op("Gemm", versions=(1, 6))
-def gemm_with_flag(
-    ctx: Context,
-    a: Output,
-    b: Output,
-    c: Output,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    broadcast: int = 0,
-    transA: int = 0,  # noqa: N803
-    transB: int = 0,  # noqa: N803
-) -> Output:
+@attributes_of(gemm)
+def gemm_with_flag(ctx: Context, a: Output, b: Output, c: Output, *, broadcast: int = 0, **attributes: Any) -> Output:
     """The same, where C is repeated only if ``broadcast`` is set."""
-    y = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    y = gemm(ctx, a, b, c, **attributes)
     wanted, given = ctx.declared(y).shape, ctx.declared(c).shape
     if not broadcast and given.merge(wanted) is None:
         raise ctx.invalid(f"without broadcast C must have the product's shape {wanted}, but has {given}")
@@ -118,19 +108,14 @@ def mat_mul_integer(
 
 
 @onnx_op("ConvInteger", versions=(10,))
+@attributes_of(conv)
 def conv_integer(
     ctx: Context,
     x: Output,
     w: Output,
     x_zero_point: Output | None = None,
     w_zero_point: Output | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """The i32 convolution of 8-bit data and weights less their zero points; padding adds nothing."""
     rank = ctx.rank(w, "the weights")
@@ -138,4 +123,4 @@ def conv_integer(
         per_filter = ctx.constant([-1] + [1] * (rank - 1))
         w_zero_point = ctx.emit(movement.Reshape1(special_zero=False), w_zero_point, per_filter)
     data, weights = without_zero_point(ctx, x, x_zero_point), without_zero_point(ctx, w, w_zero_point)
-    return convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)
+    return conv(ctx, data, weights, **attributes)

@@ -21,7 +21,7 @@ from converter.from_onnx.lowering.windows import (
     windows_dynamic,
 )
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, generation, movement, pooling, reduction
 from ir_runtime.rewriting import layers
@@ -98,21 +98,10 @@ def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_paddi
 @onnx_op("AveragePool", versions=(7,), without=("ceil_mode", "dilations"))
 @onnx_op("AveragePool", versions=(10, 11), without=("dilations",))
 @onnx_op("AveragePool", versions=(19, 22))
-def average_pool(
-    ctx: Context,
-    x: Output,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    count_include_pad: int = 0,
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-) -> Output:
+@attributes_of(make_geometry)
+def average_pool(ctx: Context, x: Output, *, count_include_pad: int = 0, **attributes: Any) -> Output:
     """The mean under each window; ``count_include_pad`` makes the divisor count padding."""
-    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode)
-    return _average(ctx, x, geometry, bool(count_include_pad))
+    return _average(ctx, x, make_geometry(ctx, x, **attributes), bool(count_include_pad))
 
 
 # --- MaxPool ---
@@ -188,22 +177,14 @@ def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
 @onnx_op("MaxPool", versions=(1,), also=_INTEGERS, without=("storage_order", "dilations", "ceil_mode"))
 @onnx_op("MaxPool", versions=(8,), also=_INTEGERS, without=("dilations", "ceil_mode"))
 @onnx_op("MaxPool", versions=(10, 11, 12, 22), also=_INTEGERS)
+@attributes_of(make_geometry)
 def max_pool(
-    ctx: Context,
-    x: Output,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    storage_order: int = 0,
-    dilations: Sequence[int] | None = None,
-    ceil_mode: int = 0,
+    ctx: Context, x: Output, *, storage_order: int = 0, dilations: Sequence[int] | None = None, **attributes: Any
 ) -> Output | tuple[Output, ...]:
     """The maxima and, from version 8 on, their indices; ``storage_order`` is the order in which these count."""
     # onnxruntime crops with dilations only; without, it refuses to.
     crops = any(dilation != 1 for dilation in dilations or ())
-    geometry = make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode, crops)
+    geometry = make_geometry(ctx, x, crops, dilations=dilations, **attributes)
     return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
 
 
@@ -250,40 +231,24 @@ def _raised(ctx: Context, x: Output, exponent: float) -> Output:
 
 
 @onnx_op("LpPool", versions=(1,))
+@attributes_of(make_geometry, without=("dilations", "ceil_mode"))
 def lp_pool_1(
-    ctx: Context,
-    x: Output,
-    *,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    p: float = 2.0,
+    ctx: Context, x: Output, *, kernel_shape: Sequence[int] | None = None, p: float = 2.0, **attributes: Any
 ) -> Output:
     """A fractional ``p``; without ``kernel_shape`` the window is the whole image."""
     if kernel_shape is None:
         if not x.shape.has_rank or not all(dimension.is_static for dimension in x.shape.dims[2:]):
             raise ctx.invalid("kernel_shape is needed where the input's dimensions are not known")
         kernel_shape = [dimension.value for dimension in x.shape.dims[2:]]
-    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad), p)
+    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape=kernel_shape, **attributes), p)
 
 
 @onnx_op("LpPool", versions=(2, 11), without=("dilations", "ceil_mode"))
 @onnx_op("LpPool", versions=(18, 22))
-def lp_pool(
-    ctx: Context,
-    x: Output,
-    *,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    p: int = 2,
-    dilations: Sequence[int] | None = None,
-    ceil_mode: int = 0,
-) -> Output:
+@attributes_of(make_geometry)
+def lp_pool(ctx: Context, x: Output, *, p: int = 2, **attributes: Any) -> Output:
     """A whole ``p``, and ``kernel_shape`` is required."""
-    return _lp(ctx, x, make_geometry(ctx, x, kernel_shape, strides, pads, auto_pad, dilations, ceil_mode), p)
+    return _lp(ctx, x, make_geometry(ctx, x, **attributes), p)
 
 
 # --- the global forms ---

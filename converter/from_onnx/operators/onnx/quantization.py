@@ -7,13 +7,13 @@ there is a zero point, and a Multiply, which is what engines recognise as compre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.operators.onnx.convolution import convolved
+from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, Output, element_types, normalize_axis
 from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, reduction
@@ -287,6 +287,7 @@ def qlinear_mat_mul(
 
 
 @onnx_op("QLinearConv", versions=(10,))
+@attributes_of(conv)
 def qlinear_conv(
     ctx: Context,
     x: Output,
@@ -298,13 +299,7 @@ def qlinear_conv(
     y_scale: Output,
     y_zero_point: Output,
     b: Output | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output:
     """The quantised convolution of quantised data and weights, whose scales may be one a filter."""
     rank = ctx.rank(w, "the weights")
@@ -318,7 +313,7 @@ def qlinear_conv(
 
     data = less_zero(ctx, x, along(x_zero_point, 1))
     weights = less_zero(ctx, w, along(w_zero_point, 0))
-    total = convolved(ctx, data, weights, None, auto_pad, dilations, group, kernel_shape, pads, strides)
+    total = conv(ctx, data, weights, **attributes)
     if b is not None:
         # The sum is one of integers: a bias may have more digits than float32.
         whole = layers.in_type(ctx, total, element_types.i32)
