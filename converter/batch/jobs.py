@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from converter.batch.sources import Source
 from converter.errors import ConversionError
 from converter.options import ConversionOptions, SavingOptions
+from ir_runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """What is the same for all models.
 
@@ -29,7 +29,7 @@ class Settings:
     again: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Job:
     """One model: its path, the name of its row, the ``.xml`` to write. Paths are absolute: workers may be elsewhere."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
+
+from ir_runtime.records import record
 
 VERIFIED = "verified"
 """Converted, and both sides agree."""
@@ -31,7 +33,7 @@ WITH_IR = frozenset({VERIFIED, CONVERTED, DIFFERS})
 """Verdicts that a second run on the same files would only repeat."""
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """What became of one model.
 

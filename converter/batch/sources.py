@@ -6,16 +6,16 @@ import glob
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from converter.errors import ConversionError
+from ir_runtime.records import record
 
 _MODEL_ENDINGS = (".onnx", ".xml")
 """Every other file is a list of models."""
 
 
-@dataclass(frozen=True)
+@record
 class Source:
     """The whole path of a model, and its path below the folder that counts as the root of all."""
 

@@ -6,7 +6,6 @@ import atexit
 import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from converter.command_line.several import Outcome, finish_several, for_each, ta
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
 from converter.verification_options import VerificationOptions
+from ir_runtime.records import record
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _branches(
         yield "uncompressed"
 
 
-@dataclass(frozen=True)
+@record
 class _One:
     """The conversion of one model of the command's."""
 

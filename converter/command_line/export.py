@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,6 @@ def export(
       onnx2ir export int4.xml --contrib -o int4.onnx
       onnx2ir export llama-ir/ -o llama-onnx/
     """
-    from dataclasses import replace
-
     from converter.errors import ConversionError
     from converter.to_onnx.export import Exported
     from converter.to_onnx.file import check_onnx_path, write_onnx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +81,6 @@ def _derivation_of(ir: Path) -> dict[str, Any]:
 
 
 def summary_of(ir: Path) -> dict[str, Any]:
-    from collections import Counter
-
     from converter.preprocessing.recorded import Recorded, as_texts
     from ir_runtime import read_model
     from ir_runtime.execution.ports import ports_of

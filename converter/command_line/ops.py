@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -29,8 +30,6 @@ def ops(state: State, model: Path | None, as_json: bool) -> None:
       onnx2ir ops
       onnx2ir ops model.onnx
     """
-    from dataclasses import asdict
-
     from converter.from_onnx.support import needed_operators, support_table, supported_operators
 
     if model is None:

@@ -14,12 +14,12 @@ float32 where float16 would make the steps larger by more than one part in 64.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ir_runtime.files.digests import blake2b
 from ir_runtime.graph import Array, ElementType, Tensor, element_types
+from ir_runtime.records import record
 
 _BLOCK = 1 << 18
 """Weights that are converted at a time: few enough for a processor's cache."""
@@ -30,7 +30,7 @@ _LARGEST = 65504.0
 Index = tuple[slice, ...]
 
 
-@dataclass(frozen=True)
+@record
 class OnGrid:
     """Weights as codes of 4 or 8 bits; the scales and zero points have a dimension of 1 where they are shared."""
 

@@ -45,6 +45,7 @@ from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
+from ir_runtime.records import record
 from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .float16_constants import DECOMPRESSION
@@ -63,7 +64,7 @@ _REAL = (element_types.f32, element_types.f16)
 _CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
 
 
-@dataclass(frozen=True)
+@record
 class WeightCompression:
     """How weights are compressed: ``bits`` a weight, with a scale for each ``group_size`` weights of a channel.
 
@@ -119,7 +120,7 @@ class CompressedWeights:
     """The constants that hold codes, scales and zero points, which must keep their types."""
 
 
-@dataclass(frozen=True)
+@record
 class _Use:
     """A layer that has a constant as its weights; ``reduced`` are the axes of the constant within a channel."""
 
@@ -127,7 +128,7 @@ class _Use:
     reduced: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Weights:
     """A constant, the value that layers read (the constant, or a Convert of it), and these layers."""
 
@@ -141,7 +142,7 @@ class _Weights:
         return self.constant.op.data
 
 
-@dataclass(frozen=True)
+@record
 class _Way:
     """How one constant is stored: the type of its codes, and how many weights of a channel share a scale."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ir_runtime.graph import Array
+from ir_runtime.records import record
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +45,7 @@ def tolerance_for(dtype: np.dtype[np.generic]) -> Tolerance:
     return _BY_TYPE.get(dtype.name, Tolerance(5e-2, 1e-2))
 
 
-@dataclass(frozen=True)
+@record
 class Errors:
     """The root mean square and the greatest of an output's differences from the exact result, that in float64.
 
@@ -88,7 +89,7 @@ _NOISE_SHARE = 0.1
 """Outputs with a larger error in the reference itself, as a share of their size, say little about the model."""
 
 
-@dataclass(frozen=True)
+@record
 class Comparison:
     """One tensor compared by ``name``; ``element_type`` and ``shape`` are those of the expected values.
 
@@ -113,7 +114,7 @@ class Comparison:
     errors: Errors | None = None
 
 
-@dataclass(frozen=True)
+@record
 class _Figures:
     max_absolute: float = 0.0
     max_relative: float = 0.0

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ir_runtime import Model, ModelError
 from ir_runtime.graph import Node, Output
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.records import record
 
 _MOST_BYTES = 1 << 29
 _MEMORY_SHARE = 1 / 16
@@ -29,7 +29,7 @@ _CGROUP_FILES = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Cost:
     """The bytes of all values that are alive at a time, at most, and the multiplications of a run."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from converter.onnx_file.types import element_type_of
 from ir_runtime import Model, ModelError
 from ir_runtime.graph import Array, Node
 from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
+from ir_runtime.records import record
 
 TOKENS, MASK, POSITIONS, BEAMS = "input_ids", "attention_mask", "position_ids", "beam_idx"
 _OF_LANGUAGE_MODELS = (TOKENS, MASK, POSITIONS)
@@ -23,7 +23,7 @@ _OF_LANGUAGE_MODELS = (TOKENS, MASK, POSITIONS)
 Feeds = dict[str, Array]
 
 
-@dataclass(frozen=True)
+@record
 class Cache:
     """A variable of the IR, and the input and the output that it is in the ONNX model."""
 

@@ -6,16 +6,16 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime import Port
 from ir_runtime.graph import Dimension
+from ir_runtime.records import record
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
+@record
 class _Sizes:
     """What dynamic dimensions become: the first, those of images, all others."""
 
@@ -75,7 +75,7 @@ def has_dynamic_dimensions(ports: Sequence[Port]) -> bool:
     return any(not port.partial_shape.is_static for port in ports)
 
 
-@dataclass(frozen=True)
+@record
 class ShapeCandidates:
     """Shapes to try for the inputs of an IR. ``names`` gives the ONNX input of each port; ``masks`` are ports."""
 

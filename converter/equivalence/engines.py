@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,14 @@ from converter.errors import VerificationError
 from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model, model_to_bytes
 from ir_runtime.boundary import boundary
 from ir_runtime.execution.ports import ports_of
+from ir_runtime.files.xml_writer import write_model
 from ir_runtime.graph import Array, Output
+from ir_runtime.records import record
 
 ENGINES = ("numpy", "openvino", "openvino-default")
 
 
-@dataclass(frozen=True)
+@record
 class Engine:
     """``model`` ready to run: its ports, and a function from inputs by name to the outputs in order.
 
@@ -157,13 +159,11 @@ def _settings(core: Any, precision: str) -> dict[str, str]:
 
 
 def _stored(core: Any, model: Model, folder: Path) -> Any:
-    from ir_runtime.files.xml_writer import write_model
-
     write_model(model, folder / "model.xml")
     return core.read_model(str(folder / "model.xml"))
 
 
-@dataclass(frozen=True)
+@record
 class StepEngine:
     """A stateful model ready to run step by step: outputs by name from inputs by name, and what forgets the past."""
 

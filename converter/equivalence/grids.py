@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from converter.equivalence.dimensions import Shapes
 from converter.equivalence.input_values import Values
 from ir_runtime import Port
+from ir_runtime.records import record
 
 _ROWS: dict[int, list[tuple[int, ...]]] = {
     3: [(1, 4, 4), (1, 8, 8), (1, 2, 2), (1, 4, 8), (2, 4, 4), (1, 16, 16)],
@@ -23,7 +23,7 @@ _ROWS: dict[int, list[tuple[int, ...]]] = {
 """Rows to try by their length: patches are merged by twos, in windows of several."""
 
 
-@dataclass(frozen=True)
+@record
 class Grid:
     """Every row of the input ``grid`` is ``row``; the input ``counted`` has as many rows as their products tell."""
 

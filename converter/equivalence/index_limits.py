@@ -7,7 +7,6 @@ as another input of the run, so the limits follow from the shapes of all inputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ir_runtime import Model
 from ir_runtime.graph import Node, Output, normalize_axis
@@ -23,6 +22,7 @@ from ir_runtime.operations.scatter import (
     ScatterUpdate3,
 )
 from ir_runtime.operations.slicing import Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.records import record
 
 _ALONG_AN_INPUT = (Gather1, Gather7, Gather8)
 _SCATTERS = (ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12)
@@ -33,7 +33,7 @@ _MOVING = (Convert1, Split1, VariadicSplit1, StridedSlice1, Tile1, Concat1, Sele
 _AXIS_OF_GATHER, _AXIS_OF_SCATTER = 2, 3
 
 
-@dataclass(frozen=True)
+@record
 class _Use:
     """Where an input indexes ``data``: along ``axis``; None for as many axes as the indices have columns."""
 

@@ -15,11 +15,12 @@ from converter.equivalence.onnx_graph import OnnxGraph
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
 from ir_runtime.graph import Array, ElementType
+from ir_runtime.records import record
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 
-@dataclass(frozen=True)
+@record
 class Values:
     """How to fill an input; ``meaning`` describes the values in messages."""
 

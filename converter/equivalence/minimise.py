@@ -15,6 +15,7 @@ from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import LayerDifference
 from converter.errors import VerificationError
 from ir_runtime import Model, compile_model
+from ir_runtime.files.xml_writer import write_model
 from ir_runtime.graph import Array, Output
 from ir_runtime.rewriting.submodel import extract
 
@@ -29,8 +30,6 @@ def minimise(
     a sentence about the files. Raises :class:`VerificationError` where the part alone cannot be run, :class:`OSError`
     where it cannot be written.
     """
-    from ir_runtime.files.xml_writer import write_model
-
     graph = oracle.graph
     names = anchors(graph, model.nodes())
     target = next(output for output, known in names.items() if fault.comparison.name in known)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from converter.onnx_file import messages
@@ -253,8 +254,6 @@ def _inner_tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 def typed(graph: OnnxGraph, name: str, value: object) -> Array:
     """A value for an input in the type that the file declares for it."""
-    import numpy as np
-
     declared = graph.inputs.get(name, graph.defaults.get(name))
     array = np.asarray(value)
     if declared is None or array.dtype.kind in "OUST":

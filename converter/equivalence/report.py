@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from converter.equivalence.compare import Comparison
 from ir_runtime.displayed import Printed
+from ir_runtime.records import record
 
 Histogram = tuple[float, float, list[int], list[int]]
 """The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
 
 
-@dataclass(frozen=True)
+@record
 class LayerDifference:
     """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's.
 
@@ -32,7 +33,7 @@ class LayerDifference:
     histogram: Histogram | None = None
 
 
-@dataclass(frozen=True)
+@record
 class WeightCheck:
     """What the IR has of the tensor ``name`` that the ONNX file declares; ``reason`` tells what differs.
 
@@ -60,7 +61,7 @@ class WeightCheck:
         return self.state != "changed"
 
 
-@dataclass(frozen=True)
+@record
 class Sample:
     """A run of both sides: the shapes of its ``inputs``, a ``description`` of their values, whether it ``passed``."""
 
@@ -69,7 +70,7 @@ class Sample:
     passed: bool
 
 
-@dataclass(frozen=True)
+@record
 class Report(Printed):
     """The result of :func:`verify`.
 

@@ -8,7 +8,6 @@ as much as from the model of unrounded weights; a wrong layer makes a larger dif
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ir_runtime.graph import Array, Node, RuntimeInfo, Tensor, make_node
 from ir_runtime.graph.invariants import PRECISION
 from ir_runtime.operations.elementwise import Convert1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.records import record
 from ir_runtime.rewriting import graph_pass
 
 RUNS = 4
@@ -32,7 +32,7 @@ _MOST_OF_LARGEST = 0.5
 """At most this share of an output's largest value is allowed: a larger difference would prove nothing."""
 
 
-@dataclass(frozen=True)
+@record
 class RoundedWeights:
     """The rounded weights of a model: the Convert nodes that widen their constants.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Union
 
 import numpy as np
@@ -23,6 +23,7 @@ from converter.errors import VerificationError
 from ir_runtime import Port
 from ir_runtime.graph import Array, Output, PartialShape
 from ir_runtime.graph.operation import TensorType
+from ir_runtime.records import record
 
 _MORE_SEEDS = 2
 ValuesOf = Mapping[str, Union[str, Values]]
@@ -31,7 +32,7 @@ ValuesOf = Mapping[str, Union[str, Values]]
 _SHAPES_OF_GRIDS = 2
 
 
-@dataclass(frozen=True)
+@record
 class _Refusal:
     """Shapes that a side refused with an error: the IR, or the reference."""
 

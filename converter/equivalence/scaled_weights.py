@@ -6,12 +6,11 @@ these ranges do not meet, a weight is wrong, even by its last bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.matmul import MatMul1
+from ir_runtime.records import record
 
 _MIN_SIZE = 4
 """Channels of fewer weights have nearly any factor."""
@@ -21,7 +20,7 @@ _SLACK = 1 + 2.0**-10
 """Where a weight was rounded twice, to float32 and then to float16, it is that much further away."""
 
 
-@dataclass(frozen=True)
+@record
 class ScaledWeights:
     """Which of the weights do not have the factor of their channel, in the order of the constant."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from ir_runtime.graph import Array, Tensor, make_node
 from ir_runtime.graph.invariants import OPTIONS
 from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.records import record
 from ir_runtime.rewriting import graph_pass
 
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
@@ -41,7 +42,7 @@ _SHORT_STEPS = 3
 """How many tokens follow in the runs behind the first one."""
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """The logits of one step, compared: ``number`` 0 is the prompt; ``row`` is that of a batch."""
 
@@ -52,7 +53,7 @@ class Step:
     comparison: Comparison
 
 
-@dataclass(frozen=True)
+@record
 class StepsReport(Printed):
     """The result of :func:`verify_steps`.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime import Model
 from ir_runtime.graph import Array
 from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.records import record
 
 _TIMES_OF_GAPS = 2.0
 _QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
@@ -65,7 +65,7 @@ def strict_tolerance(dtype: np.dtype[np.generic], operator: str, layers: Iterabl
     return Tolerance(max(_EPSILONS, math.sqrt(terms)) * 2.0**-bits, _MIN_ABSOLUTE, 0.5)
 
 
-@dataclass(frozen=True)
+@record
 class Loss:
     """The precision that a model loses by itself, so that outputs may differ although every layer is right."""
 

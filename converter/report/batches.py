@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,11 +13,12 @@ from converter.batch.rows import Row, counts
 from converter.report.markup import text_of
 from converter.report.page import asset, document
 from ir_runtime.files.whole_files import write_whole
+from ir_runtime.records import record
 
 _GOOD, _BAD = "good", "bad"
 
 
-@dataclass(frozen=True)
+@record
 class _Cell:
     """A text, and the number that it is sorted by."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from converter.report.markup import text_of
 from ir_runtime.graph import Model, Node
+from ir_runtime.records import record
 from ir_runtime.rewriting.fused_names import fused_names
 
 _NUMBER = re.compile(r"[._]?\d+$")
@@ -16,7 +16,7 @@ _EXAMPLES = 3
 _MOST_DRAWN = 14
 
 
-@dataclass(frozen=True)
+@record
 class Applied:
     """A pass, or a rule of the target: how many layers it changed, and what it does."""
 

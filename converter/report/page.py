@@ -15,6 +15,7 @@ from converter.report.graph_data import GraphData
 from converter.report.markup import Table, facts_of, list_of, text_of
 from ir_runtime.files.whole_files import write_whole
 from ir_runtime.graph import Model
+from ir_runtime.records import record
 
 _KEY = (
     ("--none", "not compared"),
@@ -28,7 +29,7 @@ _SCRIPTS = ("common", "blocks", "layout", "view", "drawing", "minimap", "details
 _MOST_FINDINGS = 8
 
 
-@dataclass(frozen=True)
+@record
 class Finding:
     """Something that is wrong: a sentence, and the place of the layer that it is about, if there is one."""
 

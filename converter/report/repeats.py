@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ir_runtime.graph import Array
+from ir_runtime.records import record
 
 _MIN_PERIOD = 4
 _MAX_PERIOD = 1000
@@ -18,7 +18,7 @@ _MIN_COVERED = 16
 """Fewer layers in all are as easily read one by one."""
 
 
-@dataclass(frozen=True)
+@record
 class Repeat:
     """``times`` equal sequences of ``period`` tokens from ``start`` on."""
 

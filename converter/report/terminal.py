@@ -6,6 +6,9 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.markup import escape
+
 from .tables import new_table
 
 if TYPE_CHECKING:
@@ -23,8 +26,6 @@ _SHOWN = 20
 
 def plain_text(draw: Callable[[Console], None]) -> str:
     """What ``draw`` prints to a console, without colours."""
-    from rich.console import Console
-
     text = io.StringIO()
     # In a notebook rich would display the lines instead of writing them.
     plain = Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None, force_jupyter=False)
@@ -34,8 +35,6 @@ def plain_text(draw: Callable[[Console], None]) -> str:
 
 def draw_report(report: Report, console: Console) -> None:
     """Print a report: outputs, weights, the first wrong layer, the verdict."""
-    from rich.markup import escape
-
     console.print(_outputs_table("output", report.outputs, report.unproven))
     if report.against:
         console.print("against the other IR:")
@@ -69,8 +68,6 @@ def draw_report(report: Report, console: Console) -> None:
 
 def draw_steps(report: StepsReport, console: Console) -> None:
     """Print a report of steps: each run, the first wrong layer, the verdict."""
-    from rich.markup import escape
-
     table = new_table("run", "steps", "max abs", "max rel", "verdict")
     for run in dict.fromkeys(step.run for step in report.steps):
         steps = [step for step in report.steps if step.run == run]
@@ -114,8 +111,6 @@ def draw_round_trip(found: RoundTrip, console: Console) -> None:
 
 
 def _print_layers(console: Console, report: Report) -> None:
-    from rich.markup import escape
-
     fault, first = report.first_fault, report.first_divergence
     if report.layers:
         wrong = sum(not layer.local.passed for layer in report.layers)
@@ -136,8 +131,6 @@ def _print_layers(console: Console, report: Report) -> None:
 
 
 def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[str] = ()) -> Table:
-    from rich.markup import escape
-
     table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in rows:
         agreed = "within rounding" if row.tolerance.rounding else "equal"
