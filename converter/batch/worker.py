@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -49,11 +50,13 @@ def convert_one(job: Job) -> Row:
             work.verify()
             work.write_record(messages)
         except Exception as cause:  # the row is the place where a fault of this package is seen
-            error = boundary("the work", error=ModelError).expected(cause)
+            lacks_memory = _is_lack_of_memory(cause)
+            fault = MemoryError() if lacks_memory and isinstance(cause, ImportError) else cause
+            error = boundary("the work", error=ModelError).expected(fault)
             verdict = FAULT if isinstance(error, InternalError) else REFUSED
             if isinstance(error, VerificationError):
                 verdict = NOT_COMPARED
-            if _is_lack_of_memory(cause):
+            if lacks_memory:
                 verdict = OUT_OF_MEMORY
             work.row = replace(work.row, verdict=verdict, reason=str(error))
     return replace(work.row, messages=tuple(messages))
@@ -148,8 +151,10 @@ class _Collecting(logging.Handler):
 
 
 def _is_lack_of_memory(error: BaseException | None) -> bool:
-    """Whether a :class:`MemoryError` is behind ``error``."""
+    """True if a :class:`MemoryError`, or a library that could not be mapped, is behind ``error``."""
     while error is not None and not isinstance(error, MemoryError):
+        if isinstance(error, ImportError) and re.search("failed to map segment|annot allocate memory", str(error)):
+            return True
         error = error.__cause__
     return error is not None
 
