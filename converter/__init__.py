@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
+    from converter.equivalence.rederivation import Rederivation, derive
     from converter.equivalence.steps import StepsReport, verify_steps
     from converter.equivalence.verification import verify
     from converter.errors import (
@@ -56,6 +57,7 @@ __all__ = [
     "LanguageModel",
     "Postprocess",
     "Preprocess",
+    "Rederivation",
     "SavingOptions",
     "VerificationOptions",
     "UnsupportedModelError",
@@ -64,6 +66,7 @@ __all__ = [
     "convert_language_model",
     "convert_many",
     "convert_model",
+    "derive",
     "export_language_model",
     "export_model",
     "onnx_op",
@@ -92,6 +95,7 @@ __getattr__, __dir__ = exports(
         "converter.from_onnx.translation.context": ("Context",),
         "converter.from_onnx.translation.registry": ("onnx_op",),
         "converter.compression.weight_compression": ("WeightCompression",),
+        "converter.equivalence.rederivation": ("Rederivation", "derive"),
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
         "converter.states.stateless": ("make_stateless",),

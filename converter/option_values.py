@@ -141,6 +141,8 @@ def as_json(options: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for entry in fields(options):
         value = getattr(options, entry.name)
+        if entry.name == "preprocess" and value is not None:
+            values[entry.name] = True  # the model has its steps in an element of their own
         is_empty = value is None or (isinstance(value, tuple) and not value)
         if entry.metadata["schema"] is None or is_empty or value is entry.default:
             continue

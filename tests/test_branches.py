@@ -119,6 +119,7 @@ LINES = [
     Line("run decoder.xml --inputs step.npz --steps 2", ["given", "steps"]),
     Line("inspect m.xml"),
     Line("diff m.xml n.xml", ["json"]),
+    Line("derive m.xml --from n.onnx", ["json"]),
     Line("ops m.onnx"),
     Line("batch zoo -o out", ["unverified", "uncompressed"]),
     Line("batch zoo --check", ["check", "uncompressed"]),
@@ -174,6 +175,7 @@ WORDS = {
     "scale_values": "--scale-values nothing[1]",
     "seed": "--seed 5",
     "skip_passes": "--skip-pass nothing",
+    "source": "--from m.onnx",
     "source_layout": "--source-layout nothing(nchw)",
     "stateful": "--stateful",
     "stateless": "--stateless",
@@ -214,6 +216,7 @@ NO_EFFECT = {
         for verify in ("", " --verify")
     },
     ("everything", "diff m.xml n.xml"): "there are fewer differences than are shown without it",
+    ("everything", "derive m.xml --from n.onnx"): "there are fewer differences than are shown without it",
     ("annotated", "batch zoo --check"): "no model fails",
     ("annotated", "batch zoo -o out"): "no model fails",
     ("contrib", "roundtrip m.onnx"): "the model has nothing that only onnxruntime's own operators express",

@@ -54,6 +54,7 @@ BRANCHES: dict[str, dict[str, Branch]] = {
         "folder": _branch("cannot be used with a folder", "inputs", "page", *_fields("folder", *CLASSES)),
         "stateful_verified": _branch("cannot be used with --stateful --verify, which compares steps", "inputs"),
     },
+    "derive": {"json": _branch("cannot be used with --json, which has every difference", "everything")},
     "diff": {"json": _branch("cannot be used with --json, which has every difference", "everything")},
     "export": {
         "unverified": _branch("needs --verify", "inputs", "seed", "page"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from converter.derivation import Derivation
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.evidence import unproven
@@ -108,7 +109,8 @@ class Findings:
         if not reference.shows_inside or model is None:
             return found
         fault = found.first_fault
-        if fault is not None or not RoundedWeights.of(model):  # a conversion now does not round weights
+        # Without a record of the compression, a conversion now does not round weights.
+        if fault is not None or Derivation.of(model).steps or not RoundedWeights.of(model):
             part = () if fault is None else fault.part
             with stage("conversions now"):
                 changed = suspects(self._source, self._options, model)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from converter.batch.rows import Row
+    from converter.equivalence.rederivation import Rederivation
     from converter.from_onnx.support import NeededOperator, SupportedOperator
     from ir_runtime.execution.profile import Profile
     from ir_runtime.graph.model_difference import ModelDifference
@@ -160,7 +161,17 @@ def print_rows(rows: Sequence[Row], asked: int) -> None:
     console.print(f"{len(rows)} of {asked} models: {found}{earlier}")
 
 
-def print_difference(found: ModelDifference, first: Path, second: Path, most: int | None) -> None:
+def print_rederivation(result: Rederivation, ir: Path, most: int | None) -> None:
+    """Print how an IR differs from its derivation: of each list the first ``most`` layers."""
+    console = out()
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    if not result.same:
+        print_difference(result.difference, ir, "its derivation", most)
+    console.print(result.verdict, markup=False, style="bold green" if result.same else "bold red")
+
+
+def print_difference(found: ModelDifference, first: object, second: object, most: int | None) -> None:
     """Print how two IRs differ: of each list the first ``most`` layers; None stands for all of them."""
     from rich.markup import escape
 

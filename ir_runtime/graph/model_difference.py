@@ -7,7 +7,7 @@ their place: layers of one type that read the same paired values, or that a pair
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -49,14 +49,29 @@ class ModelDifference:
         return {"same": self.same, **asdict(self)}
 
 
-def compare_models(first: Model, second: Model) -> ModelDifference:
-    """Pair the layers of both models, and list unpaired layers and pairs that differ, those of bodies included."""
+def compare_models(
+    first: Model, second: Model, *, names: bool = False, ignored: Collection[str] = ()
+) -> ModelDifference:
+    """Pair the layers of both models, and list unpaired layers and pairs that differ, those of bodies included.
+
+    With ``names`` the names of layers and tensors and the elements of ``rt_info`` count, too, except the elements of
+    the model that have an ``ignored`` tag.
+    """
     found = ModelDifference()
-    _compare(first, second, "", found)
+    if names:
+        infos = [
+            {info.tag: info for info in model.runtime_info if info.tag not in ignored} for model in (first, second)
+        ]
+        tags = [tag for tag in {**infos[0], **infos[1]} if infos[0].get(tag) != infos[1].get(tag)]
+        if tags or first.name != second.name:
+            what = [f"the element '{tag}' of rt_info differs" for tag in tags]
+            what += [f"its name is '{first.name}', there '{second.name}'"] * (first.name != second.name)
+            found.changed.append(LayerChange(first.name, second.name, "model", tuple(what)))
+    _compare(first, second, "", found, names)
     return found
 
 
-def _compare(first: Model, second: Model, path: str, found: ModelDifference) -> None:
+def _compare(first: Model, second: Model, path: str, found: ModelDifference, names: bool) -> None:
     pairs = _Pairs(first, second)
     found.paired += len(pairs.other)
     for node in pairs.nodes[0]:
@@ -65,11 +80,11 @@ def _compare(first: Model, second: Model, path: str, found: ModelDifference) -> 
     taken = set(pairs.other.values())
     found.only_second += [(path + node.name, node.op.type) for node in pairs.nodes[1] if node not in taken]
     for node, other in pairs.other.items():
-        what = tuple(_differences(node, other, pairs))
+        what = (*_differences(node, other, pairs), *(_named_otherwise(node, other) if names else ()))
         if what:
             found.changed.append(LayerChange(path + node.name, path + other.name, node.op.type, what))
         for ours, theirs in zip(node.op.subgraphs, other.op.subgraphs):
-            _compare(ours.body, theirs.body, f"{path}{node.name}/", found)
+            _compare(ours.body, theirs.body, f"{path}{node.name}/", found, names)
 
 
 class _Pairs:
@@ -229,6 +244,20 @@ def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
     for sub, body in zip(ours.subgraphs, theirs.subgraphs):
         if (sub.inputs, sub.outputs, sub.back_edges) != (body.inputs, body.outputs, body.back_edges):
             yield "its body is tied to it in another way"
+
+
+def _named_otherwise(node: Node, other: Node) -> Iterator[str]:
+    if node.name != other.name:
+        yield f"its name is '{node.name}', there '{other.name}'"
+    if node.runtime_info != other.runtime_info:
+        yield "its rt_info differs"
+    if node.output_names != other.output_names:
+        yield f"the names of the output are {node.output_names}, there {other.output_names}"
+    for index, (a, b) in enumerate(zip(node.outputs, other.outputs)):
+        if sorted(a.names) != sorted(b.names):
+            yield f"output {index} has the tensor names {sorted(a.names)}, there {sorted(b.names)}"
+        if a.runtime_info != b.runtime_info:
+            yield f"output {index} has another rt_info"
 
 
 def _of_data(held: Tensor, there: Tensor) -> Iterator[str]:

@@ -89,7 +89,9 @@ ROWS: dict[str, tuple[dict, dict, dict, dict]] = {
     "static": ({"input": {"x": [1, 3, 8, 8]}, "static": True}, {"input": "x[1,3,8,8]", "static": True}, {}, {}),
     "NumPy's": ({"batch": np.int64(2), "output": "m"}, {"batch": 2, "output": ["m"]}, {}, {}),
     "frozen": ({"freeze": {"x": np.ones((1, 3, 8, 8), np.float32)}}, {"freeze": ["x"]}, {}, {}),
-    "preprocessed": ({"preprocess": {"x": converter.Preprocess(mean=127.5)}}, {}, {}, {}),
+    "preprocessed": (
+        {"preprocess": {"x": converter.Preprocess(mean=127.5)}}, {"preprocess": True}, {}, {}
+    ),
     "fp16": ({}, {}, {"compress_to_fp16": True}, {"compress_to_fp16": True}),
     "int8": ({"exact": True}, {"exact": True}, {"compress": "int8"}, {"compress": "int8"}),
     "int4": (
