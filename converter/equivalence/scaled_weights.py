@@ -56,14 +56,19 @@ def scaled_weights(expected: Array, actual: Array, axes: tuple[int, ...]) -> Sca
     if held.shape[1] < _MIN_SIZE:
         return None
     with np.errstate(all="ignore"):
-        unequal = wanted.astype(held.dtype) != held
-        counts = np.count_nonzero(wanted, axis=1)  # a zero has every factor
-        is_unscaled = np.count_nonzero(~unequal & (wanted != 0), axis=1) >= _UNSCALED_SHARE * counts
+        rounded = wanted.astype(held.dtype)
+        unequal = rounded != held
+        telling = (rounded != 0) | (held != 0)  # what is zero, or rounded to zero, has every factor
+        counts = np.count_nonzero(telling, axis=1)
+        is_unscaled = np.count_nonzero(~unequal & telling, axis=1) >= _UNSCALED_SHARE * counts
         if is_unscaled.all():
             return None
         wrong = unequal
-        for channel in np.flatnonzero(~is_unscaled):
-            wrong[channel] = _apart(wanted[channel], held[channel])
+        for channel in np.flatnonzero(unequal.any(axis=1)):
+            # Small numbers of float16 have so few bits that a factor leaves many of them equal.
+            apart = _apart(wanted[channel], held[channel])
+            if apart.sum() < unequal[channel].sum():
+                wrong[channel] = apart
     if np.mean(wrong) > 1 - _MIN_SHARE:
         return None
     order = _channels_first(actual.ndim, axes)
