@@ -118,21 +118,13 @@ def _chosen(context: click.Context, parameter: click.Parameter, value: bool) -> 
 
 def loudness() -> list[click.Option]:
     """``--quiet`` and ``--verbose``."""
+    texts = {
+        ("-q", "--quiet"): "Print results and errors only.",
+        ("-v", "--verbose"): "Print details, and tracebacks of errors.",
+    }
     return [
-        click.Option(
-            ["-q", "--quiet"],
-            is_flag=True,
-            expose_value=False,
-            callback=_chosen,
-            help="Print results and errors only.",
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            is_flag=True,
-            expose_value=False,
-            callback=_chosen,
-            help="Print details, and tracebacks of errors.",
-        ),
+        click.Option(flags, is_flag=True, expose_value=False, callback=_chosen, help=text)
+        for flags, text in texts.items()
     ]
 
 

@@ -23,9 +23,6 @@ class Names:
         self._taken.add(found)
         return found
 
-    def is_free(self, name: str) -> bool:
-        return name not in self._taken
-
 
 def used_parts(graph: Graph, opset: int) -> None:
     """Leave out nodes and constants that nothing reads, in place; bodies too."""
