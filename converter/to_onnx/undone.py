@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph import Node, Output
+from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Add1, Divide1, Equal1, Less1, Maximum1, Multiply1, Select1, Subtract1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
@@ -15,8 +15,22 @@ from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueez
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.reduction import ReduceSum1
 from ir_runtime.operations.slicing import Slice8
+from ir_runtime.rewriting import Match, Pattern, anything, layer, number
 
 _GATHERS = (Gather1, Gather7, Gather8)
+
+_X = anything("x")
+_IS_NEGATIVE = layer(Less1, _X, number(0))
+_WRAPPED = layer(Add1, _X, layer(Select1, _IS_NEGATIVE, anything("size"), number(0)), commutative=True)
+_COUNTED = layer(ReduceSum1, layer(Maximum1, _X, number(0), commutative=True))
+_WITHOUT_REST = layer(Select1, _IS_NEGATIVE, layer(Subtract1, anything(), _COUNTED), _X)
+
+_MISSING = layer(Subtract1, anything("size"), layer(ShapeOf3, anything("data")))
+_BEFORE = layer(Divide1, _MISSING, number(2))
+_PADS_ON_BOTH_SIDES = layer(Concat1, _BEFORE, layer(Subtract1, _MISSING, _BEFORE))
+
+_GAP = layer(Multiply1, _X, number(float(np.float32(0.7 * 2.0**-23))), commutative=True)
+_NEXT_NUMBER = layer(Maximum1, layer(Add1, _X, _GAP, commutative=True), anything(), commutative=True)
 
 
 def numbers(value: Output) -> list[float] | None:
@@ -25,38 +39,20 @@ def numbers(value: Output) -> list[float] | None:
     return None if known is None else known.reshape(-1).tolist()
 
 
+def _match(pattern: Pattern, value: Output) -> Match | None:
+    match = pattern.match(value)
+    return match if isinstance(match, Match) else None
+
+
 def before_wrap(index: Output, size: Output) -> Output | None:
     """The index that is ``index`` where negative ones count from the end: i + Select(i < 0, size, 0)."""
-    if not isinstance(index.node.op, Add1):
-        return None
-    for plain, shift in (index.node.inputs, index.node.inputs[::-1]):
-        if _is_choice_of_negative(shift.node, plain) and shift.node.inputs[1] is size:
-            return plain if numbers(shift.node.inputs[2]) == [0] else None
-    return None
-
-
-def _is_choice_of_negative(node: Node, value: Output) -> bool:
-    """Whether a layer chooses its second input where ``value`` is negative."""
-    if not isinstance(node.op, Select1):
-        return False
-    condition = node.inputs[0].node
-    return isinstance(condition.op, Less1) and condition.inputs[0] is value and numbers(condition.inputs[1]) == [0]
+    match = _match(_WRAPPED, index)
+    return match["x"] if match and match["size"] is size else None
 
 
 def is_without_rest(lengths: Output) -> bool:
     """Whether lengths have no -1 any more, as it was replaced by what the others leave."""
-    node = lengths.node
-    if not isinstance(node.op, Select1) or not _is_choice_of_negative(node, node.inputs[2]):
-        return False
-    rest = node.inputs[1].node
-    if not isinstance(rest.op, Subtract1) or not isinstance(rest.inputs[1].node.op, ReduceSum1):
-        return False
-    counted = rest.inputs[1].node.inputs[0].node
-    return (
-        isinstance(counted.op, Maximum1)
-        and node.inputs[2] in counted.inputs
-        and any(numbers(one) == [0] for one in counted.inputs)
-    )
+    return _match(_WITHOUT_REST, lengths) is not None
 
 
 def only_number(value: Output) -> Output:
@@ -70,14 +66,11 @@ def _is_single(value: Output) -> bool:
     return value.shape.is_static and value.shape.static() in ((), (1,))
 
 
-def is_replaced(length: Output, number: int) -> bool:
-    """Whether ``length`` has another number in the place of ``number``: Select(x == number, other, x)."""
-    node = only_number(length).node
-    if not isinstance(node.op, Select1) or not isinstance(node.inputs[0].node.op, Equal1):
-        return False
-    compared = node.inputs[0].node.inputs
-    kept = only_number(node.inputs[2])
-    return any(only_number(a) is kept and numbers(b) == [number] for a, b in (compared, compared[::-1]))
+def is_replaced(length: Output, replaced: int) -> bool:
+    """Whether ``length`` has another number in the place of ``replaced``: Select(x == replaced, other, x)."""
+    is_equal = layer(Equal1, anything("compared"), number(replaced), commutative=True)
+    match = _match(layer(Select1, is_equal, anything(), anything("x")), only_number(length))
+    return match is not None and only_number(match["compared"]) is only_number(match["x"])
 
 
 def is_padded_to(padded: Output, size: Output) -> bool:
@@ -86,54 +79,33 @@ def is_padded_to(padded: Output, size: Output) -> bool:
     if not isinstance(node.op, (Pad1, Pad12)):
         return False
     whole = halves_of(node.inputs[1], node.inputs[2], 1)
-    if whole is None or not isinstance(whole.node.op, Concat1) or len(whole.node.inputs) != 2:
+    match = None if whole is None else _match(_PADS_ON_BOTH_SIDES, whole)
+    if match is None or match["data"] is not node.inputs[0]:
         return False
-    before, after = whole.node.inputs
-    if not isinstance(before.node.op, Divide1) or numbers(before.node.inputs[1]) != [2]:
-        return False
-    missing = before.node.inputs[0]
-    if not isinstance(after.node.op, Subtract1) or after.node.inputs != (missing, before):
-        return False
-    if not isinstance(missing.node.op, Subtract1) or not isinstance(missing.node.inputs[1].node.op, ShapeOf3):
-        return False
-    length = missing.node.inputs[1].node.inputs[0]
-    return length is node.inputs[0] and only_number(missing.node.inputs[0]) is only_number(size)
+    return only_number(match["size"]) is only_number(size)
 
 
 def halves_of(first: Output, second: Output, size: int) -> Output | None:
     """The list of twice ``size`` numbers of which ``first`` and ``second`` are the halves."""
-    nodes = first.node, second.node
-    if not all(isinstance(node.op, Slice8) for node in nodes) or nodes[0].inputs[0] is not nodes[1].inputs[0]:
-        return None
-    whole = nodes[0].inputs[0]
-    if not whole.shape.is_static or whole.shape.static() != (2 * size,):
-        return None
-    bounds = [[numbers(value) for value in node.inputs[1:4]] for node in nodes]
-    return whole if bounds == [[[0], [size], [1]], [[size], [2 * size], [1]]] else None
+    halves = [layer(Slice8, anything("whole"), number(at), number(at + size), number(1)) for at in (0, size)]
+    return _common_list(halves, (first, second), 2 * size)
 
 
 def pair_of(first: Output, second: Output) -> Output | None:
     """The list of two elements of which ``first`` is the first and ``second`` is the second."""
-    nodes = first.node, second.node
-    if not all(isinstance(node.op, _GATHERS) for node in nodes) or nodes[0].inputs[0] is not nodes[1].inputs[0]:
+    return _common_list([layer(_GATHERS, anything("whole"), number(at)) for at in (0, 1)], (first, second), 2)
+
+
+def _common_list(patterns: list[Pattern], parts: tuple[Output, Output], length: int) -> Output | None:
+    """The list of ``length`` numbers of which the patterns take both parts."""
+    first, second = (_match(pattern, part) for pattern, part in zip(patterns, parts))
+    if first is None or second is None or first["whole"] is not second["whole"]:
         return None
-    whole = nodes[0].inputs[0]
-    places = [numbers(node.inputs[1]) for node in nodes]
-    is_pair = whole.shape.is_static and whole.shape.static() == (2,)
-    return whole if is_pair and places == [[0], [1]] else None
+    shape = first["whole"].shape
+    return first["whole"] if shape.is_static and shape.static() == (length,) else None
 
 
 def before_next_number(value: Output) -> Output | None:
     """The number above which ``value`` is the next float32: max(x + 0.7 * 2^-23 x, least number)."""
-    for above in _operands(value, Maximum1):
-        for plain in _operands(above, Add1):
-            gaps = [gap for gap in above.node.inputs if gap is not plain]
-            if gaps and plain in gaps[0].node.inputs and isinstance(gaps[0].node.op, Multiply1):
-                factors = [numbers(one) for one in gaps[0].node.inputs if one is not plain]
-                if factors and factors[0] is not None and np.float32(factors[0][0]) == np.float32(0.7 * 2.0**-23):
-                    return plain
-    return None
-
-
-def _operands(value: Output, operation: type) -> list[Output]:
-    return list(value.node.inputs) if isinstance(value.node.op, operation) else []
+    match = _match(_NEXT_NUMBER, value)
+    return match["x"] if match else None
