@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Union
 
@@ -20,11 +21,12 @@ from converter.to_onnx.layers import (
     transpose,
 )
 from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import InputMap, Node, Output, OutputMap, PartialShape, element_types
+from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Maximum1
 from ir_runtime.operations.movement import Unsqueeze1
+from ir_runtime.records import record
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -93,6 +95,39 @@ def tensor_iterator(ctx: Context, op: TensorIterator1, *inputs: Value) -> list[V
     return _loop(ctx, op, inputs, None, None, None)
 
 
+@record
+class _State:
+    """A value that an ONNX Loop carries from one iteration to the next."""
+
+    start: Value
+    result: int
+    """The place, among the results of the IR's body, of what the next iteration reads."""
+
+
+class _LoopBody:
+    """The body of an ONNX Loop: its inputs are the iteration, the condition, and the states."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.name = ctx.node.name
+        self.graph = Graph(f"{self.name}/body")
+        self.ctx = ctx.inside(self.graph)
+        self.iteration = Value(TensorType(element_types.i64, PartialShape(())), f"{self.name}/iteration")
+        self.condition = Value(TensorType(element_types.boolean, PartialShape(())), f"{self.name}/condition")
+        self.graph.inputs = [self.iteration, self.condition]
+        self.states: list[_State] = []
+
+    def carry(self, name: str, element_type: ElementType, shape: PartialShape, start: Value, result: int) -> Value:
+        """Add a state; returns the input of the body that holds it."""
+        self.states.append(_State(start, result))
+        self.graph.inputs.append(Value(TensorType(element_type, shape), name))
+        return self.graph.inputs[-1]
+
+    def as_parameter(self, scalar_value: Value, parameter: Output) -> Value:
+        """The scalar, as a list where the parameter that stands for it is one."""
+        is_list = parameter.shape.has_rank and parameter.shape.rank
+        return reshape(self.ctx, scalar_value, [1]) if is_list else scalar_value
+
+
 def _loop(
     ctx: Context,
     op: Union[Loop5, TensorIterator1],
@@ -101,99 +136,66 @@ def _loop(
     condition: Value | None,
     marked: int | None,
 ) -> list[Value]:
-    sub = op.sub
-    graph = Graph(f"{ctx.node.name}/body")
-    inner = ctx.inside(graph)
-    iteration = Value(TensorType(element_types.i64, PartialShape(())), f"{ctx.node.name}/iteration")
-    goes_on = Value(TensorType(element_types.boolean, PartialShape(())), f"{ctx.node.name}/condition")
-    graph.inputs = [iteration, goes_on]
-    carried = op.carried()
-    starts: list[Value] = []
-    states: dict[int, int] = {}
-    values: dict[Node, Value] = {}
+    """A Loop of at most ``count`` iterations; ``marked`` is the result of the body that is the next condition."""
+    sub, carried = op.sub, op.carried()
+    body = _LoopBody(ctx)
     limits = [] if count is None else [count]
+    values: dict[Node, Value] = {}
     for entry in sub.inputs:
         node = sub.body.parameters[entry.parameter]
         (output,) = node.outputs
         if entry.external is None:
-            counter = inner.cast(iteration, output.element_type)
-            values[node] = reshape(inner, counter, [1]) if output.shape.has_rank and output.shape.rank else counter
-        elif entry.axis is not None:
-            source = given[entry.external]
-            limits.append(_slice_count(ctx, source, entry))
-            values[node] = _cut(inner, source, entry, iteration)
-        elif marked is not None and carried.get(entry.parameter) == marked and _is_begin(ctx, given, entry.external):
-            values[node] = reshape(inner, goes_on, [1]) if output.shape.has_rank and output.shape.rank else goes_on
-        elif entry.parameter in carried:
-            states[entry.parameter] = len(starts)
-            starts.append(given[entry.external])
-            values[node] = Value(
-                TensorType(output.element_type, PartialShape.dynamic()), f"{ctx.node.name}/{node.name}"
-            )
-            values[node].type = TensorType(output.element_type, output.shape)
-            graph.inputs.append(values[node])
-        else:
-            values[node] = given[entry.external]
-    fed = {entry.parameter for entry in sub.inputs}
-    for parameter in set(carried) - fed:
-        node = sub.body.parameters[parameter]
-        (output,) = node.outputs
-        states[parameter] = len(starts)
-        starts += _unfed(ctx, [node], {}).values()
-        values[node] = Value(TensorType(output.element_type, output.shape), node.name)
-        graph.inputs.append(values[node])
-    inside = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
-    results = [inside[node.inputs[0]] for node in sub.body.results]
-    kinds = [node.inputs[0].element_type for node in sub.body.results]
-    results = [inner.cast(value, kind) for value, kind in zip(results, kinds)]
-    new_states = [results[carried[parameter]] for parameter in states]
-    state_kinds = [kinds[carried[parameter]] for parameter in states]
-    place_of_state = {carried[parameter]: place for parameter, place in states.items()}
-    # A last value that no iteration reads is a state that nobody reads.
-    for output_entry in sub.outputs:
-        if output_entry.external is None or output_entry.axis is not None or output_entry.result in place_of_state:
+            values[node] = body.as_parameter(body.ctx.cast(body.iteration, output.element_type), output)
             continue
-        result = sub.body.results[output_entry.result].inputs[0]
-        place_of_state[output_entry.result] = len(starts)
-        dims = [one.value if one.is_static else 0 for one in result.shape.dims] if result.shape.has_rank else []
-        starts.append(ctx.constant(np.zeros(dims), result.element_type))
-        unread = Value(
-            TensorType(result.element_type, PartialShape.dynamic()), f"{ctx.node.name}/last_{output_entry.result}"
-        )
-        graph.inputs.append(unread)
-        new_states.append(results[output_entry.result])
-        state_kinds.append(result.element_type)
+        source, result = given[entry.external], carried.get(entry.parameter)
+        if entry.axis is not None:
+            limits.append(_slice_count(ctx, source, entry))
+            values[node] = _cut(body.ctx, source, entry, body.iteration)
+        elif result is None:
+            values[node] = source
+        elif result == marked and _is_begin(ctx, given, entry.external):
+            values[node] = body.as_parameter(body.condition, output)
+        else:
+            name = f"{ctx.node.name}/{node.name}"
+            values[node] = body.carry(name, output.element_type, output.shape, source, result)
+    for parameter in set(carried) - {entry.parameter for entry in sub.inputs}:
+        node = sub.body.parameters[parameter]
+        (output,), (start,) = node.outputs, _unfed(ctx, [node], {}).values()
+        values[node] = body.carry(node.name, output.element_type, output.shape, start, carried[parameter])
+    inside = body.ctx.translate(sub.body, {**_unfed(body.ctx, sub.body.parameters, values), **values})
+    sources = [node.inputs[0] for node in sub.body.results]
+    results = [body.ctx.cast(inside[source], source.element_type) for source in sources]
+    last = [entry for entry in sub.outputs if entry.external is not None and entry.axis is None]
     joined = [entry for entry in sub.outputs if entry.external is not None and entry.axis is not None]
-    stacked = [_piece(inner, inside, sub.body.results[entry.result].inputs[0], entry) for entry in joined]
-    next_condition = goes_on if marked is None else scalar(inner, results[marked])
-    if marked is None:
-        next_condition = inner.constant(True)
-    graph.outputs = [next_condition, *new_states, *stacked]
-    trips = None
-    for limit in limits:
-        trips = limit if trips is None else ctx.emit("Min", trips, limit)
-    if trips is None and marked is None:
+    # A last value that no iteration reads is a state that nobody reads.
+    for result in dict.fromkeys(entry.result for entry in last):
+        if all(state.result != result for state in body.states):
+            element_type, shape = sources[result].element_type, sources[result].shape
+            dims = [one.value if one.is_static else 0 for one in shape.dims] if shape.has_rank else []
+            start = ctx.constant(np.zeros(dims), element_type)
+            body.carry(f"{ctx.node.name}/last_{result}", element_type, PartialShape.dynamic(), start, result)
+    stacked = [_piece(body.ctx, inside, sources[entry.result], entry) for entry in joined]
+    next_condition = body.ctx.constant(True) if marked is None else scalar(body.ctx, results[marked])
+    body.graph.outputs = [next_condition, *(results[state.result] for state in body.states), *stacked]
+    trips = functools.reduce(lambda least, limit: ctx.emit("Min", least, limit), limits) if limits else None
+    if marked is None and trips is None:
         trips = ctx.constant(1)
-    first = condition if condition is not None else (None if marked is None else ctx.constant(True))
+    if marked is not None and condition is None:
+        condition = ctx.constant(True)
+    returned = [*(state.result for state in body.states), *(entry.result for entry in joined)]
     made = ctx.emit_many(
         "Loop",
         trips,
-        first,
-        *starts,
-        count=len(new_states) + len(stacked),
-        types=[*state_kinds, *[kinds[entry.result] for entry in joined]],
-        body=graph,
+        condition,
+        *(state.start for state in body.states),
+        count=len(returned),
+        types=[sources[result].element_type for result in returned],
+        body=body.graph,
     )
-    outputs: dict[int, Value] = {}
-    for output_entry in sub.outputs:
-        if output_entry.external is None:
-            continue
-        if output_entry.axis is None:
-            outputs[output_entry.external] = made[place_of_state[output_entry.result]]
-        else:
-            value = made[len(new_states) + joined.index(output_entry)]
-            rank = sub.body.results[output_entry.result].inputs[0].shape
-            outputs[output_entry.external] = _joined(ctx, value, output_entry, rank)
+    places = {state.result: place for place, state in enumerate(body.states)}
+    outputs = {entry.external: made[places[entry.result]] for entry in last}
+    for part, value in zip(joined, made[len(body.states) :]):
+        outputs[part.external] = _joined(ctx, value, part, sources[part.result].shape)
     return [outputs[place] for place in range(len(ctx.node.outputs))]
 
 
