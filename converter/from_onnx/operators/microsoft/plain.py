@@ -111,6 +111,7 @@ def group_norm(
 
 
 @onnx_op("SkipGroupNorm", domain=MICROSOFT, versions=(1,))
+@attributes_of(group_norm)
 def skip_group_norm(
     ctx: Context,
     x: Output,
@@ -119,10 +120,8 @@ def skip_group_norm(
     skip: Output,
     bias: Output | None = None,
     *,
-    activation: int,
     channels_last: int = 1,
-    epsilon: float = 9.999999747378752e-06,
-    groups: int,
+    **attributes: Any,
 ) -> tuple[Output, Output]:
     """The same of a sum: ``skip`` may have one value for each image's channel, ``bias`` has one a channel."""
     rank = ctx.rank(x, "the data")
@@ -134,7 +133,4 @@ def skip_group_norm(
         shape = [-1] if channels_last else [-1, *[1] * (rank - 2)]
         column = ctx.emit(movement.Reshape1(special_zero=False), bias, ctx.constant(shape))
         total = layers.add(ctx, total, column)
-    normalized = group_norm(
-        ctx, total, gamma, beta, activation=activation, channels_last=channels_last, epsilon=epsilon, groups=groups
-    )
-    return normalized, total
+    return group_norm(ctx, total, gamma, beta, channels_last=channels_last, **attributes), total
