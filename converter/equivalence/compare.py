@@ -50,8 +50,9 @@ class Errors:
     """The root mean square and the greatest of an output's differences from the exact result, that in float64.
 
     ``ir`` and ``ir_greatest`` are the IR's, ``reference`` and ``reference_greatest`` the greater ones of the
-    reference's optimised and plain runs. ``ties`` and ``ties_greatest`` are those of a quantised model in float64 whose
-    values in the middle between two steps went to either. ``size`` is the root mean square of the exact values.
+    reference's optimised and plain runs. ``ties`` and ``ties_greatest`` are those of the model in float64 whose layers
+    were rounded at random: of a quantised model the values in the middle between two steps went to either, of others
+    each result changed by up to the rounding of float32. ``size`` is the root mean square of the exact values.
     """
 
     ir: float
@@ -70,7 +71,7 @@ class Errors:
 
     def to_text(self) -> str:
         """Both errors in one line."""
-        ties = f", ties rounded to either side {self.ties:.3g} ({self.ties_greatest:.3g})" if self.ties else ""
+        ties = f", rounded at random {self.ties:.3g} ({self.ties_greatest:.3g})" if self.ties else ""
         return (
             f"IR {self.ir:.3g} (greatest {self.ir_greatest:.3g}), reference {self.reference:.3g} "
             f"({self.reference_greatest:.3g}){ties}"

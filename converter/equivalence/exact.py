@@ -11,7 +11,8 @@ decide only where each layer of the IR, given right inputs, computes what onnxru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ from ir_runtime.graph import Array, element_types
 from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.rewriting import graph_pass
+from ir_runtime.rewriting.constant_folding import as_tuple
+
+Evaluate = Callable[..., "Array | tuple[Array, ...]"]
+_ROUNDING = 2.0**-24
+"""The rounding of a number of float32, as a share of it."""
 
 
 class ExactModel:
@@ -60,30 +66,66 @@ class ExactModel:
         _break_ties(model, generator)
         return run_by_names(engine_for("numpy", model), inputs)
 
+    def run_with_rounding(self, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+        """As :meth:`run`, but the results of each layer change at random by up to the rounding of float32.
+
+        What that does to an output is the least that implementations in float32 differ by (Monte Carlo arithmetic:
+        D. Stott Parker, UCLA CSD-970002, 1997). Sums inside of layers round, too, which is left out here.
+        """
+        generator = np.random.default_rng(seed)
+        model = self._engine.model.clone()
+        _round_layers(model, generator)
+        return run_by_names(engine_for("numpy", model), inputs)
+
 
 @graph_pass("ties", PASSES)
 def _break_ties(model: Model, generator: np.random.Generator) -> None:
     for part in model.parts():
         for node in part.nodes:
             if isinstance(node.op, ROUNDING_TO_STEPS):
-                node.op = _WithTies(node.op, generator)
+                node.op = _Changed(node.op, partial(_with_ties, node.op, generator))
 
 
-class _WithTies(Operation):
-    """An operation that rounds to steps, of values that are moved by less than a step."""
+@graph_pass("rounded_layers", PASSES)
+def _round_layers(model: Model, generator: np.random.Generator) -> None:
+    for part in model.parts():
+        for node in part.nodes:
+            op = node.op
+            if op.role or op.movement or op.subgraphs or not op.deterministic or op.data is not None:
+                continue
+            if any(output.element_type is element_types.f64 for output in node.outputs):
+                node.op = _Changed(op, partial(_rounded, op, generator))
+
+
+class _Changed(Operation):
+    """An operation whose results ``function`` computes from the same inputs."""
 
     _op: Operation
-    _generator: np.random.Generator
+    _function: Evaluate
 
-    def __init__(self, op: Operation, generator: np.random.Generator) -> None:
-        self.__dict__.update(_op=op, _generator=generator, inputs=op.inputs)
+    def __init__(self, op: Operation, function: Evaluate) -> None:
+        self.__dict__.update(_op=op, _function=function, inputs=op.inputs)
 
     def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
         return self._op.infer(inputs)
 
     def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
-        share = self._generator.uniform(-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP, inputs[0].shape)
-        return self._op.evaluate(moved_by_steps(self._op, inputs, share), *inputs[1:])
+        return self._function(*inputs)
+
+
+def _with_ties(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
+    """Round to steps after moving the values by less than a step."""
+    share = generator.uniform(-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP, inputs[0].shape)
+    return op.evaluate(moved_by_steps(op, inputs, share), *inputs[1:])
+
+
+def _rounded(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
+    """Change the results at random by up to half of float32's last bit."""
+    results = tuple(
+        value * (1 + generator.uniform(-_ROUNDING, _ROUNDING, value.shape)) if value.dtype == np.float64 else value
+        for value in as_tuple(op.evaluate(*inputs))
+    )
+    return results if len(results) > 1 else results[0]
 
 
 def _narrow_layers(model: Model) -> Iterator[str]:
@@ -98,8 +140,8 @@ def _narrow_layers(model: Model) -> Iterator[str]:
 def errors_of(exact: Array, actual: Array, references: Sequence[Array], ties: Sequence[Array] = ()) -> Errors | None:
     """The errors of the IR's values and those of the reference's runs; None where they cannot be compared.
 
-    ``ties`` are results of :meth:`ExactModel.run_with_ties`. Nothing can be compared where shapes differ, values are
-    strings, or NaN and infinities are not in the same places.
+    ``ties`` are results of :meth:`ExactModel.run_with_ties`, or of :meth:`ExactModel.run_with_rounding`. Nothing can be
+    compared where shapes differ, values are strings, or NaN and infinities are not in the same places.
     """
     sides = [exact, actual, *references, *ties]
     if any(side.shape != exact.shape or side.dtype.kind in "OUST" for side in sides) or not exact.size:

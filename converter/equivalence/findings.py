@@ -25,7 +25,7 @@ from converter.stages import stage
 from ir_runtime import CompiledModel, ModelError, compile_model
 from ir_runtime.graph import Array
 
-_RUNS_WITH_TIES = 3
+_CHANGED_RUNS = 3
 
 
 class Findings:
@@ -159,10 +159,8 @@ class Findings:
         right = sides.processing.returned(exact.run(sides.given(run.feeds)))
         plain = sides.expected(run.feeds, plain=True)
         is_quantized = sides.loss is not None and not sides.loss.is_rounding
-        ties = [
-            sides.processing.returned(exact.run_with_ties(sides.given(run.feeds), seed))
-            for seed in range(_RUNS_WITH_TIES if is_quantized else 0)
-        ]
+        changed = exact.run_with_ties if is_quantized else exact.run_with_rounding
+        ties = [sides.processing.returned(changed(sides.given(run.feeds), seed)) for seed in range(_CHANGED_RUNS)]
         for number, one in enumerate(run.outputs):
             if one.passed or one.name not in right:
                 continue

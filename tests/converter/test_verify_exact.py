@@ -173,6 +173,27 @@ def test_injected_faults_in_a_model_that_enlarges_rounding(tmp_path: Path) -> No
         assert not report.passed, (fault, layer)
 
 
+def test_random_rounding_shows_what_decides_an_output(tmp_path: Path) -> None:
+    """Equal logits of 1e8: the last bit of each decides which of them Softmax chooses. Of small ones it does not."""
+    feeds = {"x": np.abs(np.random.default_rng(2).standard_normal((4, WIDTH))).astype(F32)}
+    for size, least, most in ((1e8, 0.1, 1.0), (1.0, 1e-9, 1e-6)):
+        weights = {"w": np.full((WIDTH, WIDTH), size / WIDTH, F32)}
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Softmax", ["p"], ["y"])]
+        exact = ExactModel(saved(nodes, weights, tmp_path), {})
+        right = exact.run(feeds)["y"]
+        np.testing.assert_allclose(right, 1 / WIDTH)
+        moved = [np.abs(exact.run_with_rounding(feeds, seed)["y"] - right).max() for seed in range(3)]
+        assert least < min(moved) <= max(moved) <= most, (size, moved)
+        assert np.array_equal(exact.run(feeds)["y"], right)
+
+
+def test_errors_of_unquantized_models_include_random_rounding(tmp_path: Path) -> None:
+    path = chaotic(tmp_path)
+    (output,) = converter.verify(path, converter.convert_model(path)).outputs
+    assert output.errors is not None
+    assert output.errors.ties > output.errors.reference / 30
+
+
 def test_errors_are_not_compared_where_nan_or_shapes_differ() -> None:
     exact = np.array([1.0, np.nan, np.inf])
     same = np.array([1.0 + 1e-7, np.nan, np.inf], F32)
