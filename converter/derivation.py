@@ -94,8 +94,9 @@ class Derivation:
     """How a model was derived: the steps in order, none where that was not recorded."""
 
     steps: tuple[Step, ...] = ()
-    weights: Mapping[str, Computed] = field(default_factory=dict)
-    """What the constants of these layers were computed from. All other constants are those of the source."""
+    weights: Mapping[str, Computed] | None = None
+    """What the constants of these layers were computed from. All other constants are those of the source. None where
+    that was not recorded."""
 
     @classmethod
     def of(cls, model: Model) -> Derivation:
@@ -109,32 +110,33 @@ class Derivation:
         try:
             count = len(info.children) - (weights is not None)  # two elements of one name are one too many
             read = tuple(Step.from_info(steps[f"step{index}"]) for index in range(count))
-            return cls(read, {} if weights is None else _weights_from(dict(weights.attributes)["value"]))
+            return cls(read, None if weights is None else _weights_from(dict(weights.attributes)["value"]))
         except (ValueError, TypeError, KeyError, RecursionError):
             return cls()
 
     def to_dict(self) -> dict[str, Any]:
         """Return steps and weights as plain values."""
-        weights = {name: {"sources": one.names, "steps": one.steps} for name, one in self.weights.items()}
+        weights = {name: {"sources": one.names, "steps": one.steps} for name, one in (self.weights or {}).items()}
         return {"derivation": [step.to_dict() for step in self.steps], "computed_weights": weights}
 
     @classmethod
     def begin(cls, model: Model) -> None:
         """Name the constants of ``model`` whose provenance is unknown: as its record does, or after their layers."""
-        weights = cls.of(model).weights
+        weights = cls.of(model).weights or {}
         for name, tensor in _constants(model):
             if tensor.provenance is None:
                 tensor.provenance = weights.get(name, name)
 
     def then(self, step: Step, model: Model) -> Derivation:
         """Return the derivation with one more step, which led to ``model``."""
-        return Derivation((*self.steps, step), dict(_weights_of(model)))
+        is_known = self.weights is not None or not self.steps
+        return Derivation((*self.steps, step), dict(_weights_of(model)) if is_known else None)
 
     def write(self, model: Model) -> None:
         """Put this into the ``rt_info`` of ``model``, in place of what is there."""
         others = tuple(info for info in model.runtime_info if info.tag != TAG)
         infos = [step.to_info(f"step{index}") for index, step in enumerate(self.steps)]
-        if self.weights:
+        if self.weights is not None:
             infos.append(RuntimeInfo(_WEIGHTS, (("value", json.dumps(self.to_dict()["computed_weights"])),)))
         model.runtime_info = (*others, RuntimeInfo(TAG, (), tuple(infos))) if infos else others
 

@@ -84,10 +84,10 @@ class _WeightChecks:
     def _read_record(self) -> tuple[Mapping[str, Computed] | None, dict[str, list[Node]]]:
         """Return what the IR records of its constants, and for each name the constants that were computed from it.
 
-        None and nothing if it does not record a conversion from ONNX.
+        None and nothing if it does not record that of a conversion from ONNX.
         """
         derivation = Derivation.of(self._model)
-        if not derivation.steps or derivation.steps[0].source != "onnx":
+        if derivation.weights is None or not derivation.steps or derivation.steps[0].source != "onnx":
             return None, {}
         places: dict[str, list[Node]] = {}
         for layer, weights in derivation.weights.items():

@@ -283,6 +283,18 @@ def test_channels_are_only_scaled_where_that_is_recorded(path: Path, tmp_path: P
     assert check.state == "changed"
 
 
+def test_a_record_without_weights_says_nothing_of_them(path: Path, tmp_path: Path) -> None:
+    model = converted(path, tmp_path)
+    Derivation(Derivation.of(model).steps).write(model)
+    converter.save_model(model, tmp_path / "n.xml")
+    assert Derivation.of(ir_runtime.read_model(tmp_path / "n.xml")).weights is None
+    assert [check.state for check in converter.verify(path, tmp_path / "n.xml").weights if check.name == "w"] == [
+        "scaled"
+    ]
+    converter.save_model(converter.convert_model(tmp_path / "n.xml"), tmp_path / "o.xml", compress_to_fp16=True)
+    assert Derivation.of(ir_runtime.read_model(tmp_path / "o.xml")).weights is None
+
+
 def test_inspect_shows_the_steps(path: Path, tmp_path: Path) -> None:
     converted(path, tmp_path, {"compress": "int8"}, exact=True)
     code, text, _ = onnx2ir("inspect", str(tmp_path / "m.xml"))
