@@ -9,10 +9,6 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
@@ -65,7 +61,10 @@ class BatchProgress:
             self._live.console.print(_told(row), style="red", markup=False, highlight=False, soft_wrap=True)
 
     def _drawing(self) -> RenderableType:
+        from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
 
         head = Table.grid(padding=(0, 1))
         text = Text(f"{self._finished} of {self._count}")
@@ -90,6 +89,7 @@ def spinner(task: str, patience: float) -> Iterator[None]:
     shown: list[Progress] = []
 
     def show() -> None:
+        from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())

@@ -178,7 +178,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     def fail() -> Iterator[np.ndarray]:
         raise OSError(28, "No space left on device")
 
-    computed = Tensor.computed_in_parts(element_types.f32, (100,), fail, b"", Tensor.from_array(np.zeros(1)))
+    computed = Tensor.computed_in_parts(element_types.f32, (100,), fail, b"", Tensor.from_array(np.zeros(1)), "made")
     node = make_node(Const1(value=computed), (), "late")
     broken.results = (*broken.results, make_node(Result1(), node.outputs, "late/result"))
     with pytest.raises(OSError, match="No space left"):
@@ -196,7 +196,7 @@ def slow():
     print("writing", flush=True)
     time.sleep(30)
 stored = Tensor.from_array(np.arange(9000.0))
-computed = Tensor.computed_in_parts(element_types.f32, (100,), slow, b"", stored)
+computed = Tensor.computed_in_parts(element_types.f32, (100,), slow, b"", stored, "made")
 nodes = [make_node(Const1(value=stored), (), "a"), make_node(Const1(value=computed), (), "b")]
 results = [make_node(Result1(), n.outputs, n.name + "/r") for n in nodes]
 ir_runtime.write_model(ir_runtime.Model("m", [], results), sys.argv[1])
