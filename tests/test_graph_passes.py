@@ -88,7 +88,14 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
-OF_COMPARISONS = {"perturbed_weights", "constant_input", "ties", "in_float64", "without_preprocessing"}
+OF_COMPARISONS = {
+    "perturbed_weights",
+    "constant_input",
+    "ties",
+    "rounded_layers",
+    "in_float64",
+    "without_preprocessing",
+}
 """Passes over copies that only a comparison sees."""
 OF_LANGUAGE_MODELS = {"computed_once", "masks_of_new_tokens", "dimension_guards"}
 """Passes that need a model of several parts; ``tests/language_models`` runs them."""
