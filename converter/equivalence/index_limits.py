@@ -13,7 +13,7 @@ from ir_runtime.graph import Node, Output, normalize_axis
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.elementwise import Convert1, Select1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8, GatherElements6, GatherND5, GatherND8
-from ir_runtime.operations.movement import Concat1, Tile1
+from ir_runtime.operations.movement import Concat1
 from ir_runtime.operations.scatter import (
     ScatterElementsUpdate3,
     ScatterElementsUpdate12,
@@ -21,15 +21,12 @@ from ir_runtime.operations.scatter import (
     ScatterNDUpdate15,
     ScatterUpdate3,
 )
-from ir_runtime.operations.slicing import Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.records import record
 
 _ALONG_AN_INPUT = (Gather1, Gather7, Gather8)
 _SCATTERS = (ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12)
 _GATHER_ND = (GatherND5, GatherND8)
 _SCATTER_ND = (ScatterNDUpdate4, ScatterNDUpdate15)
-_MOVING = (Convert1, Split1, VariadicSplit1, StridedSlice1, Tile1, Concat1, Select1, *_ALONG_AN_INPUT, GatherElements6)
-"""Layers that hand values on, beside those that say so themselves."""
 _AXIS_OF_GATHER, _AXIS_OF_SCATTER = 2, 3
 
 
@@ -112,4 +109,4 @@ def _hands_on(node: Node, value: Output) -> bool:
     """Whether elements of ``value`` are elements of the layer's outputs."""
     if isinstance(node.op, (Concat1, Select1)):
         return True
-    return node.inputs[0] is value and (node.op.movement or isinstance(node.op, _MOVING))
+    return node.inputs[0] is value and (node.op.movement or isinstance(node.op, Convert1))

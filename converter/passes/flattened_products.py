@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Union
 
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.elementwise import Binary, Convert1, Unary
+from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.quantization import FakeQuantize1
@@ -75,7 +75,7 @@ def _between(value: Output) -> Union[tuple[Output, _Steps], NotMatched]:
 def _place_of_rows(node: Node) -> int | None:
     """Which input has the rows that the layer treats one by one; the others have nothing for single rows."""
     op = node.op
-    if isinstance(op, (Unary, Convert1)):
+    if op.elementwise and len(node.inputs) == 1:
         return 0
     if isinstance(op, MatMul1):
         weights = node.inputs[1].shape

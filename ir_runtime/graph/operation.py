@@ -190,7 +190,12 @@ class Operation:
     deterministic: ClassVar[bool] = True
     """False where two evaluations may differ: such an operation is never folded."""
     movement: ClassVar[bool] = False
-    """True where the outputs are a selection of the first input's values: their bounds are then selected likewise."""
+    """True where each element of the outputs is an element of the first input, unchanged.
+
+    Attributes, shapes and the other inputs decide which one, never the elements themselves.
+    """
+    elementwise: ClassVar[bool] = False
+    """True where an output element depends only on the input elements at its place, after broadcasting."""
     subgraph_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The XML names (body, port map) of each body."""
 

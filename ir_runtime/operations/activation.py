@@ -142,6 +142,7 @@ class _Parametric(Operation):
     """An activation whose parameters are inputs: scalars, or lists of one element."""
 
     inputs = (3, 3)
+    elementwise = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs)
@@ -227,6 +228,7 @@ def _log_softmax(x: Array, axis: int) -> Array:
 class _AlongAxis(RealUnary):
     """One floating-point tensor in, computed along ``axis``."""
 
+    elementwise = False
     axis: int = integer(default=1)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

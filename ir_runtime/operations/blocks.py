@@ -36,6 +36,7 @@ class _DepthAndSpace(Operation):
     outer part with ``mode`` ``blocks_first``, the inner part with ``depth_first``."""
 
     inputs = (1, 1)
+    movement = True
     block_size: int = integer()
     mode: str = enum("blocks_first", "depth_first", default="blocks_first")
 
@@ -172,6 +173,8 @@ class SpaceToBatch2(_BatchAndSpace):
 class BatchToSpace2(_BatchAndSpace):
     """The outer part of the batch becomes blocks of space, from which the ends are cut off."""
 
+    movement = True
+
     def dims(
         self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]
     ) -> list[Dimension]:
@@ -200,6 +203,7 @@ class ShuffleChannels1(Operation):
     """Dimension ``axis`` seen as ``group`` rows of columns, and read column by column."""
 
     inputs = (1, 1)
+    movement = True
     axis: int = integer(default=1)
     group: int = integer(default=1)
 

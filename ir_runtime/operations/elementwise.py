@@ -75,6 +75,7 @@ class Binary(Operation):
     """Two inputs of one type; ``auto_broadcast`` is the rule by which their shapes broadcast."""
 
     inputs = (2, 2)
+    elementwise = True
     kernel: ClassVar[Kernel]
     auto_broadcast: str = enum("none", "numpy", "pdpd", default="numpy")
 
@@ -273,6 +274,7 @@ class Unary(Operation):
     """One input; the output has its shape and type."""
 
     inputs = (1, 1)
+    elementwise = True
     kernel: ClassVar[Kernel]
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -478,6 +480,7 @@ class Convert1(Operation):
     """The same values in another element type."""
 
     inputs = (1, 1)
+    elementwise = True
     destination_type: ElementType = type_of_elements(default=element_types.dynamic)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -509,6 +512,7 @@ class Select1(Operation):
     """Where the condition holds, the second input, elsewhere the third."""
 
     inputs = (3, 3)
+    elementwise = True
     auto_broadcast: str = enum("none", "numpy", "pdpd", default="numpy")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

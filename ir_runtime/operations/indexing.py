@@ -21,7 +21,7 @@ from ir_runtime.graph import (
     normalize_axis,
 )
 from ir_runtime.graph.indices import as_indices, take
-from ir_runtime.graph.operation import Bounds, Operation, TensorType, enum, integer, operation, type_of_elements
+from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, type_of_elements
 
 from .elementwise import merge_types
 from .scatter import check_indices, from_front
@@ -35,6 +35,7 @@ class _Gather(Operation):
     """
 
     inputs = (3, 3)
+    movement = True
 
     def batch(self, rank: int) -> int:
         """The number of batch dimensions for indices of that rank."""
@@ -67,12 +68,6 @@ class _Gather(Operation):
         low, high = int(chosen.min()), int(chosen.max())
         if not (-dimension.high <= low and high < dimension.high):
             raise InferenceError(f"indices from {low} to {high} lie outside dimension {axis} of {dimension} elements")
-
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        first, indices, axis = inputs[0].known_bounds, inputs[1].constant, inputs[2].constant
-        if first is None or indices is None or axis is None:
-            return None
-        return Bounds(self.evaluate(first.lower, indices, axis), self.evaluate(first.upper, indices, axis))
 
     def evaluate(self, *inputs: Array) -> Array:
         data, indices, axis = inputs
@@ -122,6 +117,7 @@ class GatherElements6(Operation):
     """
 
     inputs = (2, 2)
+    movement = True
     axis: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -152,6 +148,7 @@ class _GatherND(Operation):
     """
 
     inputs = (2, 2)
+    movement = True
     batch_dims: int = integer(default=0)
 
     def joins_batches(self) -> bool:

@@ -80,6 +80,7 @@ class Identity16(Operation):
 
     inputs = (1, 1)
     movement = True
+    elementwise = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [inputs[0]]

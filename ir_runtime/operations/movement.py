@@ -37,6 +37,7 @@ class Reshape1(Operation):
     """
 
     inputs = (2, 2)
+    movement = True
     special_zero: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -101,12 +102,6 @@ class Reshape1(Operation):
             have = math.prod(dimension for i, dimension in enumerate(data.shape) if i not in kept)
             shape[shape.index(-1)] = have // rest if rest else 0
         return data.reshape(shape)
-
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        first, target = inputs[0].known_bounds, inputs[1].constant
-        if first is None or target is None:
-            return None
-        return Bounds(self.evaluate(first.lower, target), self.evaluate(first.upper, target))
 
 
 @operation("Transpose", opset=1)
@@ -274,6 +269,7 @@ class _Broadcast(Operation):
     """The input, repeated to the target shape."""
 
     inputs = (2, 3)
+    movement = True
     modes = ("numpy", "explicit")
 
     def target(self, inputs: Sequence[TensorType]) -> PartialShape:

@@ -27,6 +27,7 @@ class FakeQuantize1(Operation):
     """
 
     inputs = (5, 5)
+    elementwise = True
     levels: int = integer(default=0)
     auto_broadcast: str = enum("numpy", "pdpd", "none", default="numpy")
 
@@ -62,6 +63,7 @@ class FakeConvert13(Operation):
     """
 
     inputs = (2, 3)
+    elementwise = True
     destination_type: ElementType = type_of_elements(default=element_types.f8e4m3)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

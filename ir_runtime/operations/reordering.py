@@ -46,6 +46,7 @@ class ReverseSequence1(_SameShape):
     """The first ``seq_lengths[i]`` elements along ``seq_axis`` backwards, for each batch i."""
 
     inputs = (2, 2)
+    movement = True
     batch_axis: int = integer(default=0)
     seq_axis: int = integer(default=1)
 

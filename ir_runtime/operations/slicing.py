@@ -206,6 +206,7 @@ class StridedSlice1(Operation):
     """
 
     inputs = (3, 4)
+    movement = True
     begin_mask: Sequence[int] = integers(default=())
     end_mask: Sequence[int] = integers(default=())
     new_axis_mask: Sequence[int] = integers(default=())
@@ -266,14 +267,6 @@ class StridedSlice1(Operation):
                 dims.append(sliced_dimension(data.shape[axis], low, high, step))
         return [TensorType(kind, PartialShape(dims))]
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        rest = [value.constant for value in inputs[1:]]
-        first = inputs[0].known_bounds
-        if first is None or any(value is None for value in rest):
-            return None
-        present = [value for value in rest if value is not None]
-        return Bounds(self.evaluate(first.lower, *present), self.evaluate(first.upper, *present))
-
     def evaluate(self, *inputs: Array) -> Array:
         data = inputs[0]
         begin, end = _flat(inputs[1]), _flat(inputs[2])
@@ -317,6 +310,7 @@ class Split1(Operation):
     """The data in ``num_splits`` equal parts along an axis (a scalar input)."""
 
     inputs = (2, 2)
+    movement = True
     num_splits: int = integer()
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -350,6 +344,7 @@ class VariadicSplit1(Operation):
     """The data in parts of the given lengths along an axis; one length may be -1 and takes the rest."""
 
     inputs = (3, 3)
+    movement = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, axis, lengths = inputs

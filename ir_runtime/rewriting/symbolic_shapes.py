@@ -17,35 +17,15 @@ import numpy as np
 
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Dimension, Node, Output, PartialShape
-from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation, TensorType
-from ir_runtime.operations.elementwise import Convert1, Unary
+from ir_runtime.graph.operation import BOUNDS_LIMIT, TensorType
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
-from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Squeeze1, Transpose1, Unsqueeze1
-from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.operations.movement import Concat1
 
 from .polynomials import Polynomial
 from .symbolic_dimensions import SymbolicBounds, is_known
 from .symbolic_elements import RULES, Elements, array_of, constant_elements, ends_of, is_small
 from .symbolic_inference import REFINEMENTS, SHAPE_RULES
 from .symbols import Symbols
-
-SELECTIONS: tuple[type[Operation], ...] = (
-    Broadcast1,
-    Broadcast3,
-    Gather1,
-    Gather7,
-    Gather8,
-    Reshape1,
-    Slice8,
-    Split1,
-    Squeeze1,
-    StridedSlice1,
-    Transpose1,
-    Unsqueeze1,
-    VariadicSplit1,
-)
-"""Operations whose outputs are elements of their first input, chosen by the others."""
 
 
 class SymbolicShapes(Symbols):
@@ -155,7 +135,7 @@ class SymbolicShapes(Symbols):
         op = node.op
         if not node.inputs or op.subgraphs or op.role:
             return nothing
-        if isinstance(op, (Unary, Convert1)):
+        if op.elementwise and len(node.inputs) == 1:
             return [PartialShape(self.dims_of(node.inputs[0]))]
         rule = next((rule for kind, rule in SHAPE_RULES.items() if isinstance(op, kind)), None)
         if rule is not None:
@@ -197,7 +177,7 @@ class SymbolicShapes(Symbols):
         if isinstance(op, (ShapeOf1, ShapeOf3)):
             dims = self.dims(node.inputs[0])
             return nothing if dims is None or len(dims) > BOUNDS_LIMIT else [array_of(dims, (len(dims),))]
-        if isinstance(op, SELECTIONS):
+        if op.movement:
             return self._selected(node) or nothing
         known = [self.elements(source) for source in node.inputs]
         if any(one is None for one in known):

@@ -21,19 +21,13 @@ import numpy as np
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Array, ElementType, Model, Node, Origin, Output, Tensor, element_types, make_node
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.blocks import DepthToSpace1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
-from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Const1
-from ir_runtime.operations.movement import Reshape1, Squeeze1, Transpose1, Unsqueeze1
 from ir_runtime.operations.pooling import MaxPool
 from ir_runtime.operations.quantization import FakeQuantize1
-from ir_runtime.operations.slicing import Slice8, StridedSlice1
 from ir_runtime.records import record
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
-_MOVES = (DepthToSpace1, Gather8, MaxPool, Reshape1, Slice8, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1)
-"""Operations that return elements of their first input, of any type."""
 _KINDS = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
 
 
@@ -120,9 +114,14 @@ def _has_finite_ends(kind: ElementType, zero: Array, scale: Array) -> bool:
 
 def is_quantized(value: Output) -> bool:
     """Whether the model quantises the value itself, and moves it at most."""
-    while isinstance(value.node.op, _MOVES):
+    while _moves(value.node):
         value = value.node.inputs[0]
     return _quantised(value.node) is not None
+
+
+def _moves(node: Node) -> bool:
+    """True if the layer returns elements of its first input, quantized or not."""
+    return node.op.movement or isinstance(node.op, MaxPool)
 
 
 @record
@@ -170,7 +169,7 @@ def _leaves(whole: Output, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | Non
     if not readers:
         yield None
     for reader in readers:
-        if isinstance(reader.op, _MOVES) and reader.inputs.index(whole) == 0 and reader.inputs.count(whole) == 1:
+        if _moves(reader) and reader.inputs.index(whole) == 0 and reader.inputs.count(whole) == 1:
             yield from _leaves(reader.outputs[0], (*moves, reader))
             if any(output.uses for output in reader.outputs[1:]):
                 yield None

@@ -18,7 +18,7 @@ from converter.to_onnx.registry import ir_idiom
 from converter.to_onnx.undone import numbers
 from ir_runtime.graph import Array, Dimension, Node, Output, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.elementwise import Add1, Binary, Convert1, Multiply1, Negative1, Subtract1, Unary
+from ir_runtime.operations.elementwise import Add1, Binary, Multiply1, Negative1, Subtract1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
@@ -271,7 +271,7 @@ def _has_equal_halves(value: Output) -> bool:
     halves = _concatenated(value, 2)
     if halves is not None:
         return halves[0] is halves[1]
-    if isinstance(node.op, (Unary, Convert1)):
+    if node.op.elementwise and len(node.inputs) == 1:
         return _has_equal_halves(node.inputs[0])
     if isinstance(node.op, Unsqueeze1):
         axes = numbers(node.inputs[1])

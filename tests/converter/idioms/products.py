@@ -76,12 +76,15 @@ def flattened(
     bias: tuple[int, ...] = (WIDTH,),
     shape: Sequence[int] = (),
     returned: bool = False,
+    softmax: tuple[str, int] | None = None,
 ) -> str:
     """A product of rows, whose other dimensions are those of ``x`` again behind it."""
     known = graph("MatMul", "x", graph.constant(weights(chance, 8, 8)))
     rows = graph("Reshape", known, graph.integers(flat))
     value = graph("MatMul", rows, graph.constant(weights(chance, flat[-1], WIDTH)))
     value = graph("Tanh", graph.either_way("Add", value, graph.constant(factors(chance, *bias)), chance))
+    if softmax is not None:
+        value = graph(softmax[0], value, axis=softmax[1])
     if shape:
         target = graph.integers(shape)
     else:
@@ -129,6 +132,10 @@ IDIOMS = {
 }
 
 NEAR_MISSES = {
+    "scores across rows": NearMiss(build=lambda g, c: flattened(g, c, softmax=("Softmax", 0)), count=10),
+    "scores of rows": NearMiss(
+        build=lambda g, c: flattened(g, c, softmax=(c.choice(["Softmax", "LogSoftmax"]), -1)), count=10
+    ),
     "rows that become other dimensions": NearMiss(build=lambda g, c: flattened(g, c, shape=(3, -1, WIDTH)), count=6),
     "rows that are half a row": NearMiss(
         build=lambda g, c: flattened(g, c, flat=(-1, 4), shape=(-1, 6, WIDTH)), count=6

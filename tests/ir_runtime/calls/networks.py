@@ -156,7 +156,8 @@ def _normalizations() -> list[Call]:
         found += calls("MVN", 2, normal(2, 3, 4, 5), **given)
     for axes in (ints(1, 2), ints(-1), ints()):
         found += calls("MVN", 6, normal(2, 3, 4), axes, normalize_variance=True, eps=1e-3, eps_mode="OUTSIDE_SQRT")
-        found += calls("MVN", 6, normal(2, 3, 4), axes) + calls("LRN", 1, normal(2, 3, 4), axes, size=3, bias=1.0)
+        found += calls("MVN", 6, normal(2, 3, 4), axes)
+        found += calls("LRN", 1, normal(2, 3, 4), axes, size=3, bias=1.0, alpha=0.5, beta=0.75)
         for mode in ("add", "max"):
             found += calls("NormalizeL2", 1, normal(2, 3, 4), axes, eps=1e-3, eps_mode=mode)
     found += calls("GRN", 1, normal(2, 3, 4), bias=0.5)

@@ -18,7 +18,7 @@ from converter.from_onnx.operators.onnx.interpolate_request import MODES, NATIVE
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import Array, Dimension, Output, element_types, normalize_axes
-from ir_runtime.operations import elementwise, generation, indexing, interpolate, movement
+from ir_runtime.operations import elementwise, generation, interpolate, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 
@@ -211,7 +211,7 @@ def _is_dimension_of(sizes: Output, index: int, x: Output, axis: int) -> bool:
             return False
         if isinstance(op, elementwise.Convert1):
             sizes = inputs[0]
-        elif op.movement or isinstance(op, (indexing.Gather8, movement.Reshape1)):
+        elif op.movement:
             numbers = np.arange(size.value).reshape(inputs[0].shape.static())
             sources = op.evaluate(numbers, *[value for value in rest if value is not None])
             if isinstance(sources, tuple):
