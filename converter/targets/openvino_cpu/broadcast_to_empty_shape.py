@@ -2,7 +2,7 @@
 
 The plug-in takes the greater of 0 and 1, and so returns elements where there are none.
 
-    x -> Broadcast(bidirectional, [0, 3])      becomes      x -> Broadcast(numpy, max(shape of x, [0, 3]) * [0, 1])
+    x -> Broadcast(bidirectional, [0, 3])      becomes      x -> Broadcast(numpy, shape of x * [0, 0] + [0, 3])
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ir_runtime.rewriting.shape_layers import concat_lists, shape_of
 
 @openvino_cpu.replaces("broadcast_to_empty_shape", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def broadcast_to_empty_shape(builder: Builder, node: Node) -> Replacement:
-    """Compute the output's shape, with a dimension of 0 wherever the target shape has one."""
+    """Compute the output's shape: dimensions of 1 in the target shape are those of the data."""
     data, shape = node.inputs[:2]
     known = shape.type.constant
     if node.op.mode != "bidirectional" or known is None or known.all():  # type: ignore[attr-defined]
@@ -29,7 +29,8 @@ def broadcast_to_empty_shape(builder: Builder, node: Node) -> Replacement:
     wanted = np.concatenate([np.ones(rank - known.size, np.int64), known.reshape(-1).astype(np.int64)])
     present = shape_of(builder, data)
     if data.shape.rank < rank:
-        present = concat_lists(builder, [builder.constant(np.ones(rank - data.shape.rank)), present])
-    greater = layers.maximum(builder, present, builder.constant(wanted))
-    target = layers.multiply(builder, greater, builder.constant(wanted != 0))
+        present = concat_lists(builder, [builder.constant(np.ones(rank - data.shape.rank, np.int64)), present])
+    is_one = wanted == 1
+    from_data = layers.multiply(builder, present, builder.constant(is_one.astype(np.int64)))
+    target = layers.add(builder, from_data, builder.constant(np.where(is_one, 0, wanted)))
     return builder.emit(Broadcast3(mode="numpy"), data, target)
