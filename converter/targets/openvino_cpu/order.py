@@ -91,6 +91,10 @@ ORDER = [
           reason="quotients and shifts are those of the plug-in by then; sums of bits must not be replaced again"),
     Entry("dynamic_reductions", ["Reduction"], ["target"], after=["integer_reductions"],
           reason="reductions of integers are sums of bits then"),
+    Entry("constants_of_higher_rank", [
+              "Add1", "Subtract1", "Multiply1", "Divide1", "Maximum1", "Minimum1", "Power1"], ["target"],
+          after=["quantized_products", "batch_normalizations", "fake_quantize", "extremes_with_nan"],
+          reason="sees the constants that other rules leave or emit"),
     Entry("fusion_guards", ["Reduction", "MatMul1", "Interpolate11"], ["target"],
           after=["integer_products", "interpolate_many_axes", "batch_normalizations", "fake_quantize",
                  "integer_reductions"],

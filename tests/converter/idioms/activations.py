@@ -165,10 +165,7 @@ IDIOMS = {
 
 NEAR_MISSES = {
     "limits for each column": NearMiss(build=lambda g, c: clamp(g, c, low=[-1] * 4 + [0] * 4), absent="Clamp"),
-    # The plug-in makes a Clamp of them all the same, and returns a lower rank.
-    "a limit of a higher rank": NearMiss(
-        build=lambda g, c: clamp(g, c, low=[[[[-1]]]]), absent="Clamp", engines=["numpy"]
-    ),
+    "a limit of a higher rank": NearMiss(build=lambda g, c: clamp(g, c, low=[[[[-1]]]]), absent="Clamp"),
     "prelu of two values": NearMiss(build=lambda g, c: prelu(g, c, positive=g("Exp", "x")), absent="PReLU"),
     "prelu with a slope for each column": NearMiss(
         build=lambda g, c: prelu(g, c, slope=[-1] * 4 + [2] * 4), absent="PReLU"

@@ -170,8 +170,7 @@ NEAR_MISSES = {
     "an epsilon for each row": NearMiss(
         build=lambda g, c: layer_normalization(g, c, epsilon=[[1e-5], [1e-3], [1e-2]]), absent="MVN"
     ),
-    # The plug-in takes it for a layer normalisation all the same, and returns a lower rank.
     "an epsilon of a higher rank": NearMiss(
-        build=lambda g, c: layer_normalization(g, c, epsilon=[[[[1e-5]]]]), absent="MVN", engines=["numpy"]
+        build=lambda g, c: layer_normalization(g, c, epsilon=[[[[1e-5]]]]), absent="MVN"
     ),
 }

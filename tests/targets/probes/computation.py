@@ -396,7 +396,35 @@ THRESHOLDS = [
     ),
 ]
 
+HIGHER_RANKS = {
+    "Clamp": ([("Max", ["x", "c"], -1.0), ("Min", ["t0", "d"], 0.5)], "Maximum Minimum"),
+    "Swish": (
+        [("Mul", ["x", "c"], 1.5), ("Sigmoid", ["t0"], None), ("Mul", ["x", "t1"], None)],
+        "Multiply Sigmoid Multiply",
+    ),
+    "SoftPlus": ([("Exp", ["x"], None), ("Add", ["c", "t0"], 1.0), ("Log", ["t1"], None)], "Exp Add Log"),
+}
+
+
+def constant_of_higher_rank(layers: Sequence[tuple[str, list[str], float | None]]) -> Callable[[], Probe]:
+    """An activation in which the constant ``c`` has four dimensions, and the data three."""
+
+    def build() -> Probe:
+        nodes, constants = [], {}
+        for index, (op_type, inputs, value) in enumerate(layers):
+            nodes.append(helper.make_node(op_type, inputs, [f"t{index}"]))
+            for name in {"c", "d"} & set(inputs):
+                constants[name] = np.full((1, 1, 1, 1) if name == "c" else (), value, np.float32)
+        return several(nodes, {"x": numbers(2, 3, 8)}, constants, {"x": ["n", 3, 8]})
+
+    return build
+
+
 FUSED = [
+    *(
+        Row(f"constants_of_higher_rank: {name}", constant_of_higher_rank(layers), plain)
+        for name, (layers, plain) in HIGHER_RANKS.items()
+    ),
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]

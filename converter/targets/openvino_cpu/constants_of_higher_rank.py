@@ -1,0 +1,29 @@
+"""Arithmetic with a constant of one element whose rank is higher than that of the data.
+
+Such a constant adds dimensions of 1 to the result. OpenVINO fuses the layers of an activation or a normalization
+(Clamp, Swish, HSwish, Gelu, SoftPlus, MVN, RMS ...) into one layer, which has the rank of the data.
+
+    x [2, 3] -> Add([[[1]]])      becomes      x -> Add(1) -> Unsqueeze([0])
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import Node
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
+
+
+@openvino_cpu.replaces("constants_of_higher_rank", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def constants_of_higher_rank(builder: Builder, node: Node) -> Replacement:
+    """Compute with a scalar, and add the dimensions afterwards."""
+    if node.op.auto_broadcast != "numpy":  # type: ignore[attr-defined]
+        return fail("the shapes do not broadcast as in NumPy")
+    for place, source in enumerate(node.inputs):
+        data, tensor = node.inputs[1 - place].shape, source.tensor
+        if tensor is None or tensor.size != 1 or not data.has_rank or source.shape.rank <= data.rank:
+            continue
+        inputs = list(node.inputs)
+        inputs[place] = builder.constant(tensor.array().reshape(()), source.element_type)
+        added = range(source.shape.rank - data.rank)
+        return layers.unsqueeze(builder, builder.emit(node.op, *inputs), *added)
+    return fail("no input is a constant of one element and of a higher rank")
