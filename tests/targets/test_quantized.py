@@ -86,6 +86,19 @@ def pooled_and_moved() -> Built:
     return g.model({"x": [1, 4, 8, 8]}, [y]), {"x": r.normal(size=(1, 4, 8, 8)).astype(np.float32)}, 0.05
 
 
+def repeated_and_cut() -> Built:
+    """Quantised integers that are repeated, cut and reversed before they are dequantised."""
+    g, r = Graph(), generator(9)
+    s, z = g.constant(0.02), g.constant(101, np.uint8)
+    q = g.node("Tile", g.node("QuantizeLinear", "x", s, z), g.constant([1, 2], np.int64))
+    q = g.node("Slice", q, *(g.constant([number], np.int64) for number in (0, 40, 1)))
+    q = g.node("ReverseSequence", q, g.constant([40, 7, 1], np.int64), batch_axis=0, time_axis=1)
+    y = g.on_steps(
+        g.node("MatMul", g.node("DequantizeLinear", q, s, z), g.weights(bytes_of(r, (40, 10)), 0.004)), 0.05, 128
+    )
+    return g.model({"x": [3, 32]}, [y]), {"x": r.normal(size=(3, 32)).astype(np.float32)}, 0.05
+
+
 def of_channels() -> Built:
     """Data with a scale for each channel, which stay floats."""
     g, r = Graph(), generator(7)
@@ -135,6 +148,7 @@ STATIC: list[tuple[str, Callable[[], Built], dict[str, int]]] = [
     ("product", lambda: product(False), {"FullyConnected": 1}),
     ("product-columns", lambda: product(True), {"FullyConnected": 1}),
     ("pooled-and-moved", pooled_and_moved, {"FullyConnected": 1, "Pooling": 1}),
+    ("repeated-and-cut", repeated_and_cut, {"FullyConnected": 1}),
     ("of-channels", of_channels, {}),
     ("qoperator", lambda: qlinear(1), {"Convolution": 1, "FullyConnected": 1}),
     ("qoperator-groups", lambda: qlinear(4), {"FullyConnected": 1}),

@@ -26,11 +26,11 @@ def broadcast_to_empty_shape(builder: Builder, node: Node) -> Replacement:
     if not data.shape.has_rank:
         return fail("the rank is dynamic")
     rank = max(data.shape.rank, known.size)
-    wanted = np.concatenate([np.ones(rank - known.size, np.int64), known.reshape(-1).astype(np.int64)])
+    target_shape = np.concatenate([np.ones(rank - known.size, np.int64), known.reshape(-1).astype(np.int64)])
     present = shape_of(builder, data)
     if data.shape.rank < rank:
         present = concat_lists(builder, [builder.constant(np.ones(rank - data.shape.rank, np.int64)), present])
-    is_one = wanted == 1
+    is_one = target_shape == 1
     from_data = layers.multiply(builder, present, builder.constant(is_one.astype(np.int64)))
-    target = layers.add(builder, from_data, builder.constant(np.where(is_one, 0, wanted)))
+    target = layers.add(builder, from_data, builder.constant(np.where(is_one, 0, target_shape)))
     return builder.emit(Broadcast3(mode="numpy"), data, target)
