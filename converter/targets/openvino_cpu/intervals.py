@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ir_runtime.graph import INFINITY, Node, Output, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, slicing, sorting
+from ir_runtime.operations import elementwise, generation, indexing, movement, reduction, sorting
 
 Interval = tuple[float, float]
 """The ends of those of integers are integers."""
@@ -85,6 +85,8 @@ def _interval_of_floats(value: Output, deepest: int) -> Interval | None:
 
 def _followed(value: Output, deepest: int) -> Interval | None:
     """What follows from the inputs of the layer that makes the value."""
+    if value.node.op.movement:
+        return _Source(value.node.inputs[0], deepest - 1).interval
     for operations, follow in _FOLLOWED:
         if isinstance(value.node.op, operations):
             return follow(value, value.node, [_Source(source, deepest - 1) for source in value.node.inputs])
@@ -195,27 +197,7 @@ def _of_remainder(value: Output, node: Node, sources: Sequence[_Source]) -> Inte
 
 
 _FOLLOWED: Sequence[tuple[tuple[type[Operation], ...], _Follow]] = (
-    (
-        (
-            movement.Reshape1,
-            movement.Squeeze1,
-            movement.Squeeze15,
-            movement.Unsqueeze1,
-            movement.Transpose1,
-            movement.Tile1,
-            movement.Broadcast3,
-            indexing.Gather8,
-            indexing.GatherElements6,
-            indexing.GatherND8,
-            slicing.Slice8,
-            slicing.StridedSlice1,
-            slicing.Split1,
-            slicing.VariadicSplit1,
-            reduction.ReduceMax1,
-            reduction.ReduceMin1,
-        ),
-        _of_first,
-    ),
+    ((reduction.ReduceMax1, reduction.ReduceMin1), _of_first),
     ((elementwise.Convert1,), _converted),
     ((elementwise.Divide1,), _quotient),
     ((elementwise.Ceiling1, elementwise.Floor1, elementwise.Round5), _rounded),
