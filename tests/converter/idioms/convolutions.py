@@ -225,10 +225,10 @@ NEAR_MISSES = {
         count=2,
         engines=["numpy"],  # the plug-in has the least finite number
     ),
-    "a scale for each column of an image": NearMiss(
+    "a scale of a higher rank": NearMiss(
         build=lambda g, c: g("Mul", convolution(g, c, "x"), g.constant(factors(c, 1, 1, 1, 1, 1))),
         inputs=IMAGE,
-        count=2,
+        count=3,  # a scalar and Unsqueeze, by the rule constants_of_higher_rank
     ),
     "a scale for each row of a batch": NearMiss(
         build=lambda g, c: g("Mul", convolution(g, c), g.constant(factors(c, 2, 1, 1, 1))), inputs=IMAGE, count=2
