@@ -22,7 +22,7 @@ RUNTIME = {
 }
 """What everything in `ir_runtime` may import."""
 
-FLOORS = ["ir_runtime.graph", "ir_runtime.operations", "ir_runtime.rewriting"]
+FLOORS = ["ir_runtime.graph", "ir_runtime.operations", "ir_runtime.analysis", "ir_runtime.rewriting"]
 """Each may import those before it; whole files and execution, which stand on them, do not import each other."""
 
 RUNTIME |= {room: {*RUNTIME, *FLOORS[:place]} for place, room in enumerate(FLOORS)}

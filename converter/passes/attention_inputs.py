@@ -6,6 +6,7 @@ from typing import Union
 
 import numpy as np
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output, Tensor
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
@@ -13,7 +14,6 @@ from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, anything, either, fail, layer, layers
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .idioms import plus, times
 

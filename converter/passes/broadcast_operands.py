@@ -9,11 +9,11 @@ this for ``x.expand_as(y)``, and so for ``torch.nn.functional.normalize``.
 
 from __future__ import annotations
 
+from ir_runtime.analysis.polynomials import Polynomial
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.rewriting import Builder, Replacement, fail
-from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.replace_layers import Substitute
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

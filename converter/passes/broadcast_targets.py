@@ -8,10 +8,10 @@ runtimes recognise the second one. Dimensions are those of ``x`` for whatever sh
 
 from __future__ import annotations
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node
 from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.rewriting import Builder, Replacement, fail
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

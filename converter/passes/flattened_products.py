@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import Union
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ir_runtime.analysis.polynomials import Polynomial
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, fail, layer, layers
-from ir_runtime.rewriting.polynomials import Polynomial
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

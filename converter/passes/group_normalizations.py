@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Dimension, Node, Output, normalize_axes
 from ir_runtime.operations.elementwise import Add1, Multiply1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, Replacement, anything, constant, fail, layer
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .idioms import is_real, is_stored, of_channels
 from .registry import passes

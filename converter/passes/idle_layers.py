@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Negative1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
@@ -26,7 +27,6 @@ from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Resh
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting import Builder, Replacement, fail
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

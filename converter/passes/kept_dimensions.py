@@ -8,11 +8,11 @@ torch's exporter by Dynamo writes the second for variances, JAX both. The shape 
 
 from __future__ import annotations
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, normalize_axes
 from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import Builder, Replacement, fail
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.movement import Reshape1, Squeeze1, Squeeze15, Transpose1, Unsqueeze1
 from ir_runtime.rewriting import Builder, Replacement, fail
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
 
 from .registry import passes
 

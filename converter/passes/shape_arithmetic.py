@@ -18,6 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ir_runtime.analysis.polynomials import Polynomial, product
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
+from ir_runtime.analysis.symbolic_inference import reshaped
 from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.graph import ElementType, Model, Node, Output, Part
 from ir_runtime.graph.operation import BOUNDS_LIMIT
@@ -28,9 +31,6 @@ from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
 from ir_runtime.rewriting import Builder, PassTrace, UniqueNames
-from ir_runtime.rewriting.polynomials import Polynomial, product
-from ir_runtime.rewriting.shared_shapes import symbolic_shapes
-from ir_runtime.rewriting.symbolic_inference import reshaped
 from ir_runtime.rewriting.type_updates import infer_node
 
 from .registry import passes

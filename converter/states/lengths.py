@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ir_runtime.analysis.polynomials import Polynomial
+from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import Builder, UniqueNames, layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.polynomials import Polynomial
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
-from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 
 _MASK = "attention_mask"
 _Length = Callable[[Builder], Output]

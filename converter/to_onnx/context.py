@@ -19,8 +19,8 @@ from .graph import Call, Graph, Value
 from .opsets import Opsets
 
 if TYPE_CHECKING:
+    from ir_runtime.analysis.polynomials import Polynomial
     from ir_runtime.graph import Model, Node, Output
-    from ir_runtime.rewriting.polynomials import Polynomial
 
     from .translation import Translation
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.export_options import ExportOptions
 from converter.onnx_file.types import onnx_number
+from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 
 from .context import Context
 from .functions import Functions

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
+from ir_runtime.analysis.shared_shapes import shared_shapes
 from ir_runtime.boundary import boundary
 from ir_runtime.errors import AttributeValueError, InferenceError, InternalError, ModelError
 from ir_runtime.graph import Model
@@ -19,7 +20,6 @@ from ir_runtime.graph.node import Edits
 from ir_runtime.records import record
 
 from .output_tensors import give_own_tensors, promised_names
-from .shared_shapes import shared_shapes
 from .type_updates import infer_stale
 
 Result = TypeVar("Result")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Literal, get_args
 
+from ir_runtime.analysis.shared_shapes import shared_shapes
 from ir_runtime.errors import InternalError, ModelError
 from ir_runtime.graph import Model
 from ir_runtime.graph.invariants import PASSES, Stage
@@ -21,7 +22,6 @@ from ir_runtime.records import record
 
 from .checks import Checks
 from .replace_layers import Replace, replace_layers
-from .shared_shapes import shared_shapes
 from .trace import PassTrace, Trace
 
 Run = Callable[[Model, PassTrace], int]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ir_runtime.rewriting.polynomials import Polynomial, product
+from ir_runtime.analysis.polynomials import Polynomial, product
 
 
 def value(polynomial: Polynomial, symbols: list[int]) -> int:

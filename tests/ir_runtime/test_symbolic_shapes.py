@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
@@ -19,7 +20,6 @@ from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1
 from ir_runtime.operations.movement import Concat1, Reshape1
-from ir_runtime.rewriting.symbolic_shapes import SymbolicShapes
 
 SIZES = ((1, 1), (2, 3), (7, 8), (9, 4), (16, 1), (5, 30), (0, 6))
 
