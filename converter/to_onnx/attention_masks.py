@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import Dimension, ElementType, Node, Output, element_types
 from ir_runtime.operations.elementwise import (
     Add1,
@@ -25,7 +26,6 @@ from ir_runtime.operations.elementwise import (
     Subtract1,
 )
 from ir_runtime.operations.reduction import ReduceLogicalOr1, ReduceMax1
-from ir_runtime.rewriting.lower_bounds import lower_bound
 
 from .context import Context
 from .graph import Value
@@ -76,7 +76,7 @@ def exact_mask(ctx: Context, mask: Output, *, hidden_rows_are_zero: bool = False
         if not may_hide_rows:
             return value
         return ctx.once(("numbers of a mask", value, kind), lambda: _of_booleans(ctx, value, kind))
-    least = lower_bound(mask)
+    least = value_range(mask).low
     if kind is element_types.f16:
         if least >= -_LARGE or _is_constant_above(mask, -_LARGE) or _is_exact(mask):
             return value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ir_runtime.graph import Dimension
-from ir_runtime.graph.operation import Bounds
+from ir_runtime.graph.value_ranges import Bounds
 
 from .polynomials import Polynomial
 

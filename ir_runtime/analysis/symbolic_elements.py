@@ -28,10 +28,8 @@ from ir_runtime.operations.elementwise import (
     Multiply1,
     Negative1,
     NotEqual1,
-    Select1,
     Subtract1,
 )
-from ir_runtime.operations.movement import Concat1
 from ir_runtime.operations.reduction import ReduceProd1
 
 from .polynomials import Polynomial, product
@@ -130,16 +128,6 @@ def _decided(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> b
     return None
 
 
-def _chosen(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
-    condition, then, otherwise = known
-    if node.op.auto_broadcast == "pdpd" or any(  # type: ignore[attr-defined]
-        one.value is None for one in condition.reshape(-1).tolist()
-    ):
-        return None
-    holds = array_of([bool(one.value) for one in condition.reshape(-1).tolist()], condition.shape).astype(bool)
-    return np.asarray(np.where(holds, then, otherwise), np.object_)
-
-
 def _converted(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
     kinds = (node.inputs[0].element_type, node.outputs[0].element_type)
     return known[0] if all(kind.is_integral and kind.bits >= 32 for kind in kinds) else None
@@ -159,19 +147,13 @@ def _product(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> E
     return array_of([product(known[0].tolist())], shape)
 
 
-def _concatenated(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements:
-    return np.concatenate(known, node.op.axis)  # type: ignore[attr-defined]
-
-
 _Rule = Callable[["SymbolicShapes", Node, Sequence[Elements]], Union[Elements, None]]
 RULES: Sequence[tuple[tuple[type[Operation], ...], _Rule]] = (
     ((Arithmetic,), _arithmetic),
     ((Comparison,), _compared),
-    ((Select1,), _chosen),
     ((Convert1,), _converted),
     ((Negative1,), _negated),
     ((ReduceProd1,), _product),
-    ((Concat1,), _concatenated),
 )
 """For each family the rule that makes the elements of its output."""
 _POLYNOMIAL: dict[type[Operation], Callable[[Polynomial, Polynomial], Polynomial]] = {

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Dimension, Node, Output, PartialShape
+from ir_runtime.graph import Array, Dimension, Node, Output, PartialShape
 from ir_runtime.graph.operation import BOUNDS_LIMIT, TensorType
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
-from ir_runtime.operations.movement import Concat1
 
 from .polynomials import Polynomial
 from .symbolic_dimensions import SymbolicBounds, is_known
@@ -177,36 +177,48 @@ class SymbolicShapes(Symbols):
         if isinstance(op, (ShapeOf1, ShapeOf3)):
             dims = self.dims(node.inputs[0])
             return nothing if dims is None or len(dims) > BOUNDS_LIMIT else [array_of(dims, (len(dims),))]
-        if op.movement:
-            return self._selected(node) or nothing
+        moved = op.moved_inputs(len(node.inputs))
+        if moved:
+            return self._moved(node, moved) or nothing
         known = [self.elements(source) for source in node.inputs]
         if any(one is None for one in known):
-            return self._partly(node, known) or nothing
+            return nothing
         rule = next((rule for kinds, rule in RULES if isinstance(op, kinds)), None)
         if rule is None:
             return nothing
         found = rule(self, node, known)
         return nothing if found is None else [found]
 
-    def _selected(self, node: Node) -> Sequence[Elements] | None:
-        first = self.elements(node.inputs[0])
-        rest = [source.type.constant for source in node.inputs[1:]]
-        if first is None or any(one is None for one in rest):
+    def _moved(self, node: Node, moved: Sequence[int]) -> Sequence[Elements] | None:
+        """The elements in their new places. Inputs of which some are not computed from shapes get symbols."""
+        values: list[Elements | None] = [
+            self.elements(source) if place in moved else self._constant(source)
+            for place, source in enumerate(node.inputs)
+        ]
+        if all(values[place] is None for place in moved):
+            return None
+        values = [
+            self._opaque(source) if value is None and place in moved else value
+            for place, (source, value) in enumerate(zip(node.inputs, values))
+        ]
+        if any(value is None for value in values):
             return None
         try:
-            found = node.op.evaluate(first, *rest)  # type: ignore[arg-type]
+            result = node.op.evaluate(*values)  # type: ignore[arg-type]
         except (ModelError, ValueError, IndexError):
             return None
-        outputs = found if isinstance(found, tuple) else (found,)
-        return [np.asarray(one, np.object_) for one in outputs]
+        return [_polynomials(one) for one in (result if isinstance(result, tuple) else (result,))]
 
-    def _partly(self, node: Node, known: Sequence[Elements | None]) -> Sequence[Elements] | None:
-        """A list of which parts are not computed from shapes: these get symbols of their own."""
-        if not isinstance(node.op, Concat1) or all(one is None for one in known):
+    def _constant(self, value: Output) -> Array | None:
+        """The elements of a constant, or of what shapes decide, such as a comparison of dimensions."""
+        constant = value.type.constant
+        if constant is not None:
+            return constant
+        elements = self.elements(value)
+        if elements is None or any(one.value is None for one in elements.reshape(-1).tolist()):
             return None
-        filled = [self._opaque(source) if one is None else one for source, one in zip(node.inputs, known)]
-        present = [one for one in filled if one is not None]
-        return [np.concatenate(present, node.op.axis)] if len(present) == len(filled) else None
+        numbers = [one.value for one in elements.reshape(-1).tolist()]
+        return np.array(numbers, value.element_type.dtype).reshape(elements.shape)
 
     def _opaque(self, value: Output) -> Elements | None:
         if not value.shape.is_static or not is_small(value):
@@ -215,3 +227,12 @@ class SymbolicShapes(Symbols):
         ends = ends_of(value, math.prod(shape))
         self._hold(value, array_of([self.keyed((value, i), one) for i, one in enumerate(ends)], shape))
         return self._elements[value]
+
+
+def _polynomials(values: Any) -> Elements:
+    """The elements that an operation moved; some put zeros of their own between them."""
+    elements = np.asarray(values, np.object_)
+    flat = [
+        one if isinstance(one, Polynomial) else Polynomial.constant(int(one)) for one in elements.reshape(-1).tolist()
+    ]
+    return array_of(flat, elements.shape)

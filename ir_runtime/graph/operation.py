@@ -32,8 +32,9 @@ from .attributes import (
     type_of_elements,
 )
 from .element_types import Array, ElementType
-from .shapes import INFINITY, Dimension, PartialShape
+from .shapes import INFINITY, PartialShape
 from .tensor import Tensor
+from .value_ranges import Bounds, Range, corners, hull
 
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform
@@ -50,7 +51,6 @@ __all__ = [
     "BOUNDS_LIMIT",
     "FOLD_LIMIT",
     "Attribute",
-    "Bounds",
     "Operation",
     "Runner",
     "TensorType",
@@ -72,31 +72,6 @@ __all__ = [
 
 Runner = Callable[[Sequence[Array]], list[Array]]
 """Runs a body: takes arrays for its parameters, returns arrays of its results."""
-
-
-@record
-class Bounds:
-    """Bounds of a small integer tensor's values: each lies in ``[lower, upper]``.
-
-    The least and the greatest int64 stand for no bound; a u64 without an upper bound may exceed int64.
-    """
-
-    lower: Array
-    upper: Array
-
-    def __init__(self, lower: Array, upper: Array) -> None:
-        values = self.__dict__
-        # ``evaluate`` returns plain numbers where arrays have no dimensions.
-        values["lower"], values["upper"] = np.asarray(lower), np.asarray(upper)
-
-    @property
-    def is_exact(self) -> bool:
-        return self.lower is self.upper or self.lower.tolist() == self.upper.tolist()
-
-    def dimensions(self) -> list[Dimension]:
-        """The values as dimensions; negative ones count as unknown."""
-        pairs = zip(self.lower.reshape(-1).tolist(), self.upper.reshape(-1).tolist())
-        return [Dimension(low, high) if low >= 0 else Dimension() for low, high in pairs]
 
 
 @record
@@ -196,6 +171,13 @@ class Operation:
     """
     elementwise: ClassVar[bool] = False
     """True where an output element depends only on the input elements at its place, after broadcasting."""
+    monotone: ClassVar[bool] = False
+    """True for an elementwise operation that is monotonic in each input, whatever the others are.
+
+    So it is least and greatest where the inputs are at an end of their range, or at one of the turning points.
+    """
+    turning_points: ClassVar[tuple[float, ...]] = ()
+    """Values of the first input between which the operation is monotonic."""
     subgraph_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The XML names (body, port map) of each body."""
 
@@ -277,19 +259,31 @@ class Operation:
         """As ``evaluate``; operations with bodies get one runner for each body."""
         return self.evaluate(*inputs)
 
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        """The places of the inputs, of ``count``, whose elements are those of the outputs, unchanged.
+
+        Attributes, shapes and the other inputs decide which element comes where.
+        """
+        return (0,) if self.movement else ()
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """The range of an output's elements for ranges of the inputs; None where nothing follows.
+
+        The ranges of an elementwise operation's inputs may have dimensions, which broadcast as in NumPy: then the
+        result is the range of each element. Others get ranges of whole tensors. The result is that of exact
+        arithmetic: the caller accounts for rounding and for integers that wrap, and has NaN apart.
+
+        Raises:
+            ArithmeticError, ValueError: The operation is not defined for such values.
+        """
+        moved = self.moved_inputs(len(inputs))
+        if moved:
+            return hull(inputs[place] for place in moved)
+        return corners(self.evaluate, inputs, self.turning_points) if self.monotone else None
+
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        """Bounds of the first output's values, where it is a small integer tensor; None where nothing is known."""
-        if not self.movement:
-            return None
-        first = inputs[0].known_bounds
-        rest = [other.constant for other in inputs[1:]]
-        if first is None or any(value is None for value in rest):
-            return None
-        lower = self.evaluate(first.lower, *rest)  # type: ignore[arg-type]
-        upper = self.evaluate(first.upper, *rest)  # type: ignore[arg-type]
-        if isinstance(lower, tuple) or isinstance(upper, tuple):
-            return None
-        return Bounds(lower, upper)
+        """Bounds of the first output's values where they follow from the inputs' shapes; None for others."""
+        return None
 
     @property
     def subgraphs(self) -> tuple[SubGraph, ...]:

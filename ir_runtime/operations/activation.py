@@ -13,6 +13,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, broadcast, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
+from ir_runtime.graph.value_ranges import Range, values_and_zeros
 
 from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
 
@@ -28,6 +29,12 @@ class RealUnary(Unary):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         _check_real(inputs[0].element_type)
         return super().infer(inputs)
+
+
+class Damped(RealUnary):
+    """x times a factor from 0 to 1."""
+
+    value_range = values_and_zeros
 
 
 def _relu(x: Array) -> Array:
@@ -70,21 +77,25 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 def _real_unary(name: str, opset: int, kernel: Kernel, doc: str) -> type[Unary]:
-    return unary(name, opset, computed_in_float32(kernel), doc, RealUnary)
+    return unary(name, opset, computed_in_float32(kernel), doc, RealUnary, monotone=True)
 
 
-ReLU1 = unary("ReLU", 1, _relu, "max(x, 0)")
+def _damped(name: str, opset: int, kernel: Kernel, doc: str) -> type[Unary]:
+    return unary(name, opset, computed_in_float32(kernel), doc, Damped)
+
+
+ReLU1 = unary("ReLU", 1, _relu, "max(x, 0)", monotone=True)
 Sigmoid1 = _real_unary("Sigmoid", 1, _sigmoid, "1 / (1 + e^-x)")
 SoftPlus4 = _real_unary("SoftPlus", 4, _softplus, "log(1 + e^x)")
 SoftSign9 = _real_unary("SoftSign", 9, _softsign, "x / (1 + |x|)")
-Mish4 = _real_unary("Mish", 4, _mish, "x tanh(log(1 + e^x))")
-HSwish4 = _real_unary("HSwish", 4, _hswish, "x min(max(x + 3, 0), 6) / 6")
+Mish4 = _damped("Mish", 4, _mish, "x tanh(log(1 + e^x))")
+HSwish4 = _damped("HSwish", 4, _hswish, "x min(max(x + 3, 0), 6) / 6")
 HSigmoid5 = _real_unary("HSigmoid", 5, _hsigmoid, "min(max(x + 3, 0), 6) / 6")
-Gelu2 = _real_unary("Gelu", 2, _gelu_erf, "x (1 + erf(x / sqrt 2)) / 2")
+Gelu2 = _damped("Gelu", 2, _gelu_erf, "x (1 + erf(x / sqrt 2)) / 2")
 
 
 @operation("Gelu", opset=7)
-class Gelu7(RealUnary):
+class Gelu7(Damped):
     """Adds the approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
 
     approximation_mode: str = enum("ERF", "TANH", default="ERF")
@@ -98,6 +109,8 @@ class Gelu7(RealUnary):
 class Elu1(RealUnary):
     """x where it is positive, alpha (e^x - 1) elsewhere."""
 
+    monotone = True
+    turning_points = (0,)
     alpha: float = real(default=0.0)
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -111,6 +124,7 @@ class Elu1(RealUnary):
 class Clamp1(Unary):
     """x limited to ``[min, max]``; of integers the bounds are rounded inwards."""
 
+    monotone = True
     min: float = real(default=0.0)
     max: float = real(default=0.0)
 
@@ -121,11 +135,13 @@ class Clamp1(Unary):
 
     def evaluate(self, *inputs: Array) -> Array:
         x = inputs[0]
-        if x.dtype.kind not in "iu":
+        if x.dtype.kind not in "iuO":  # objects are Python's integers
             return computed_in_float32(self._limit)(x)
+        low, high = _whole(self.min, math.ceil), _whole(self.max, math.floor)
+        if x.dtype.kind == "O":
+            return np.minimum(np.maximum(x, low), high)
         limits = np.iinfo(x.dtype)
-        low = min(max(_whole(self.min, math.ceil), limits.min), limits.max)
-        high = min(max(_whole(self.max, math.floor), limits.min), limits.max)
+        low, high = (min(max(end, limits.min), limits.max) for end in (low, high))
         return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
 
     def _limit(self, x: Array) -> Array:
@@ -164,6 +180,9 @@ class _Parametric(Operation):
 class Selu1(_Parametric):
     """(x, alpha, lambda): lambda x where x is positive, lambda alpha (e^x - 1) elsewhere."""
 
+    monotone = True
+    turning_points = (0,)
+
     def activate(self, x: Array, *parameters: Array) -> Array:
         alpha, scale = parameters
         return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
@@ -172,6 +191,8 @@ class Selu1(_Parametric):
 @operation("HardSigmoid", opset=1)
 class HardSigmoid1(_Parametric):
     """(x, alpha, beta): alpha x + beta, limited to [0, 1]."""
+
+    monotone = True
 
     def activate(self, x: Array, *parameters: Array) -> Array:
         alpha, beta = parameters
@@ -183,6 +204,7 @@ class Swish4(_Parametric):
     """(x, beta): x sigmoid(beta x); beta is 1 where it is not given."""
 
     inputs = (1, 2)
+    value_range = values_and_zeros
 
     def activate(self, x: Array, *parameters: Array) -> Array:
         return x * _sigmoid(x * parameters[0] if parameters else x)
@@ -196,6 +218,8 @@ class PReLU1(Operation):
     """
 
     inputs = (2, 2)
+    monotone = True
+    turning_points = (0,)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs)
@@ -238,8 +262,15 @@ class _AlongAxis(RealUnary):
         return super().infer(inputs)
 
 
+class _Shares(_AlongAxis):
+    """The outputs add up to 1 along ``axis``."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return np.zeros(()), np.ones(())
+
+
 @operation("SoftMax", opset=1)
-class SoftMax1(_AlongAxis):
+class SoftMax1(_Shares):
     """e^x / sum(e^x) along ``axis``, which counts from the front."""
 
     axis: int = integer(default=0)
@@ -254,7 +285,7 @@ class SoftMax1(_AlongAxis):
 
 
 @operation("SoftMax", opset=8)
-class SoftMax8(_AlongAxis):
+class SoftMax8(_Shares):
     """e^x / sum(e^x) along ``axis``, which may count from the end."""
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -264,6 +295,9 @@ class SoftMax8(_AlongAxis):
 @operation("LogSoftmax", opset=5)
 class LogSoftmax5(_AlongAxis):
     """log(e^x / sum(e^x)) along ``axis``."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return np.asarray(-np.inf), np.zeros(())
 
     def evaluate(self, *inputs: Array) -> Array:
         return computed_in_float32(lambda x: _log_softmax(x, self.axis))(inputs[0])

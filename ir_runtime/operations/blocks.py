@@ -12,6 +12,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import INFINITY, Array, Dimension, PartialShape, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation
+from ir_runtime.graph.value_ranges import values_and_zeros
 
 
 def divided(dimension: Dimension, by: int, what: str) -> Dimension:
@@ -149,6 +150,8 @@ class _BatchAndSpace(Operation):
 @operation("SpaceToBatch", opset=2)
 class SpaceToBatch2(_BatchAndSpace):
     """Zeros are added around the data, and the places inside each block become batches."""
+
+    value_range = values_and_zeros
 
     def dims(
         self, shape: PartialShape, block: list[Dimension], begin: list[Dimension], end: list[Dimension]

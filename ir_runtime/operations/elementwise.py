@@ -5,7 +5,6 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/br
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -15,8 +14,6 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, ElementType, PartialShape, broadcast, element_types
 from ir_runtime.graph.operation import (
-    BOUNDS_LIMIT,
-    Bounds,
     Operation,
     TensorType,
     boolean,
@@ -25,8 +22,7 @@ from ir_runtime.graph.operation import (
     type_of_elements,
 )
 from ir_runtime.graph.shapes import broadcast_to
-
-from .intervals import bounds_of_type, ends_of
+from ir_runtime.graph.value_ranges import Range, corners, hull
 
 Kernel = Callable[..., Array]
 
@@ -103,31 +99,9 @@ class Arithmetic(Binary):
 
 
 class Monotone(Arithmetic):
-    """Monotonic in each operand, so that the ends of the operands' intervals give those of the result."""
+    """Monotonic in each operand."""
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        a, b = inputs[0].known_bounds, inputs[1].known_bounds
-        if a is None or b is None or self.auto_broadcast == "pdpd" or not self.is_monotone(a, b):
-            return None
-        ends = itertools.product(_distinct_ends(a), _distinct_ends(b))
-        corners = [np.asarray(self.corner(x, y), np.object_) for x, y in ends]
-        stacked = np.stack(np.broadcast_arrays(*corners))
-        # For scalars min and max return plain numbers.
-        low, high = (np.asarray(end, np.object_) for end in (stacked.min(axis=0), stacked.max(axis=0)))
-        return bounds_of_type(low, high, inputs[0].element_type)
-
-    def is_monotone(self, a: Bounds, b: Bounds) -> bool:
-        """Whether the operation is monotonic between these bounds."""
-        return True
-
-    def corner(self, a: Array, b: Array) -> Any:
-        """The result for Python's integers."""
-        return type(self).kernel(a, b)
-
-
-def _distinct_ends(bounds: Bounds) -> list[Array]:
-    lower, upper = ends_of(bounds)
-    return [lower] if lower is upper else [lower, upper]
+    monotone = True
 
 
 class Remainder(Arithmetic):
@@ -136,19 +110,19 @@ class Remainder(Arithmetic):
     of_divisor: ClassVar[bool]
     """Whether the remainder has the sign of the divisor and not that of the dividend."""
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        a, b = inputs[0].known_bounds, inputs[1].known_bounds
-        if a is None or b is None or self.auto_broadcast == "pdpd" or not (b.lower > 0).all():
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        (low, high), (least, divisor) = inputs
+        if not np.all(least > 0):
             return None
-        found = np.frompyfunc(self._ends, 3, 2)(*ends_of(a), ends_of(b)[1])
-        low, high = (np.asarray(end, np.object_) for end in found)
-        return bounds_of_type(low, high, inputs[0].element_type)
+        most = divisor - 1 if divisor.dtype == np.object_ else divisor
+        ends = np.frompyfunc(self._ends, 3, 2)(low, high, most)
+        return np.asarray(ends[0], low.dtype), np.asarray(ends[1], low.dtype)
 
-    def _ends(self, low: int, high: int, divisor: int) -> tuple[int, int]:
-        """The result's bounds for Python's integers: the dividend's bounds, and the greatest divisor."""
+    def _ends(self, low: float, high: float, most: float) -> tuple[float, float]:
+        """The result's range for a dividend's range and the greatest remainder."""
         if self.of_divisor and low < 0:
-            return 0, divisor - 1
-        return max(min(low, 0), 1 - divisor), min(max(high, 0), divisor - 1)
+            return 0, most
+        return max(min(low, 0), -most), min(max(high, 0), most)
 
 
 class Comparison(Binary):
@@ -176,11 +150,50 @@ class Bitwise(Arithmetic):
         return kind
 
 
-class DownShift(Bitwise, Monotone):
+class DownShift(Bitwise):
     """A shift that divides by a power of two."""
 
-    def is_monotone(self, a: Bounds, b: Bounds) -> bool:
-        return bool((b.lower >= 0).all() and (b.upper < 64).all())
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        low, high = inputs[1]
+        return corners(np.right_shift, inputs) if np.all(low >= 0) and np.all(high < 64) else None
+
+
+class Conjunction(Bitwise):
+    """The bits that both have."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """Numbers without a sign bit only lose bits."""
+        (a, a_most), (b, b_most) = inputs
+        if not (np.all(a >= 0) and np.all(b >= 0)):
+            return None
+        least = np.zeros(np.broadcast_shapes(a.shape, b.shape), np.object_)
+        return least, np.asarray(np.minimum(a_most, b_most), np.object_) + least
+
+
+class Squared(Arithmetic):
+    """The square of a difference."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """Only of floating-point values: squares of integers that are not known may be negative, as they wrap."""
+        if inputs[0][0].dtype == np.object_:
+            return None
+        return corners(lambda x: x * x, [corners(np.subtract, inputs)], turning_points=[0])
+
+
+_bit_length = np.frompyfunc(int.bit_length, 1, 1)
+
+
+class Powers(Arithmetic):
+    """a raised to the power b."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """Monotonic where a is positive. Powers of integers that have more than 64 bits are not computed."""
+        (least, greatest), (b, most) = inputs
+        if not np.all(least > 0):
+            return None
+        if b.dtype == np.object_ and (np.any(b < 0) or np.any(_bit_length(greatest) * most > 64)):
+            return None
+        return corners(np.power, inputs)
 
 
 def _binary(name: str, opset: int, kernel: Kernel, base: type[Binary], doc: str, **options: Any) -> type[Binary]:
@@ -218,10 +231,10 @@ Multiply1 = _binary("Multiply", 1, np.multiply, Monotone, "a * b")
 Subtract1 = _binary("Subtract", 1, np.subtract, Monotone, "a - b")
 Maximum1 = _binary("Maximum", 1, np.maximum, Monotone, "The greater of a and b.")
 Minimum1 = _binary("Minimum", 1, np.minimum, Monotone, "The lesser of a and b.")
-Power1 = _binary("Power", 1, computed_in_float32(_power), Arithmetic, "a raised to the power b")
+Power1 = _binary("Power", 1, computed_in_float32(_power), Powers, "a raised to the power b")
 Mod1 = _remainder("Mod", _modulo, "The remainder with the sign of a.", of_divisor=False)
 FloorMod1 = _remainder("FloorMod", np.mod, "The remainder with the sign of b.", of_divisor=True)
-SquaredDifference1 = _binary("SquaredDifference", 1, _difference_squared, Arithmetic, "(a - b) squared")
+SquaredDifference1 = _binary("SquaredDifference", 1, _difference_squared, Squared, "(a - b) squared")
 Equal1 = _binary("Equal", 1, np.equal, Comparison, "a = b")
 NotEqual1 = _binary("NotEqual", 1, np.not_equal, Comparison, "a differs from b")
 Greater1 = _binary("Greater", 1, np.greater, Comparison, "a > b")
@@ -232,15 +245,15 @@ LogicalAnd1 = _binary("LogicalAnd", 1, np.logical_and, Logical, "a and b")
 LogicalOr1 = _binary("LogicalOr", 1, np.logical_or, Logical, "a or b")
 LogicalXor2 = _binary("LogicalXor", 2, np.logical_xor, Logical, "either a or b")
 Xor1 = _binary("Xor", 1, np.logical_xor, Logical, "either a or b", last_opset=1)
-BitwiseAnd13 = _binary("BitwiseAnd", 13, np.bitwise_and, Bitwise, "The bits that both have.")
+BitwiseAnd13 = _binary("BitwiseAnd", 13, np.bitwise_and, Conjunction, "The bits that both have.")
 BitwiseOr13 = _binary("BitwiseOr", 13, np.bitwise_or, Bitwise, "The bits that either has.")
 BitwiseXor13 = _binary("BitwiseXor", 13, np.bitwise_xor, Bitwise, "The bits that just one has.")
 BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a shifted up by b bits")
 BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift, "a shifted down by b bits")
 
 
-_towards_zero = np.frompyfunc(lambda a, b: -(-a // b) if a < 0 else a // b, 2, 1)
-"""The quotient of Python's integers, the second of which is positive."""
+_towards_zero = np.frompyfunc(lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), 2, 1)
+"""The quotient of Python's integers, rounded towards zero."""
 
 
 @operation("Divide", opset=1)
@@ -249,11 +262,14 @@ class Divide1(Monotone):
 
     m_pythondiv: bool = boolean(default=True)
 
-    def is_monotone(self, a: Bounds, b: Bounds) -> bool:
-        return bool((b.lower > 0).all())
-
-    def corner(self, a: Array, b: Array) -> Any:
-        return a // b if self.m_pythondiv else _towards_zero(a, b)
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """Monotonic where the divisor is not 0."""
+        least, most = inputs[1]
+        if not (np.all(least > 0) or np.all(most < 0)):
+            return None
+        if least.dtype != np.object_:
+            return corners(np.divide, inputs)
+        return corners(np.floor_divide if self.m_pythondiv else _towards_zero, inputs)
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs
@@ -285,6 +301,14 @@ class Unary(Operation):
         return result if result.dtype == inputs[0].dtype else result.astype(inputs[0].dtype)
 
 
+class Wave(Unary):
+    """A function with values from -1 to 1."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        one = np.ones_like(inputs[0][0])
+        return -one, one
+
+
 class Predicate(Unary):
     """One input; the output has its shape, and booleans."""
 
@@ -296,9 +320,11 @@ class Predicate(Unary):
         return result.astype(np.bool_, copy=False)
 
 
-def unary(name: str, opset: int, kernel: Kernel, doc: str, base: type[Unary] = Unary) -> type[Unary]:
-    """Registers an operation of one input that needs no attributes."""
-    body = {"kernel": staticmethod(kernel), "__doc__": doc, "__module__": __name__}
+def unary(
+    name: str, opset: int, kernel: Kernel, doc: str, base: type[Unary] = Unary, **facts: bool | tuple[float, ...]
+) -> type[Unary]:
+    """Register an operation of one input that needs no attributes; ``facts`` are those that it states of itself."""
+    body = {"kernel": staticmethod(kernel), "__doc__": doc, "__module__": __name__, **facts}
     return operation(name, opset=opset)(type(f"{name}{opset}", (base,), body))
 
 
@@ -306,7 +332,7 @@ def _through_float(kernel: Kernel) -> Kernel:
     """For integers the kernel is computed in float64; small floats in float32."""
 
     def wrapped(x: Array) -> Array:
-        if x.dtype.kind in "iu":
+        if x.dtype.kind in "iuO":  # objects are Python's integers
             return kernel(x.astype(np.float64))
         return computed_in_float32(kernel)(x)
 
@@ -362,29 +388,29 @@ _CODY_Q2 = (
 )  # fmt: skip
 
 
-Abs1 = unary("Abs", 1, np.abs, "The absolute value.")
-Negative1 = unary("Negative", 1, np.negative, "-x")
-Sign1 = unary("Sign", 1, np.sign, "-1, 0 or 1.")
-Ceiling1 = unary("Ceiling", 1, np.ceil, "Rounded up.")
-Floor1 = unary("Floor", 1, np.floor, "Rounded down.")
-Sqrt1 = unary("Sqrt", 1, _through_float(np.sqrt), "The square root.")
-Exp1 = unary("Exp", 1, _through_float(np.exp), "e to the power x.")
-Log1 = unary("Log", 1, _through_float(np.log), "The natural logarithm.")
-Sin1 = unary("Sin", 1, _through_float(np.sin), "The sine of an angle in radians.")
-Cos1 = unary("Cos", 1, _through_float(np.cos), "The cosine of an angle in radians.")
+Abs1 = unary("Abs", 1, np.abs, "The absolute value.", monotone=True, turning_points=(0,))
+Negative1 = unary("Negative", 1, np.negative, "-x", monotone=True)
+Sign1 = unary("Sign", 1, np.sign, "-1, 0 or 1.", monotone=True)
+Ceiling1 = unary("Ceiling", 1, np.ceil, "Rounded up.", monotone=True)
+Floor1 = unary("Floor", 1, np.floor, "Rounded down.", monotone=True)
+Sqrt1 = unary("Sqrt", 1, _through_float(np.sqrt), "The square root.", monotone=True)
+Exp1 = unary("Exp", 1, _through_float(np.exp), "e to the power x.", monotone=True)
+Log1 = unary("Log", 1, _through_float(np.log), "The natural logarithm.", monotone=True)
+Sin1 = unary("Sin", 1, _through_float(np.sin), "The sine of an angle in radians.", Wave)
+Cos1 = unary("Cos", 1, _through_float(np.cos), "The cosine of an angle in radians.", Wave)
 Tan1 = unary("Tan", 1, _through_float(np.tan), "The tangent of an angle in radians.")
-Asin1 = unary("Asin", 1, _through_float(np.arcsin), "The angle in radians with that sine.")
-Acos1 = unary("Acos", 1, _through_float(np.arccos), "The angle in radians with that cosine.")
-Atan1 = unary("Atan", 1, _through_float(np.arctan), "The angle in radians with that tangent.")
-Sinh1 = unary("Sinh", 1, _through_float(np.sinh), "The hyperbolic sine.")
-Cosh1 = unary("Cosh", 1, _through_float(np.cosh), "The hyperbolic cosine.")
-Tanh1 = unary("Tanh", 1, _through_float(np.tanh), "The hyperbolic tangent.")
-Asinh4 = unary("Asinh", 4, _through_float(np.arcsinh), "The inverse of the hyperbolic sine.")
-Acosh4 = unary("Acosh", 4, _through_float(np.arccosh), "The inverse of the hyperbolic cosine.")
-Atanh4 = unary("Atanh", 4, _through_float(np.arctanh), "The inverse of the hyperbolic tangent.")
-Erf1 = unary("Erf", 1, _through_float(erf), "The error function.")
+Asin1 = unary("Asin", 1, _through_float(np.arcsin), "The angle in radians with that sine.", monotone=True)
+Acos1 = unary("Acos", 1, _through_float(np.arccos), "The angle in radians with that cosine.", monotone=True)
+Atan1 = unary("Atan", 1, _through_float(np.arctan), "The angle in radians with that tangent.", monotone=True)
+Sinh1 = unary("Sinh", 1, _through_float(np.sinh), "The hyperbolic sine.", monotone=True)
+Cosh1 = unary("Cosh", 1, _through_float(np.cosh), "The hyperbolic cosine.", monotone=True, turning_points=(0,))
+Tanh1 = unary("Tanh", 1, _through_float(np.tanh), "The hyperbolic tangent.", monotone=True)
+Asinh4 = unary("Asinh", 4, _through_float(np.arcsinh), "The inverse of the hyperbolic sine.", monotone=True)
+Acosh4 = unary("Acosh", 4, _through_float(np.arccosh), "The inverse of the hyperbolic cosine.", monotone=True)
+Atanh4 = unary("Atanh", 4, _through_float(np.arctanh), "The inverse of the hyperbolic tangent.", monotone=True)
+Erf1 = unary("Erf", 1, _through_float(erf), "The error function.", monotone=True)
 LogicalNot1 = unary("LogicalNot", 1, np.logical_not, "true becomes false.", Predicate)
-BitwiseNot13 = unary("BitwiseNot", 13, np.invert, "Every bit flipped; booleans negated.")
+BitwiseNot13 = unary("BitwiseNot", 13, np.invert, "Every bit flipped; booleans negated.", monotone=True)
 IsNaN10 = unary("IsNaN", 10, np.isnan, "Where x is not a number.", Predicate)
 IsFinite10 = unary("IsFinite", 10, np.isfinite, "Where x is neither infinite nor NaN.", Predicate)
 
@@ -410,11 +436,12 @@ class IsInf10(Predicate):
 class Round5(Unary):
     """To the nearest whole number; halves to the even one, or away from zero."""
 
+    monotone = True
     mode: str = enum("half_to_even", "half_away_from_zero", default="half_to_even")
 
     def evaluate(self, *inputs: Array) -> Array:
         x = inputs[0]
-        if x.dtype.kind in "iub":
+        if x.dtype.kind in "iubO":  # objects are Python's integers
             return x
         if self.mode == "half_to_even":
             return np.rint(x).astype(x.dtype, copy=False)
@@ -486,9 +513,16 @@ class Convert1(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(self.destination_type, inputs[0].shape)]
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        bounds = inputs[0].known_bounds
-        return None if bounds is None else bounds_of_type(*ends_of(bounds), self.destination_type)
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        low, high = inputs[0]
+        if self.destination_type.is_real:
+            return low.astype(np.float64), high.astype(np.float64)
+        if low.dtype == np.object_ or not self.destination_type.is_integral:
+            return inputs[0]
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            return None
+        whole = np.frompyfunc(int, 1, 1)
+        return np.asarray(whole(low), np.object_), np.asarray(whole(high), np.object_)
 
     def evaluate(self, *inputs: Array) -> Array:
         return convert(inputs[0], self.destination_type)
@@ -499,6 +533,9 @@ class ConvertLike1(Operation):
     """The first input in the element type of the second."""
 
     inputs = (2, 2)
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return inputs[0]
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(inputs[1].element_type, inputs[0].shape)]
@@ -526,21 +563,14 @@ class Select1(Operation):
         shape = broadcast_shapes(then.shape, otherwise.shape, self.auto_broadcast)
         return [TensorType(kind, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        then, otherwise = inputs[1].known_bounds, inputs[2].known_bounds
-        shape = inputs[0].shape
-        if then is None or otherwise is None or not shape.is_static or shape.element_count().value > BOUNDS_LIMIT:
-            return None
-        condition = inputs[0].constant
-        if condition is not None:
-            lower = self.evaluate(condition, then.lower, otherwise.lower)
-            return Bounds(lower, self.evaluate(condition, then.upper, otherwise.upper))
-        if self.auto_broadcast == "pdpd":
-            return None
-        placed = np.zeros(shape.static(), np.int64)
-        return Bounds(
-            placed + np.minimum(then.lower, otherwise.lower), placed + np.maximum(then.upper, otherwise.upper)
-        )
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        return (1, 2)
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """Each element is that of either input; the condition only broadcasts."""
+        low, high = hull(inputs[1:])
+        shape = np.broadcast_shapes(low.shape, inputs[0][0].shape)
+        return np.broadcast_to(low, shape), np.broadcast_to(high, shape)
 
     def evaluate(self, *inputs: Array) -> Array:
         condition, then, otherwise = inputs

@@ -63,6 +63,8 @@ def erf_inverse(x: Array) -> Array:
 class ErfInv17(Unary):
     """The number whose error function is x; infinite at -1 and 1, NaN beyond."""
 
+    monotone = True
+
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = inputs[0].element_type
         if not (kind.is_real or kind.is_dynamic):

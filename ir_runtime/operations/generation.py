@@ -11,7 +11,8 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape, element_types, normalize_axis
-from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, operation, type_of_elements
+from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, type_of_elements
+from ir_runtime.graph.value_ranges import Bounds, Range, hull, positions
 
 from .movement import target_dimensions
 
@@ -20,6 +21,7 @@ class _ShapeOf(Operation):
     """The dimensions of the input, as a list of integers."""
 
     inputs = (1, 1)
+    value_range = positions
 
     def kind(self) -> ElementType:
         return element_types.i64
@@ -72,6 +74,9 @@ class _Range(Operation):
             count = self._count(*[v.reshape(-1)[0] for v in known if v is not None])
             dimension = Dimension(count, count)
         return [TensorType(self.kind(inputs), PartialShape([dimension]))]
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return hull(inputs[:2])
 
     @classmethod
     def _between(cls, start: Bounds | None, stop: Bounds | None, step: Bounds | None) -> Dimension:
@@ -141,6 +146,9 @@ class Eye9(Operation):
 
     inputs = (3, 4)
     output_type: ElementType = type_of_elements(default=element_types.dynamic)
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return np.asarray(0, np.object_), np.asarray(1, np.object_)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         dims: list[Dimension] = []

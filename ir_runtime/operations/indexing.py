@@ -22,6 +22,7 @@ from ir_runtime.graph import (
 )
 from ir_runtime.graph.indices import as_indices, take
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, type_of_elements
+from ir_runtime.graph.value_ranges import positions
 
 from .elementwise import merge_types
 from .scatter import check_indices, from_front
@@ -246,6 +247,9 @@ class _OneHot(Operation):
         chosen = np.expand_dims(self.front(indices.astype(np.int64), count), at) == np.arange(count).reshape(shape)
         return np.where(chosen, on.reshape(()), off.reshape(()))
 
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        return (2, 3)
+
 
 @operation("OneHot", opset=1)
 class OneHot1(_OneHot):
@@ -272,6 +276,7 @@ class NonZero3(Operation):
     """
 
     inputs = (1, 1)
+    value_range = positions
     output_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

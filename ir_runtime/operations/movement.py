@@ -12,7 +12,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, broadcast, normalize_axes, normalize_axis
-from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, enum, integer, operation
+from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation
 from ir_runtime.graph.shapes import quotient
 
 from .elementwise import merge_types
@@ -243,26 +243,11 @@ class Concat1(Operation):
             common = merged
         return [TensorType(kind, common.replace(axis, total))]
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        known = [value.known_bounds or _unknown_bounds(value) for value in inputs]
-        if any(bounds is None for bounds in known):
-            return None
-        present = [bounds for bounds in known if bounds is not None]
-        return Bounds(
-            self.evaluate(*[bounds.lower for bounds in present]), self.evaluate(*[bounds.upper for bounds in present])
-        )
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        return range(count)
 
     def evaluate(self, *inputs: Array) -> Array:
         return np.concatenate(inputs, self.axis)
-
-
-def _unknown_bounds(value: TensorType) -> Bounds | None:
-    """Bounds without information, for a part of a shape that is computed."""
-    if not value.shape.is_static or value.shape.element_count().value > 16:
-        return None
-    info = np.iinfo(np.int64)
-    shape = value.shape.static()
-    return Bounds(np.full(shape, info.min, np.int64), np.full(shape, info.max, np.int64))
 
 
 class _Broadcast(Operation):

@@ -12,7 +12,8 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape
 from ir_runtime.graph.indices import take
-from ir_runtime.graph.operation import Bounds, Operation, TensorType, enum, operation
+from ir_runtime.graph.operation import Operation, TensorType, enum, operation
+from ir_runtime.graph.value_ranges import Range, hull, values_and_zeros
 
 from .elementwise import merge_types
 
@@ -101,12 +102,14 @@ class _Pad(Operation):
     def _grown(self, dimension: Dimension) -> Dimension:
         return DYNAMIC if self.may_crop() else Dimension(dimension.low, INFINITY)
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        first, begin, end = inputs[0].known_bounds, inputs[1].constant, inputs[2].constant
-        fill = inputs[3].constant if len(inputs) > 3 else np.zeros((), np.int64)
-        if first is None or begin is None or end is None or fill is None:
-            return None
-        return Bounds(self.evaluate(first.lower, begin, end, fill), self.evaluate(first.upper, begin, end, fill))
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        return (0, 3) if count > 3 else (0,)
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """Without a value of their own, the pads are zeros."""
+        if self.pad_mode != "constant":
+            return inputs[0]
+        return hull([inputs[0], inputs[3]]) if len(inputs) > 3 else values_and_zeros(self, inputs)
 
     def evaluate(self, *inputs: Array) -> Array:
         data = inputs[0]

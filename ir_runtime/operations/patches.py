@@ -13,6 +13,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, enum, integers, operation
+from ir_runtime.graph.value_ranges import values_and_zeros
 from ir_runtime.operations.windows import Window
 
 from .detection import ranked
@@ -108,6 +109,8 @@ class ExtractImagePatches3(Operation):
     strides: Sequence[int] = integers()
     rates: Sequence[int] = integers()
     auto_pad: str = enum("same_lower", "same_upper", "valid")
+
+    value_range = values_and_zeros
 
     def _windows(self) -> list[Window]:
         for name, values in (("sizes", self.sizes), ("strides", self.strides), ("rates", self.rates)):

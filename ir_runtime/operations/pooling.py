@@ -24,6 +24,7 @@ from ir_runtime.graph.operation import (
     operation,
     type_of_elements,
 )
+from ir_runtime.graph.value_ranges import Range, values_and_positions
 from ir_runtime.operations.windows import Window, covered, pad_for, shifted
 
 AUTO_PADS = ("explicit", "same_upper", "same_lower", "valid")
@@ -121,6 +122,14 @@ class AvgPool16(AvgPool14):
 
 class MaxPool(Pooling):
     """The greatest element under each window; padding never wins."""
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        """A window that has padding alone gives the least value of the type."""
+        pads = zip(self.kernel, self.pads_begin, self.pads_end)
+        may_miss = self.rounding_type != "floor" or any(one != 1 for one in getattr(self, "dilations", ()))
+        if may_miss or any(size <= max(before, after) for size, before, after in pads):
+            return None
+        return values_and_positions(self, inputs, output)
 
     def windows_padded(self, data: Array) -> tuple[list[Window], Array]:
         windows = self.windows()
@@ -259,6 +268,7 @@ class AdaptiveAvgPool8(AdaptivePooling):
 class AdaptiveMaxPool8(AdaptivePooling):
     """The greatest element of each region, and its index within the spatial dimensions."""
 
+    value_range = values_and_positions
     index_element_type: ElementType = type_of_elements(default=element_types.i64)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

@@ -13,6 +13,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, ElementType, element_types
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, type_of_elements
 from ir_runtime.graph.shapes import broadcast_to
+from ir_runtime.graph.value_ranges import Range, hull
 
 from .elementwise import broadcast_shapes, merge_types
 
@@ -30,6 +31,9 @@ class FakeQuantize1(Operation):
     elementwise = True
     levels: int = integer(default=0)
     auto_broadcast: str = enum("numpy", "pdpd", "none", default="numpy")
+
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return hull(inputs[3:])
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.levels < 2:

@@ -13,6 +13,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
+from ir_runtime.graph.value_ranges import Range, hull, positions
 
 from .movement import target_dimensions
 
@@ -64,6 +65,9 @@ class RandomUniform8(Operation):
     global_seed: int = integer(default=0)
     alignment: str = enum("tensorflow", "pytorch", default="tensorflow")
 
+    def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
+        return hull(inputs[1:])
+
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape, low, high = inputs
         for name, value in (("min", low), ("max", high)):
@@ -107,6 +111,7 @@ class Multinomial13(Operation):
 
     inputs = (2, 2)
     deterministic = False
+    value_range = positions
     convert_type: ElementType = type_of_elements(default=element_types.dynamic)
     with_replacement: bool = boolean(default=False)
     log_probs: bool = boolean(default=False)

@@ -15,6 +15,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape, element_types, normalize_axes
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
+from ir_runtime.graph.value_ranges import values_and_positions
 
 Kernel = Callable[[Array, tuple[int, ...]], Array]
 """Reduces the given axes (counted from the front, at least one), which become 1."""
@@ -83,6 +84,12 @@ class LogicalReduction(Reduction):
         super()._check_types(data, axes)
         if data.element_type not in (element_types.boolean, element_types.dynamic):
             raise InferenceError(f"data must be boolean, but is {data.element_type}")
+
+
+class Extreme(Reduction):
+    """The greatest or the least element; of none, the least or the greatest number of the type."""
+
+    value_range = values_and_positions
 
 
 def wide(data: Array) -> Array:
@@ -155,8 +162,8 @@ def _reduction(name: str, opset: int, kernel: Kernel, base: type[Reduction] = Re
 ReduceMean1 = _reduction("ReduceMean", 1, _mean)
 ReduceSum1 = _reduction("ReduceSum", 1, _sum)
 ReduceProd1 = _reduction("ReduceProd", 1, _prod)
-ReduceMax1 = _reduction("ReduceMax", 1, _extreme(np.maximum, lowest=True))
-ReduceMin1 = _reduction("ReduceMin", 1, _extreme(np.minimum, lowest=False))
+ReduceMax1 = _reduction("ReduceMax", 1, _extreme(np.maximum, lowest=True), Extreme)
+ReduceMin1 = _reduction("ReduceMin", 1, _extreme(np.minimum, lowest=False), Extreme)
 ReduceL1_4 = _reduction("ReduceL1", 4, _l1)
 ReduceL2_4 = _reduction("ReduceL2", 4, _l2)
 ReduceLogicalAnd1 = _reduction(

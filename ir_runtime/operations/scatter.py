@@ -12,7 +12,7 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, PartialShape, normalize_axis
-from ir_runtime.graph.operation import Bounds, Operation, TensorType, boolean, enum, operation
+from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, operation
 
 from .elementwise import merge_types
 
@@ -50,19 +50,8 @@ class _Scatter(Operation):
     def check_shapes(self, data: PartialShape, indices: PartialShape, updates: PartialShape) -> None:
         """Raises :class:`InferenceError` where the shapes contradict each other."""
 
-    def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
-        data, updates = inputs[0].known_bounds, inputs[2].known_bounds
-        fixed = [inputs[1].constant, *[value.constant for value in inputs[3:]]]
-        if data is None or updates is None or any(value is None for value in fixed) or not self._only_places():
-            return None
-        indices: Any = fixed[0]
-        rest: Any = fixed[1:]
-        lower: Any = self.evaluate(data.lower, indices, updates.lower, *rest)
-        upper: Any = self.evaluate(data.upper, indices, updates.upper, *rest)
-        return Bounds(lower, upper)
-
-    def _only_places(self) -> bool:
-        return getattr(self, "reduction", "none") == "none"
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        return (0, 2) if getattr(self, "reduction", "none") == "none" else ()
 
 
 @operation("ScatterUpdate", opset=3)

@@ -13,7 +13,8 @@ import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes, normalize_axis
-from ir_runtime.graph.operation import Bounds, Operation, TensorType, integer, integers, operation
+from ir_runtime.graph.operation import Operation, TensorType, integer, integers, operation
+from ir_runtime.graph.value_ranges import Bounds
 
 from .elementwise import merge_types
 
@@ -177,6 +178,9 @@ class SliceScatter15(Operation):
     """
 
     inputs = (5, 6)
+
+    def moved_inputs(self, count: int) -> Sequence[int]:
+        return (0, 1)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, updates = inputs[:2]

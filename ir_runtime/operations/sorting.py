@@ -15,6 +15,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, element_types, normalize_axis
 from ir_runtime.graph.indices import take
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, type_of_elements
+from ir_runtime.graph.value_ranges import positions, values_and_positions
 
 from .elementwise import merge_types
 
@@ -32,6 +33,7 @@ class _TopK(Operation):
     """
 
     inputs = (2, 2)
+    value_range = values_and_positions
     axis: int = integer(default=0)
     mode: str = enum("max", "min", default="max")
     sort: str = enum("none", "value", "index", default="none")
@@ -133,6 +135,7 @@ class Unique10(Operation):
     """
 
     inputs = (1, 2)
+    value_range = values_and_positions
     sorted: bool = boolean(default=True)
     index_element_type: ElementType = type_of_elements(default=element_types.i64)
     count_element_type: ElementType = type_of_elements(default=element_types.i64)
@@ -199,6 +202,7 @@ class SearchSorted15(Operation):
     """
 
     inputs = (2, 2)
+    value_range = positions
     right_mode: bool = boolean(default=False)
     output_type: ElementType = type_of_elements(default=element_types.i64)
 
@@ -235,6 +239,7 @@ class Bucketize3(Operation):
     """
 
     inputs = (2, 2)
+    value_range = positions
     output_type: ElementType = type_of_elements(default=element_types.i64)
     with_right_bound: bool = boolean(default=True)
 

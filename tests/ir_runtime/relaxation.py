@@ -7,8 +7,9 @@ from numpy.random import Generator
 
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, ElementType
-from ir_runtime.graph.operation import BOUNDS_LIMIT, Bounds, TensorType
+from ir_runtime.graph.operation import BOUNDS_LIMIT, TensorType
 from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph.value_ranges import Bounds
 from tests.ir_runtime.calls import Call
 
 I64 = np.iinfo(np.int64)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from ir_runtime.graph.element_types import f32, i64
-from ir_runtime.graph.operation import Bounds, TensorType, find_operation
+from ir_runtime.graph.operation import TensorType, find_operation
 from ir_runtime.graph.shape_inference import infer_types
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph.value_ranges import Bounds
 
 ENDLESS = 2**63 - 1
 UNKNOWN = (-ENDLESS - 1, ENDLESS)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ir_runtime.analysis.value_ranges import ValueRange, value_range
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Array
-from ir_runtime.graph.operation import Operation, all_operations
+from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types, make_node
+from ir_runtime.graph.operation import Operation, TensorType, all_operations
+from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.ir_runtime.calls import Call
 from tests.ir_runtime.test_inferred_types import OF_REVISION, RANDOM, name_of
@@ -109,3 +111,94 @@ def test_a_fact_is_declared_where_it_holds(fact: str, holds: object) -> None:
         if (bool(decided) and all(decided)) is not getattr(cls, fact):
             wrong.append(f"{name_of(cls)}.{fact} is {getattr(cls, fact)}")
     assert not wrong, "; ".join(wrong)
+
+
+SUMS = "sums and products of as many elements as the shapes tell, and their roundings"
+COORDINATES = "coordinates and scores are computed from several inputs"
+BODIES = "its bodies compute the values"
+WITHOUT_A_RANGE = {
+    **dict.fromkeys(("AvgPool-1", "AvgPool-14", "AvgPool-16", "AdaptiveAvgPool-8", "Col2Im-15", "CumSum-3"), SUMS),
+    **dict.fromkeys(("Convolution-1", "ConvolutionBackpropData-1", "BinaryConvolution-1", "GroupConvolution-1"), SUMS),
+    **dict.fromkeys(("GroupConvolutionBackpropData-1", "DeformableConvolution-1", "DeformableConvolution-8"), SUMS),
+    **dict.fromkeys(("MatMul-1", "GroupedMatMul-17", "Einsum-7", "ScaledDotProductAttention-13", "Inverse-14"), SUMS),
+    **dict.fromkeys(("EmbeddingBagOffsets-15", "EmbeddingBagOffsetsSum-3", "EmbeddingBagPacked-15"), SUMS),
+    **dict.fromkeys(("EmbeddingBagPackedSum-3", "EmbeddingSegmentsSum-3", "SegmentMax-16"), SUMS),
+    **dict.fromkeys(("ReduceL1-4", "ReduceL2-4", "ReduceMean-1", "ReduceProd-1", "ReduceSum-1", "CTCLoss-4"), SUMS),
+    **dict.fromkeys(("DFT-7", "IDFT-7", "RDFT-9", "IRDFT-9", "STFT-15", "ISTFT-16"), SUMS),
+    **dict.fromkeys(("BatchNormInference-1", "BatchNormInference-5", "GRN-1", "LRN-1", "MVN-2", "MVN-6"), SUMS),
+    **dict.fromkeys(("NormalizeL2-1", "GroupNormalization-12", "GridSample-9"), SUMS),
+    **dict.fromkeys(("Interpolate-1", "Interpolate-4", "Interpolate-11"), "cubic interpolation overshoots"),
+    **dict.fromkeys(("ROIAlign-3", "ROIAlign-9", "ROIAlignRotated-15", "ROIPooling-2", "PSROIPooling-1"), SUMS),
+    **dict.fromkeys(("DeformablePSROIPooling-1", "ExperimentalDetectronROIFeatureExtractor-6"), SUMS),
+    **dict.fromkeys(("I420toBGR-8", "I420toRGB-8", "NV12toBGR-8", "NV12toRGB-8", "BGRtoNV12-17", "RGBtoNV12-17"), SUMS),
+    **dict.fromkeys(("BitwiseLeftShift-15", "BitwiseOr-13", "BitwiseXor-13"), "carries bits of the type's width"),
+    **dict.fromkeys(("GRUCell-3", "GRUSequence-5", "LSTMCell-1", "LSTMCell-4", "LSTMSequence-5"), SUMS),
+    **dict.fromkeys(("RNNCell-1", "RNNSequence-5"), SUMS),
+    **dict.fromkeys(("DetectionOutput-1", "DetectionOutput-8", "ExperimentalDetectronDetectionOutput-6"), COORDINATES),
+    **dict.fromkeys(("ExperimentalDetectronGenerateProposalsSingleImage-6", "GenerateProposals-9"), COORDINATES),
+    **dict.fromkeys(("ExperimentalDetectronPriorGridGenerator-6", "ExperimentalDetectronTopKROIs-6"), COORDINATES),
+    **dict.fromkeys(("PriorBox-1", "PriorBox-8", "PriorBoxClustered-1", "Proposal-1", "Proposal-4"), COORDINATES),
+    **dict.fromkeys(("NonMaxSuppression-1", "NonMaxSuppression-3", "NonMaxSuppression-4"), COORDINATES),
+    **dict.fromkeys(("NonMaxSuppression-5", "NonMaxSuppression-9", "NMSRotated-13", "MatrixNms-8"), COORDINATES),
+    **dict.fromkeys(("MulticlassNms-8", "MulticlassNms-9", "RegionYolo-1"), COORDINATES),
+    **dict.fromkeys(("If-8", "Loop-5", "TensorIterator-1"), BODIES),
+    **dict.fromkeys(("Parameter-1", "ReadValue-3", "ReadValue-6"), "the caller or an earlier call decides the values"),
+    **dict.fromkeys(("Const-1", "Result-1", "Assign-3", "Assign-6"), "has no inputs, or is read by nobody"),
+    **dict.fromkeys(("CTCGreedyDecoder-1", "CTCGreedyDecoderSeqLen-6", "GatherTree-1"), "indices, filled with others"),
+    **dict.fromkeys(("StringTensorPack-15", "StringTensorUnpack-15"), "strings, and places in them"),
+    "SparseFillEmptyRows-16": "values and indices of several inputs in one output",
+    "ConvertPromoteTypes-14": "the outputs have a type that both inputs decide",
+    "FakeConvert-13": "its scale and shift round to a type of 8 bits",
+    "Tan-1": "has poles",
+}
+"""Operations that say nothing of the range of their outputs, and why."""
+
+
+def _node(call: Call) -> Node:
+    """The call as a layer of constants, of whose outputs nothing is inferred."""
+    inputs = [make_node(Const1(value=Tensor.from_array(array)), ()).outputs[0] for array in call.arrays]
+    types = [TensorType(element_types.from_dtype(one.dtype), PartialShape(one.shape)) for one in call.outputs]
+    return Node(call.op, inputs, types, "layer")
+
+
+def _contradiction(values: ValueRange, array: Array) -> str:
+    if array.dtype.kind in "iub":
+        outside = not values.low <= int(array.min()) or not int(array.max()) <= values.high
+        return f"{array.tolist()} is not within {values}" if outside else ""
+    numbers = array.astype(np.float64)
+    if np.isnan(numbers).any() and not values.may_be_nan:
+        return f"{numbers.tolist()} has NaN, which {values} has not"
+    numbers = numbers[~np.isnan(numbers)]
+    outside = ((numbers < values.low) | (numbers > values.high)).any()
+    return f"{numbers.tolist()} is not within {values}" if outside else ""
+
+
+def _has_elements(call: Call) -> bool:
+    return all(array.size and array.dtype != np.object_ for array in (*call.arrays, *call.outputs))
+
+
+@pytest.mark.parametrize("name", sorted(set(OF_REVISION) - set(RANDOM)))
+def test_values_lie_in_the_range_that_follows_from_the_inputs(name: str) -> None:
+    for call in filter(_has_elements, OF_REVISION[name]):
+        if call.op.role or call.op.subgraphs:
+            continue
+        for output, array in zip(_node(call).outputs, call.outputs):
+            wrong = _contradiction(value_range(output), array)
+            assert not wrong, f"{call.label}: {wrong}"
+
+
+def test_an_operation_answers_for_its_range_or_is_listed_with_the_reason() -> None:
+    silent = set()
+    for cls in all_operations():
+        calls = [call for call in OF_REVISION.get(name_of(cls), []) if not (call.op.role or call.op.subgraphs)]
+        outputs = [output for call in filter(_has_elements, calls) for output in _node(call).outputs]
+        answers = [_is_narrower(output) for output in outputs if output.element_type is not element_types.boolean]
+        if not (cls.monotone or any(answers)) and (answers or not outputs):
+            silent.add(name_of(cls))
+    assert silent == set(WITHOUT_A_RANGE)
+
+
+def _is_narrower(value: Output) -> bool:
+    """Whether more is known than the type tells."""
+    kind = value.element_type
+    return value_range(value)[:2] != (kind.limits if kind.is_integral else (-np.inf, np.inf))

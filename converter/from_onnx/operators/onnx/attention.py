@@ -17,13 +17,13 @@ from converter.from_onnx.lowering.attention_masks import lowest, mask_of
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
+from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import activation, elementwise, matmul, movement, padding, reduction
 from ir_runtime.operations import attention as fused
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import add, concat, cut, in_type, multiply, reshape, subtract, unsqueeze
-from ir_runtime.rewriting.lower_bounds import lower_bound
 from ir_runtime.rewriting.shape_layers import arange, as_i64, concat_lists, dim_of
 
 
@@ -158,7 +158,7 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
         mask = _widened(ctx, mask, keys)
     if is_boolean:
         return _Visibility(mask, None, True)
-    return _Visibility(None, mask, lower_bound(mask) == -math.inf)
+    return _Visibility(None, mask, value_range(mask).low == -math.inf)
 
 
 def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
