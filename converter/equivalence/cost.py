@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ir_runtime import Model, ModelError
-from ir_runtime.graph import Node, Output
+from ir_runtime.graph import Output
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.records import record
 
 _MOST_BYTES = 1 << 29
@@ -51,7 +50,8 @@ class Cost:
                 continue
             live += sum(byte_size(types[output]) for output in node.outputs)
             peak = max(peak, live)
-            operations += _operations(node, types)
+            sources, results = ([types[one] for one in values] for values in (node.inputs, node.outputs))
+            operations += node.op.multiplications(sources, results)
             read = [source for source in dict.fromkeys(node.inputs) if last[source] == at]
             unread = [output for output in node.outputs if output not in last]
             live -= sum(byte_size(types[one]) for one in (*read, *unread) if one.node.op.data is None)
@@ -86,31 +86,7 @@ def types_for_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> dic
 
 def byte_size(kind: TensorType) -> int:
     """The bytes of a value; 0 where its shape is dynamic or its elements have no size."""
-    if not kind.shape.is_static or not kind.element_type.bits:
-        return 0
-    return kind.element_type.byte_size(kind.shape.element_count().value)
-
-
-def _operations(node: Node, types: Mapping[Output, TensorType]) -> float:
-    """About how many multiplications the layer needs."""
-    shapes = [types[source].shape for source in node.inputs]
-    counts = [shape.element_count().value if shape.is_static else 0 for shape in shapes]
-    results = [types[output].shape for output in node.outputs]
-    produced = float(sum(shape.element_count().value for shape in results if shape.is_static))
-    if isinstance(node.op, MatMul1) and all(counts) and types[node.inputs[0]].shape.rank > 0:
-        return produced * types[node.inputs[0]].shape[-2 if _is_transposed(node, types) else -1].value
-    if "Convolution" in node.op.type and len(counts) > 1 and all(counts[:2]):
-        filters = types[node.inputs[1]].shape
-        if "Backprop" in node.op.type:  # each pixel of the data meets each weight of its channel
-            return float(counts[0]) * counts[1] / max(1, types[node.inputs[0]].shape[1].value)
-        channels = results[0][1].value if results[0].is_static else filters[0].value
-        return produced * counts[1] / max(1, channels)
-    return produced
-
-
-def _is_transposed(node: Node, types: Mapping[Output, TensorType]) -> bool:
-    assert isinstance(node.op, MatMul1)
-    return node.op.transpose_a and types[node.inputs[0]].shape.rank > 1
+    return kind.element_type.byte_size(kind.element_count) if kind.element_type.bits else 0
 
 
 def available_memory() -> int | None:

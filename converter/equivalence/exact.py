@@ -91,7 +91,7 @@ def _round_layers(model: Model, generator: np.random.Generator) -> None:
     for part in model.parts():
         for node in part.nodes:
             op = node.op
-            if op.role or op.movement or op.subgraphs or not op.deterministic or op.data is not None:
+            if op.movement or not op.is_pure:
                 continue
             if any(output.element_type is element_types.f64 for output in node.outputs):
                 node.op = _Changed(op, partial(_rounded, op, generator))

@@ -24,7 +24,7 @@ class KnownValues:
 
     def _follows(self, node: Node) -> bool:
         known = bool(node.inputs) and all(source.node in self._layers for source in node.inputs)
-        return known and node.op.deterministic and not node.op.subgraphs
+        return known and node.op.is_pure
 
     def value(self, output: Output) -> Array | None:
         """The value of ``output``; None where it depends on more than constants."""

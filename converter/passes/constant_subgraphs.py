@@ -76,7 +76,7 @@ def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, N
         op = node.op
         if False in [source.node in known or source.tensor is not None for source in node.inputs]:
             continue
-        if not node.inputs or not node.outputs or not op.deterministic or op.subgraphs or op.role:
+        if not node.inputs or not node.outputs or not op.is_pure:
             continue
         if not all(map(is_wanted, node.outputs)):
             continue

@@ -59,7 +59,7 @@ def _key(node: Node) -> object:
         if data.byte_size > _MAX_CONSTANT_BYTES:
             return _key_of_table(data)
         return data.element_type, data.shape, data.array().tobytes()
-    if not node.inputs or not op.deterministic or op.subgraphs or op.role or _is_dequantisation(node):
+    if not node.inputs or not op.is_pure or _is_dequantisation(node):
         return None
     return type(op), *op.attributes().values(), *node.inputs
 

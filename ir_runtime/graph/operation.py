@@ -99,6 +99,11 @@ class TensorType:
         )
 
     @property
+    def element_count(self) -> int:
+        """The number of elements; 0 where the shape is dynamic."""
+        return self.shape.element_count().value if self.shape.is_static else 0
+
+    @property
     def constant(self) -> Array | None:
         """The values, where they are known exactly."""
         if self.tensor is not None:
@@ -280,6 +285,21 @@ class Operation:
         if moved:
             return hull(inputs[place] for place in moved)
         return corners(self.evaluate, inputs, self.turning_points) if self.monotone else None
+
+    @property
+    def is_pure(self) -> bool:
+        """True if the inputs alone decide the outputs, and nothing else happens.
+
+        So two such layers of equal inputs are equal, and the outputs of one whose inputs are constants are constants.
+        """
+        return self.deterministic and not self.role and not self.subgraphs
+
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        """About how many multiplications a call takes, or operations that are as costly.
+
+        By default one for each element of the outputs. Tensors of dynamic shapes count as empty.
+        """
+        return float(sum(kind.element_count for kind in outputs))
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         """Bounds of the first output's values where they follow from the inputs' shapes; None for others."""

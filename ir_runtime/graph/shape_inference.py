@@ -97,7 +97,7 @@ def _unknown(value: TensorType) -> Bounds | None:
 
 def _exact(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
     """The value of the first output where all inputs are known exactly, such as a condition on dimensions."""
-    if not inputs or not op.deterministic or op.subgraphs or op.data is not None:
+    if not inputs or not op.is_pure:
         return None
     if not all(kind.shape.is_static and kind.shape.element_count().value <= BOUNDS_LIMIT for kind in inputs):
         return None

@@ -31,6 +31,12 @@ class ScaledDotProductAttention13(Operation):
     inputs = (3, 6)
     causal: bool = boolean(default=False)
 
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        """Each row of the query meets all keys, and then all values."""
+        query, key = inputs[:2]
+        columns = key.shape[-2].value if key.element_count else 0
+        return float((query.element_count + outputs[0].element_count) * columns)
+
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         mask = [] if len(inputs) < 4 or inputs[3].element_type is element_types.boolean else [inputs[3]]
         kind = merge_types([*inputs[:3], *mask, *inputs[4:]])

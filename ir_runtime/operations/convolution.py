@@ -39,6 +39,10 @@ class _Convolution(Operation):
     channel_axes: ClassVar[tuple[int, ...]] = ()
     """The axes of the weights that make an output channel, where the operation has one for each."""
 
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        """Each output element is a sum over the weights of its channel; the weights are the last input."""
+        return _for_each_weight_of_a_channel(outputs[0], inputs[-1])
+
     def checked_lists(self, rank: int) -> list[Sequence[int]]:
         """Strides, dilations and both pads, which must have ``rank`` entries each."""
         lists = [self.strides, self.dilations]
@@ -72,6 +76,11 @@ class _Convolution(Operation):
                 count = Dimension(min(least, count.high), count.high)
             found.append(count)
         return found
+
+
+def _for_each_weight_of_a_channel(pixels: TensorType, weights: TensorType) -> float:
+    channels = pixels.shape[1].value if pixels.element_count else 1
+    return float(pixels.element_count * weights.element_count) / channels
 
 
 def _real_type(inputs: Sequence[TensorType]) -> ElementType:
@@ -252,6 +261,11 @@ class _Backprop(_Convolution):
 
     inputs = (2, 3)
     is_grouped: ClassVar[bool] = False
+
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        """Each input element meets the weights of its channel."""
+        return _for_each_weight_of_a_channel(inputs[0], inputs[1])
+
     output_padding: Sequence[int] = integers(default=(0, 0))
 
     def paddings(self, rank: int) -> Sequence[int]:
@@ -370,6 +384,10 @@ class _Deformable(_Convolution):
     inputs = (3, 3)
     group: int = integer(default=1)
     deformable_group: int = integer(default=1)
+
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        """As a convolution; a mask may follow the weights."""
+        return _for_each_weight_of_a_channel(outputs[0], inputs[2])
 
     def fades_out(self) -> bool:
         """Whether positions up to one element outside are still interpolated with the data beside them."""

@@ -56,6 +56,13 @@ class MatMul1(Operation):
     transpose_a: bool = boolean(default=False)
     transpose_b: bool = boolean(default=False)
 
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        a = inputs[0]
+        if not a.element_count or not a.shape.rank:
+            return 0.0
+        summed = -2 if self.transpose_a and a.shape.rank > 1 else -1
+        return float(outputs[0].element_count * a.shape[summed].value)
+
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs)
         a, b = inputs[0].shape, inputs[1].shape
@@ -223,6 +230,10 @@ class GroupedMatMul17(Operation):
     """
 
     inputs = (2, 3)
+
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        a = inputs[0]
+        return float(outputs[0].element_count * a.shape[-1].value) if a.element_count else 0.0
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         kind = merge_types(inputs[:2])

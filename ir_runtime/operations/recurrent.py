@@ -57,11 +57,20 @@ class _Recurrent(Operation):
 
     gates: ClassVar[int]
     states: ClassVar[int] = 1
+    has_lengths: ClassVar[bool] = False
+    """Whether the lengths of the sequences stand between the states and the weights."""
     hidden_size: int = integer(default=0)
     activations: Sequence[str] = strings(default=())
     activations_alpha: Sequence[float] = reals(default=())
     activations_beta: Sequence[float] = reals(default=())
     clip: float = real(default=0.0)
+
+    def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
+        """Each step of each row meets the weights of the inputs and those of the states."""
+        x = inputs[0]
+        steps = x.element_count / x.shape[-1].value if x.element_count else 0
+        first = 1 + self.states + self.has_lengths
+        return steps * sum(source.element_count for source in inputs[first : first + 2])
 
     def functions(self) -> list[Activation]:
         """The activations with their parameters filled in."""
@@ -272,6 +281,7 @@ class _Sequence(_Recurrent):
     last states. Direction ``reverse`` starts at the end of each sequence.
     """
 
+    has_lengths = True
     direction: str = enum("forward", "reverse", "bidirectional", default="forward")
     activations: Sequence[str] = strings(default=())
 

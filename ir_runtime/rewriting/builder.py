@@ -90,7 +90,7 @@ class Builder:
     def emit_all(self, op: Operation, *inputs: Output) -> list[Output]:
         """Add a layer and return all its outputs; where they follow from constants, those instead."""
         key = None
-        if op.deterministic and not op.subgraphs and op.data is None:
+        if op.is_pure:
             key = (type(op), *op.attributes().values(), *inputs)
             known = self._made.get(key)
             if known is not None:

@@ -42,7 +42,7 @@ def fold(
     Raises :class:`InferenceError` where the constants contradict the operation, :class:`InternalError` where the
     operation is wrong itself.
     """
-    if not op.deterministic or op.subgraphs or op.data is not None or not outputs:
+    if not op.is_pure or not outputs:
         return None
     values = []
     for type in inputs:

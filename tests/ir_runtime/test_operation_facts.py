@@ -5,13 +5,15 @@ A declared fact holds in every call, and a fact that holds in every call is decl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from ir_runtime.analysis.value_ranges import ValueRange, value_range
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types, make_node
-from ir_runtime.graph.operation import Operation, TensorType, all_operations
+from ir_runtime.graph.operation import Operation, TensorType, all_operations, find_operation
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.ir_runtime.calls import Call
@@ -202,3 +204,43 @@ def _is_narrower(value: Output) -> bool:
     """Whether more is known than the type tells."""
     kind = value.element_type
     return value_range(value)[:2] != (kind.limits if kind.is_integral else (-np.inf, np.inf))
+
+
+def _kinds(*shapes: Sequence[int]) -> list[TensorType]:
+    return [TensorType(element_types.f32, PartialShape(shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("label", "shapes", "expected"),
+    [
+        ("MatMul-1", [(5, 2, 3), (3, 4)], 5 * 2 * 3 * 4),
+        ("Convolution-1", [(2, 3, 8, 8), (4, 3, 5, 5)], 2 * 4 * 4 * 4 * 3 * 5 * 5),
+        ("GroupConvolution-1", [(1, 6, 8, 8), (2, 4, 3, 1, 1)], 8 * 8 * 8 * 3),
+        ("ConvolutionBackpropData-1", [(2, 3, 4, 4), (3, 5, 2, 2)], 2 * 3 * 4 * 4 * 5 * 2 * 2),
+        ("ScaledDotProductAttention-13", [(2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6)], 2 * 4 * 3 * 5 * (8 + 6)),
+        ("LSTMCell-4", [(2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,)], 2 * 16 * (3 + 4)),
+        ("GRUSequence-5", [(2, 7, 3), (2, 1, 4), (2,), (1, 12, 3), (1, 12, 4), (1, 12)], 2 * 7 * 12 * (3 + 4)),
+        ("Add-1", [(2, 3), (3,)], 6),
+    ],
+)
+def test_multiplications(label: str, shapes: list[Sequence[int]], expected: int) -> None:
+    options = {
+        "LSTMCell-4": {"hidden_size": 4, "activations": ["sigmoid", "tanh", "tanh"]},
+        "GRUSequence-5": {"hidden_size": 4, "activations": ["sigmoid", "tanh"]},
+    }
+    name, opset = label.split("-")
+    op = find_operation(name, int(opset))(**options.get(label, {}))
+    kinds = _kinds(*shapes)
+    if label == "GRUSequence-5":
+        kinds[2] = TensorType(element_types.i32, PartialShape(shapes[2]))
+    assert op.multiplications(kinds, list(op.infer(kinds))) == expected
+
+
+def test_only_operations_with_bodies_or_a_role_or_chance_are_not_pure() -> None:
+    impure = {
+        name_of(cls) for cls in all_operations() for call in OF_REVISION.get(name_of(cls), []) if not call.op.is_pure
+    }
+    assert impure == {
+        *("Const-1", "Result-1", "Assign-3", "Assign-6", "ReadValue-3", "ReadValue-6"),
+        *("If-8", "Loop-5", "TensorIterator-1", *RANDOM),
+    }
