@@ -41,7 +41,7 @@ CONVERTER = {
     "converter.passes": {*MODEL_TO_MODEL, "converter.channel_factors"},
     "converter.compression": MODEL_TO_MODEL,
     "converter.states": {*MODEL_TO_MODEL, "converter.compression", "converter.derivation"},
-    "converter.targets": MODEL_TO_MODEL,
+    "converter.targets": {*MODEL_TO_MODEL, "converter.passes"},  # decompositions
     "converter.preprocessing": {*MODEL_TO_MODEL, "converter.channel_factors", "converter.compression"},
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
     "converter.from_onnx": {"ir_runtime", "converter.errors", "converter.stages", "converter.onnx_file"},
@@ -52,6 +52,7 @@ CONVERTER["converter.to_onnx"] = {
     *CONVERTER["converter.from_onnx"],
     "converter.options",
     "converter.export_options",
+    "converter.passes",
     "converter.compression",
     "converter.preprocessing",
     "converter.states",

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
+from converter.passes.decomposition.registry import decompose_newer
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
@@ -72,6 +73,7 @@ class Target:
         counts.update(below_opset15.run(model, release=self.release, exact=exact, trace=trace))
         if self.last_opset is None:
             return counts
+        counts.update(decompose_newer(model, self.last_opset, trace))
         later = Counter(
             f"{node.op.type}-{node.op.opset} ({node.where})"
             for part in model.all_models()

@@ -265,6 +265,13 @@ class Context:
         """The same layer with another graph to write into: a body."""
         return Context(self._translation, graph, self.node, self._values)
 
+    def decompose(self) -> list[Value]:
+        """Write the layers of the IR that the layer is decomposed into; what its outputs became.
+
+        Raises the error of the layer where it cannot be decomposed.
+        """
+        return self._translation.decompose(self.node, self.graph, self._values)
+
     def translate(self, model: Model, inputs: Mapping[Node, Value]) -> Mapping[Output, Value]:
         """Write the layers of a body into this graph; what each of its tensors became.
 

@@ -6,7 +6,6 @@ attributes. Layers of equal functions share one. https://onnx.ai/onnx/repo-docs/
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 
 from converter.onnx_file.domains import LOCAL_FUNCTIONS
@@ -16,7 +15,6 @@ from .context import Context
 from .graph import Call, Function, Graph, Value
 from .messages import function_message
 from .names import Names, bodies_of, calls_of, name_model, used_parts
-from .registry import Export
 
 _MIN_NODES = 2
 """A single node stands for itself."""
@@ -36,12 +34,12 @@ class Functions:
         return [by_name[name] for name in names]
 
     def call(
-        self, ctx: Context, export: Export, given: Sequence[Value], made: Sequence[Value], outside: Graph
+        self, ctx: Context, names: Sequence[str], given: Sequence[Value], made: Sequence[Value], outside: Graph
     ) -> list[Value]:
         """Call a function in ``outside`` that has the nodes of the layer's graph, which compute ``made``.
 
-        ``given`` are the layer's inputs. Returns what stands for each of ``made``: constants, and inputs that are
-        returned as they are, stay outside.
+        ``given`` are the layer's inputs, and ``names`` what they are called. Returns what stands for each of ``made``:
+        constants, and inputs that are returned as they are, stay outside.
         """
         inside = ctx.graph
         computed = {value for call in inside.calls for value in call.outputs}
@@ -54,9 +52,9 @@ class Functions:
             outside.constants += inside.constants
             return list(made)
         free = dict.fromkeys(_free_values(inside))
-        names = dict(zip(reversed(given), reversed(_input_names(export, len(given)))))
-        others = [value for value in free if value not in names]
-        inputs = [(name, value) for value, name in reversed(names.items()) if value in free]
+        named = dict(zip(reversed(given), reversed(names)))
+        others = [value for value in free if value not in named]
+        inputs = [(name, value) for value, name in reversed(named.items()) if value in free]
         inputs += [(f"input_{place}", value) for place, value in enumerate(others)]
         function = self._function(ctx.node.op, inside, inputs, ctx.opset)
         call = Call(function.name, LOCAL_FUNCTIONS, [value for _, value in inputs], {}, ctx.node.name)
@@ -83,17 +81,6 @@ class Functions:
         function.name = self._names.unique(op.type)
         self._by_content[content] = function
         return function
-
-
-def _input_names(export: Export, count: int) -> list[str]:
-    """What the exporter calls the layer's inputs."""
-    names: list[str] = []
-    for parameter in list(inspect.signature(export).parameters.values())[2:]:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}_{place}" for place in range(count - len(names))]
-        else:
-            names.append(parameter.name)
-    return names[:count]
 
 
 def _free_values(graph: Graph) -> Iterator[Value]:

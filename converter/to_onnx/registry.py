@@ -6,10 +6,13 @@ returns one value for each of its outputs, or the value alone where there is one
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError
+from converter.passes.decomposition.registry import Decompose, all_decompositions, find_decomposition
 from ir_runtime.graph.operation import Operation
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
@@ -28,6 +31,17 @@ class Exporter:
     function: Export
     is_local_function: bool = False
     """Whether the nodes become a function of the model: what has no counterpart in ONNX stays one node."""
+
+    def input_names(self, count: int) -> list[str]:
+        """Return what the function calls the ``count`` inputs of a layer."""
+        parameters = list(inspect.signature(self.function).parameters.values())
+        names: list[str] = []
+        for parameter in parameters[[one.name for one in parameters].index("op") + 1 :]:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                names += [f"{parameter.name}_{place}" for place in range(count - len(names))]
+            else:
+                names.append(parameter.name)
+        return names[:count]
 
 
 _EXPORTERS: dict[type[Operation], Exporter] = {}
@@ -84,13 +98,27 @@ def find_exporter(operation: type[Operation]) -> Exporter | str:
     found = _EXPORTERS.get(operation)
     if found is not None:
         return found
+    function = find_decomposition(operation)
+    if function is not None:
+        return _by_decomposition(operation, function)
     return _REFUSED.get(operation, "there is no ONNX operator for it, and nobody has written it by others")
 
 
 def all_exporters() -> Iterator[Exporter]:
     """Every exporter, by type and opset of its operation."""
     import_all()
-    yield from sorted(_EXPORTERS.values(), key=lambda one: (one.operation.type, one.operation.opset))
+    decomposed = [_by_decomposition(*pair) for pair in all_decompositions().items() if pair[0] not in _EXPORTERS]
+    yield from sorted([*_EXPORTERS.values(), *decomposed], key=lambda one: (one.operation.type, one.operation.opset))
+
+
+def _by_decomposition(operation: type[Operation], function: Decompose) -> Exporter:
+    """The exporter that writes the layers of the IR that a layer is decomposed into."""
+
+    @functools.wraps(function)
+    def export(ctx: Any, op: Operation, *inputs: Any) -> Any:
+        return ctx.decompose()
+
+    return Exporter(operation, export, is_local_function=True)
 
 
 def refused_operations() -> dict[type[Operation], str]:

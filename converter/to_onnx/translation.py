@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.export_options import ExportOptions
 from converter.onnx_file.types import onnx_number
+from converter.passes.decomposition.registry import decompose
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor
 from ir_runtime.graph.operation import TensorType
+from ir_runtime.rewriting import Builder, NotMatched
 
 from .context import Context
 from .functions import Functions
@@ -51,7 +53,8 @@ class Translation:
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
         self._made: dict[tuple[Graph, Hashable], Any] = {}
-        """The layers that read each output of the IR's graphs that were walked so far."""
+        self._noted: set[Value] = set()
+        """What outputs of the IR's graphs became."""
 
     def model(self, model: Model) -> Graph:
         """The graph of a model. Raises :class:`ConversionError` with all problems."""
@@ -82,30 +85,22 @@ class Translation:
             first = len(graph.calls)
             made = self._exported(node, graph, values)
             _name_helpers(node, graph.calls[first:], made)
-            for output, value in zip(node.outputs, made):
-                if value.made_by is not None and value not in values.values():
-                    # What inference knows of it: its shape and, unless another type holds them, its values.
-                    is_same = value.element_type is output.element_type
-                    value.type = output.type if is_same else TensorType(value.element_type, output.shape)
-                    value.name = value.name or next(iter(output.names), "")
-                values[output] = value
+            self._note(node, made, values)
 
-    def _exported(self, node: Node, graph: Graph, values_of: Mapping[Output, Value]) -> list[Value]:
-        ctx = Context(self, graph, node, values_of)
-        exporter = find_exporter(type(node.op))
+    def _note(self, node: Node, made: Sequence[Value], values: MutableMapping[Output, Value]) -> None:
+        """Note what the outputs of a layer became, and what inference knows of them."""
+        for output, value in zip(node.outputs, made):
+            if value.made_by is not None and value not in self._noted:
+                # Its shape and, unless another type holds them, its values.
+                is_same = value.element_type is output.element_type
+                value.type = output.type if is_same else TensorType(value.element_type, output.shape)
+                value.name = value.name or next(iter(output.names), "")
+            self._noted.add(value)
+            values[output] = value
+
+    def _exported(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         try:
-            if isinstance(exporter, str):
-                raise UnsupportedModelError(exporter)
-            made = next((found for one in find_idioms(type(node.op)) if (found := one(ctx, node.op)) is not None), None)
-            if made is not None:
-                return _typed(ctx, made)
-            given = [values_of[source] for source in node.inputs]
-            if self.options.inline_functions or not exporter.is_local_function:
-                return _typed(ctx, exporter.function(ctx, node.op, *given))
-            inside = Graph()
-            ctx = ctx.inside(inside)
-            results = _typed(ctx, exporter.function(ctx, node.op, *given))
-            return self.functions.call(ctx, exporter.function, given, results, graph)
+            return self._written(node, graph, values, self.options.inline_functions)
         except OpsetTooLow as error:
             self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
         except ConversionError as error:
@@ -113,6 +108,33 @@ class Translation:
                 raise
             self._add(node, str(error))
         return [Value(output.type) for output in node.outputs]
+
+    def _written(self, node: Node, graph: Graph, values: Mapping[Output, Value], is_inline: bool) -> list[Value]:
+        ctx = Context(self, graph, node, values)
+        exporter = find_exporter(type(node.op))
+        if isinstance(exporter, str):
+            raise UnsupportedModelError(exporter)
+        made = next((found for one in find_idioms(type(node.op)) if (found := one(ctx, node.op)) is not None), None)
+        if made is not None:
+            return _typed(ctx, made)
+        given = [values[source] for source in node.inputs]
+        if is_inline or not exporter.is_local_function:
+            return _typed(ctx, exporter.function(ctx, node.op, *given))
+        ctx = ctx.inside(Graph())
+        results = _typed(ctx, exporter.function(ctx, node.op, *given))
+        return self.functions.call(ctx, exporter.input_names(len(given)), given, results, graph)
+
+    def decompose(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+        """As :meth:`Context.decompose`."""
+        builder, inner = Builder(), dict(values)
+        made = decompose(builder, node)
+        if isinstance(made, NotMatched):
+            raise UnsupportedModelError(made.reason)
+        for one in builder.emitted:
+            # Constants get names of their own, as those of other exporters.
+            one.name = "" if one.op.data is not None else node.name
+            self._note(one, self._written(one, graph, inner, True), inner)
+        return [inner[output] for output in made]
 
     def _add(self, node: Node, reason: str) -> None:
         self.problems.append(

@@ -15,9 +15,12 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from converter.conversion import convert
-from converter.targets.registry import RULES
+from converter.passes.decomposition.registry import all_decompositions
+from converter.targets.registry import RULES, Target
 from tests.engines import ENGINES, converted, node_model, output_names, run, run_onnxruntime
+from tests.ir_runtime.calls import CALLS, Call
 from tests.random_data import generator
+from tests.to_onnx.single_layers import model_of
 
 from . import probes
 from .probes.rows import Row
@@ -183,6 +186,23 @@ def test_the_newest_release_computes_the_newer_operations(row: Ruled) -> None:
         run("openvino", converted(model), feeds, output_names(model)), run_onnxruntime(model, feeds)
     ):
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
+
+
+DECOMPOSED = [call for call in CALLS if call.op.opset > 13 and type(call.op) in all_decompositions()]
+
+
+@pytest.mark.parametrize("call", DECOMPOSED, ids=lambda call: call.label)
+def test_operations_that_a_release_does_not_have_are_decomposed(call: Call) -> None:
+    model, feeds = model_of(call)
+    counts = Target.parse("cpu@2023.3").apply(model)
+    assert sum(counts.values()) >= 1
+    assert newest(model) <= 13
+    names = [f"y{index}" for index in range(len(call.outputs))]
+    for engine in ENGINES:
+        for value, expected in zip(run(engine, ir_runtime.model_to_bytes(model), feeds, names), call.outputs):
+            assert value.dtype == expected.dtype
+            close = 2e-3 if expected.dtype == np.float16 else 1e-4
+            np.testing.assert_allclose(value, expected, rtol=close, atol=close, err_msg=engine)
 
 
 def test_no_newer_operation_is_written_without_need() -> None:

@@ -9,15 +9,13 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, known_list, rank_of, reshape, slice_along, squeeze, transpose, unsqueeze
+from converter.to_onnx.layers import known_list, rank_of, reshape, squeeze, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import (
     Size,
-    add,
     as_list,
     as_scalar,
     divide,
-    largest,
     multiply,
     positions,
     shape_list,
@@ -27,7 +25,7 @@ from converter.to_onnx.sizes import (
 )
 from converter.to_onnx.undone import is_padded_to, is_replaced
 from ir_runtime.graph import element_types
-from ir_runtime.operations.signal import DFT7, IDFT7, IRDFT9, ISTFT16, RDFT9, STFT15
+from ir_runtime.operations.signal import DFT7, IDFT7, IRDFT9, RDFT9, STFT15
 
 _Fourier = Union[DFT7, IDFT7, RDFT9, IRDFT9]
 
@@ -162,53 +160,3 @@ def stft(ctx: Context, op: STFT15, x: Value, window: Value, size: Value, step: V
     if op.transpose_frames:
         made = transpose(ctx, made, [0, 2, 1, 3])
     return squeeze(ctx, made, [0]) if is_single else made
-
-
-@ir_op(ISTFT16, local_function=True)
-def istft(
-    ctx: Context, op: ISTFT16, x: Value, window: Value, size: Value, step: Value, length: Value | None = None
-) -> Value:
-    """DFT with inverse of each frame, and ScatterElements, which adds the frames up; so it does with squared windows"""
-    is_single, kind = rank_of(ctx, x, "the frames") == 3, x.element_type
-    frame, stride = size_from(ctx, size), size_from(ctx, step)
-    bins, count = size_of(ctx, x, -3), size_of(ctx, x, -2)
-    x, window = _wide(ctx, x), _wide(ctx, window)
-    whole = reshape(ctx, _window(ctx, window, frame), [-1, 1])
-    pieces = _real_inverse(ctx, unsqueeze(ctx, x, [0]) if is_single else x, 1, 2, bins, frame)
-    pieces = ctx.emit("Mul", pieces, whole)
-    squares = ctx.emit("Expand", ctx.emit("Mul", whole, whole), shape_list(ctx, [1, frame, count]))
-    total_length = add(ctx, multiply(ctx, largest(ctx, subtract(ctx, count, 1), 0), stride), frame)
-    starts = ctx.emit("Mul", positions(ctx, count), as_list(ctx, stride))
-    places = ctx.emit("Add", unsqueeze(ctx, positions(ctx, frame), [1]), starts)
-
-    def added(columns: Value) -> Value:
-        """``[batch, length]`` of ``[batch, frame, frames]``."""
-        flat = reshape(ctx, columns, [0, -1])
-        batch = slice_along(ctx, ctx.emit("Shape", flat), 0, 0, 1)
-        zeros = ctx.emit("Expand", ctx.like(0, flat), concat(ctx, [batch, as_list(ctx, total_length)], 0))
-        index = ctx.emit("Expand", reshape(ctx, places, [1, -1]), ctx.emit("Shape", flat))
-        return ctx.emit("ScatterElements", zeros, index, flat, axis=1, reduction="add")
-
-    weight = added(squares)
-    is_bare = ctx.emit("Equal", weight, ctx.like(0, weight))
-    total = ctx.emit("Div", added(pieces), ctx.emit("Where", is_bare, ctx.like(1, weight), weight))
-    if op.normalized:
-        if isinstance(frame, int):
-            factor = ctx.like(np.sqrt(frame), total)
-        else:
-            factor = ctx.emit("Sqrt", ctx.cast(frame, total.element_type))
-        total = ctx.emit("Mul", total, factor)
-    start: Size = divide(ctx, frame, 2) if op.center else 0
-    natural = subtract(ctx, total_length, multiply(ctx, start, 2))
-    wanted: Size = -1 if length is None else size_from(ctx, length)
-    if isinstance(wanted, int):
-        wanted = natural if wanted < 0 else wanted
-    else:
-        is_natural = ctx.emit("Less", wanted, ctx.constant([0]))
-        wanted = ctx.emit("Where", is_natural, as_list(ctx, natural), wanted)
-    end = add(ctx, start, wanted)
-    missing = largest(ctx, subtract(ctx, end, total_length), 0)
-    signal = squeeze(ctx, total, [0] if is_single else [])
-    if missing != 0:
-        signal = ctx.emit("Pad", signal, shape_list(ctx, [0, missing] if is_single else [0, 0, 0, missing]))
-    return ctx.cast(ctx.emit("Slice", signal, as_list(ctx, start), as_list(ctx, end), ctx.constant([-1])), kind)

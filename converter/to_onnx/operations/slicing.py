@@ -20,7 +20,7 @@ from converter.to_onnx.layers import (
 )
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import is_without_rest
-from ir_runtime.operations.slicing import Slice8, SliceScatter15, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -35,32 +35,6 @@ def slice_(
     if all(number == 1 for number in known_list(ctx, step) or [0]):
         steps = None
     return ctx.emit("Slice", x, *given, None if axes is None else int64_list(ctx, axes), steps)
-
-
-@ir_op(SliceScatter15)
-def slice_scatter(
-    ctx: Context,
-    op: SliceScatter15,
-    x: Value,
-    updates: Value,
-    start: Value,
-    stop: Value,
-    step: Value,
-    axes: Value | None = None,
-) -> Value:
-    """ScatterND to the places that the same Slice takes from the flat indices"""
-    shape = shape_of(ctx, x)
-    count = ctx.emit("ReduceProd", shape, keepdims=0)
-    numbers = ctx.emit("Range", ctx.constant(0), count, ctx.constant(1))
-    places = slice_(ctx, op, ctx.emit("Reshape", numbers, shape), start, stop, step, axes)  # type: ignore[arg-type]
-    flat = ctx.emit("Reshape", x, ctx.constant([-1]))
-    made = ctx.emit(
-        "ScatterND",
-        flat,
-        ctx.emit("Reshape", places, ctx.constant([-1, 1])),
-        ctx.emit("Reshape", updates, ctx.constant([-1])),
-    )
-    return ctx.emit("Reshape", made, shape)
 
 
 @ir_op(StridedSlice1)

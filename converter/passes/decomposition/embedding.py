@@ -1,0 +1,127 @@
+"""Sums of table rows and the greatest rows of segments, by ScatterElementsUpdate."""
+
+from __future__ import annotations
+
+from typing import Union
+
+import numpy as np
+
+from converter.passes.decomposition.expressions import Expression, Operand, concat, positions, where
+from converter.passes.decomposition.registry import decomposes
+from ir_runtime.graph.element_types import finfo
+from ir_runtime.operations.embedding import (
+    EmbeddingBagOffsets15,
+    EmbeddingBagOffsetsSum3,
+    EmbeddingBagPacked15,
+    EmbeddingBagPackedSum3,
+    EmbeddingSegmentsSum3,
+    SegmentMax16,
+)
+from ir_runtime.operations.sorting import Bucketize3
+
+
+def _rows(table: Expression, indices: Expression, weights: Expression | None) -> Expression:
+    """Rows of a table, each times its weight, in a type that sums are computed in."""
+    rows = table.gather(indices)
+    if weights is not None:
+        rows = rows * weights.as_type(rows.element_type).unsqueeze(*range(indices.rank, rows.rank))
+    return rows.at_least_float32()
+
+
+def _combined(rows: Expression, segment: Expression, count: Expression, start: Operand, reduction: str) -> Expression:
+    """``count`` rows of the number ``start``, each combined with the rows of its segment."""
+    sizes = rows.sizes()
+    places = segment.as_type("i64").unsqueeze(*range(1, rows.rank)).broadcast(*sizes)
+    return rows.of(start).broadcast(count, *sizes[1:]).scatter(places, rows, 0, reduction)
+
+
+def segment_sizes(segment: Expression, count: Expression) -> Expression:
+    """How often each number below ``count`` stands in a list."""
+    return _combined(segment.of(1, "i64").broadcast(segment.size(0)), segment, count, 0, "sum")
+
+
+def _bags(indices: Expression, offsets: Expression) -> Expression:
+    """The bag of each index: the last one that starts before it."""
+    return positions(indices.size(0)).emit(Bucketize3(with_right_bound=False), offsets.as_type("i64")) - 1
+
+
+@decomposes(EmbeddingBagOffsets15)
+def embedding_bag_offsets(
+    op: EmbeddingBagOffsets15,
+    table: Expression,
+    indices: Expression,
+    offsets: Expression,
+    default: Expression | None = None,
+    weights: Expression | None = None,
+) -> Expression:
+    """EmbeddingBagOffsetsSum-3, by the sizes of the bags for means"""
+    more = [one for one in (default, weights) if one is not None]
+    summed = table.at_least_float32().emit(EmbeddingBagOffsetsSum3(), indices, offsets, *more)
+    if op.reduction == "mean":
+        sizes = segment_sizes(_bags(indices, offsets), offsets.size(0)).maximum(1)
+        summed = summed.truncated(sizes.as_type(summed.element_type).unsqueeze(*range(1, table.rank)))
+    return summed.as_type(table.element_type)
+
+
+@decomposes(EmbeddingBagOffsetsSum3)
+def embedding_bag_offsets_sum(
+    op: EmbeddingBagOffsetsSum3,
+    table: Expression,
+    indices: Expression,
+    offsets: Expression,
+    default: Expression | None = None,
+    weights: Expression | None = None,
+) -> Expression:
+    """EmbeddingSegmentsSum of the bags, whose numbers Bucketize gives"""
+    more = [one for one in (default, weights) if one is not None]
+    return table.emit(EmbeddingSegmentsSum3(), indices, _bags(indices, offsets), offsets.size(0), *more)
+
+
+@decomposes(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
+def embedding_bag_packed(
+    op: Union[EmbeddingBagPackedSum3, EmbeddingBagPacked15],
+    table: Expression,
+    indices: Expression,
+    weights: Expression | None = None,
+) -> Expression:
+    """Gather, and ReduceSum or ReduceMean of the rows of each bag"""
+    rows = _rows(table, indices, weights)
+    made = rows.mean(1) if getattr(op, "reduction", "sum") == "mean" else rows.sum(1)
+    return made.as_type(table.element_type)
+
+
+@decomposes(EmbeddingSegmentsSum3)
+def embedding_segments_sum(
+    op: EmbeddingSegmentsSum3,
+    table: Expression,
+    indices: Expression,
+    segment: Expression,
+    count: Expression,
+    default: Expression | None = None,
+    weights: Expression | None = None,
+) -> Expression:
+    """Gather, and ScatterElementsUpdate that adds each row to its segment"""
+    count = count.as_type("i64")
+    summed = _combined(_rows(table, indices, weights), segment, count, 0, "sum").as_type(table.element_type)
+    known = None if default is None else default.known()
+    if default is None or (known is not None and known[0] < 0):
+        return summed
+    sizes, default = segment_sizes(segment, count), default.as_type("i64").reshape(1)
+    is_empty = sizes.equal(0) & (default >= 0)
+    return where(is_empty.unsqueeze(*range(1, table.rank)), table.gather(default.maximum(0)), summed)
+
+
+@decomposes(SegmentMax16)
+def segment_max(op: SegmentMax16, x: Expression, segment: Expression, count: Expression | None = None) -> Expression:
+    """ScatterElementsUpdate with the greatest number; rows of segments that are not asked for are cut off"""
+    kind, segment = x.element_type, segment.as_type("i64")
+    found = concat([segment.of([-1]), segment], 0).gather(-1) + 1
+    requested = found if count is None else count.as_type("i64").reshape()
+    total = found.maximum(requested)
+    made = _combined(x.at_least_float32(), segment, total, -np.inf if kind.is_real else kind.limits[0], "max").as_type(
+        kind
+    )
+    if op.fill_mode == "zero" or kind.is_real:
+        is_empty = segment_sizes(segment, total).equal(0).unsqueeze(*range(1, x.rank))
+        made = where(is_empty, x.of(0 if op.fill_mode == "zero" else float(finfo(kind).min)), made)
+    return made if count is None else made.cut(0, 0, requested)

@@ -1,0 +1,48 @@
+"""Signals of the transforms of their frames: inverse transforms, added up where the frames overlap."""
+
+from __future__ import annotations
+
+from converter.passes.decomposition.expressions import Expression, positions, where
+from converter.passes.decomposition.registry import decomposes
+from ir_runtime.operations.elementwise import Sqrt1
+from ir_runtime.operations.signal import IRDFT9, ISTFT16
+
+
+@decomposes(ISTFT16)
+def istft(
+    op: ISTFT16,
+    frames: Expression,
+    window: Expression,
+    size: Expression,
+    step: Expression,
+    length: Expression | None = None,
+) -> Expression:
+    """IRDFT, and ScatterElementsUpdate, which adds the frames up; so it does with squared windows"""
+    *lead, bins, count_axis, pair = range(frames.rank)
+    size, step = size.as_type("i64"), step.as_type("i64")
+    spectra = frames.at_least_float32().transpose(*lead, count_axis, bins, pair)
+    missing = size - window.size(0)
+    whole = window.at_least_float32().pad([missing // 2], [missing - missing // 2])
+    pieces = spectra.emit(IRDFT9(), frames.of([bins + 1], "i64"), size.reshape(1)) * whole
+    count = frames.size(count_axis)
+    total_length = (count - 1).maximum(0) * step + size
+    places = ((positions(count) * step).unsqueeze(1) + positions(size)).reshape(-1)
+
+    def added(rows: Expression) -> Expression:
+        """The signals ``[..., length]`` of frames ``[..., frames, size]``."""
+        sizes = rows.sizes()[:-2]
+        flat = rows.reshape(*sizes, -1)
+        zeros = rows.of(0).broadcast(*sizes, total_length)
+        return zeros.scatter(places.broadcast(*flat.sizes()), flat, len(sizes), "sum")
+
+    weight = added((whole * whole).broadcast(count, size))
+    signal = added(pieces) / where(weight.equal(0), weight.of(1), weight)
+    if op.normalized:
+        signal = signal * size.as_type(signal.element_type).apply(Sqrt1)
+    start = size // 2 if op.center else size.of(0)
+    natural = total_length - start * 2
+    requested = natural if length is None else length.as_type("i64").reshape()
+    end = start + where(requested < 0, natural, requested)
+    zeros = [0] * len(lead)
+    signal = signal.pad([*zeros, 0], [*zeros, (end - total_length).maximum(0)])
+    return signal.cut(len(lead), start, end).as_type(frames.element_type)

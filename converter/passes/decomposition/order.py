@@ -1,0 +1,25 @@
+"""The decompositions in order: one whose layers need another comes before it; see :mod:`converter.passes.order`."""
+
+from __future__ import annotations
+
+from ir_runtime.rewriting.pipeline import Entry
+
+# fmt: off
+ORDER = [
+    Entry("embedding_bag_offsets", ["EmbeddingBagOffsets15"], ["target"], module="embedding",
+          reason="means are sums by the sizes of the bags"),
+    Entry("embedding_bag_offsets_sum", ["EmbeddingBagOffsetsSum3"], ["target"], module="embedding",
+          after=["embedding_bag_offsets"], reason="bags are segments"),
+    Entry("embedding_bag_packed", ["EmbeddingBagPackedSum3", "EmbeddingBagPacked15"], ["target"], module="embedding",
+          reason="free: no other emits it"),
+    Entry("embedding_segments_sum", ["EmbeddingSegmentsSum3"], ["target"], module="embedding",
+          after=["embedding_bag_offsets_sum"], reason="sums of bags are sums of segments"),
+    Entry("erf_inv", ["ErfInv17"], ["target"], module="error_function", reason="free: no other emits it"),
+    Entry("istft", ["ISTFT16"], ["target"], reason="free: no other emits it"),
+    Entry("segment_max", ["SegmentMax16"], ["target"], module="embedding", reason="free: no other emits it"),
+    Entry("slice_scatter", ["SliceScatter15"], ["target"], reason="free: no other emits it"),
+    Entry("search_sorted", ["SearchSorted15"], ["target"], module="sorting", reason="free: no other emits it"),
+    Entry("bucketize", ["Bucketize3"], ["target"], module="sorting", after=["embedding_bag_offsets_sum"],
+          reason="gives the bag of each index"),
+]
+# fmt: on
