@@ -55,6 +55,7 @@ class Translation:
         self._made: dict[tuple[Graph, Hashable], Any] = {}
         self._noted: set[Value] = set()
         """What outputs of the IR's graphs became."""
+        self._is_decomposing = False
 
     def model(self, model: Model) -> Graph:
         """The graph of a model. Raises :class:`ConversionError` with all problems."""
@@ -99,8 +100,10 @@ class Translation:
             values[output] = value
 
     def _exported(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+        if self._is_decomposing:
+            return self._written(node, graph, values)  # what fails is the layer that is decomposed
         try:
-            return self._written(node, graph, values, self.options.inline_functions)
+            return self._written(node, graph, values)
         except OpsetTooLow as error:
             self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
         except ConversionError as error:
@@ -109,7 +112,7 @@ class Translation:
             self._add(node, str(error))
         return [Value(output.type) for output in node.outputs]
 
-    def _written(self, node: Node, graph: Graph, values: Mapping[Output, Value], is_inline: bool) -> list[Value]:
+    def _written(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         ctx = Context(self, graph, node, values)
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):
@@ -118,7 +121,7 @@ class Translation:
         if made is not None:
             return _typed(ctx, made)
         given = [values[source] for source in node.inputs]
-        if is_inline or not exporter.is_local_function:
+        if self._is_decomposing or self.options.inline_functions or not exporter.is_local_function:
             return _typed(ctx, exporter.function(ctx, node.op, *given))
         ctx = ctx.inside(Graph())
         results = _typed(ctx, exporter.function(ctx, node.op, *given))
@@ -130,10 +133,14 @@ class Translation:
         made = decompose(builder, node)
         if isinstance(made, NotMatched):
             raise UnsupportedModelError(made.reason)
-        for one in builder.emitted:
-            # Constants get names of their own, as those of other exporters.
-            one.name = "" if one.op.data is not None else node.name
-            self._note(one, self._written(one, graph, inner, True), inner)
+        is_within, self._is_decomposing = self._is_decomposing, True
+        try:
+            for one in builder.emitted:
+                # Constants get names of their own, as those of other exporters.
+                one.name = "" if one.op.data is not None else node.name
+                self._note(one, self._written(one, graph, inner), inner)
+        finally:
+            self._is_decomposing = is_within
         return [inner[output] for output in made]
 
     def _add(self, node: Node, reason: str) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from converter.passes.decomposition.expressions import Expression, where
 from converter.passes.decomposition.registry import decomposes
-from ir_runtime.operations.elementwise import Log1, Sign1, Sqrt1
 from ir_runtime.operations.error_function import END, MIDDLE, OUTER, ErfInv17
 
 
@@ -28,7 +27,7 @@ def erf_inv(op: ErfInv17, x: Expression) -> Expression:
     reach = abs(half)
     middle = half * _ratio(MIDDLE, 0.180625 - half * half)
     # The depth is infinite at -1 and 1, and NaN beyond.
-    depth = (-(0.5 - reach).apply(Log1)).apply(Sqrt1)
+    depth = (-(0.5 - reach).log()).sqrt()
     tail = where(depth > 5, _ratio(END, depth - 5), _ratio(OUTER, depth - 1.6))
-    tail = where(reach.equal(0.5), tail.of(np.inf), tail) * half.apply(Sign1)
+    tail = where(reach.equal(0.5), tail.of(np.inf), tail) * half.sign()
     return (where(reach <= 0.425, middle, tail) / np.sqrt(2)).as_type(x.element_type)

@@ -7,9 +7,21 @@ from typing import Any, Union
 
 import numpy as np
 
-from ir_runtime.graph import ElementType, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import (
+    ElementType,
+    InputMap,
+    Model,
+    Node,
+    Output,
+    OutputMap,
+    PartialShape,
+    SubGraph,
+    element_types,
+    make_node,
+)
+from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.operations import (
+    activation,
     elementwise,
     generation,
     indexing,
@@ -20,6 +32,8 @@ from ir_runtime.operations import (
     slicing,
     sorting,
 )
+from ir_runtime.operations.control_flow import Loop5
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting import Builder, layers, shape_layers
 
 Method = Callable[["Expression", "Operand"], "Expression"]
@@ -36,6 +50,32 @@ def _binary(operation: Callable[[], Operation]) -> tuple[Method, Method]:
         return a.emit(operation(), a.of(b))
 
     return method, lambda b, a: method(b.of(a), b)
+
+
+def _unary(operation: Callable[[], Operation]) -> Callable[[Expression], Expression]:
+    """The method that emits an elementwise layer of one operand."""
+    return lambda x: x.emit(operation())
+
+
+def _reduction(operation: type[reduction.Reduction]) -> Callable[..., Expression]:
+    """The method that emits a reduction over some axes."""
+
+    def method(x: Expression, *axes: int, keep_dims: bool = False) -> Expression:
+        return x.emit(operation(keep_dims=keep_dims), x.of(axes, "i64"))
+
+    return method
+
+
+class _Body(Builder):
+    """Emits the body of a loop, to which all belongs that is computed from one of its values."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.depth = depth
+
+
+def _depth(builder: Builder) -> int:
+    return builder.depth if isinstance(builder, _Body) else 0
 
 
 class Expression:
@@ -78,8 +118,9 @@ class Expression:
 
     def emit_all(self, op: Operation, *others: Expression) -> list[Expression]:
         """Emit a layer, whose first input this expression is."""
-        outputs = self.builder.emit_all(op, self.value, *(one.value for one in others))
-        return [Expression(self.builder, output) for output in outputs]
+        builder = max((self.builder, *(one.builder for one in others)), key=_depth)
+        outputs = builder.emit_all(op, self.value, *(one.value for one in others))
+        return [Expression(builder, output) for output in outputs]
 
     # --- arithmetic ---
 
@@ -97,22 +138,24 @@ class Expression:
     maximum, _ = _binary(elementwise.Maximum1)
     minimum, _ = _binary(elementwise.Minimum1)
 
-    def __neg__(self) -> Expression:
-        return self.emit(elementwise.Negative1())
-
-    def __abs__(self) -> Expression:
-        return self.emit(elementwise.Abs1())
-
-    def __invert__(self) -> Expression:
-        return self.emit(elementwise.LogicalNot1())
+    __neg__ = _unary(elementwise.Negative1)
+    __abs__ = _unary(elementwise.Abs1)
+    __invert__ = _unary(elementwise.LogicalNot1)
+    ceil = _unary(elementwise.Ceiling1)
+    cos = _unary(elementwise.Cos1)
+    exp = _unary(elementwise.Exp1)
+    floor = _unary(elementwise.Floor1)
+    log = _unary(elementwise.Log1)
+    relu = _unary(activation.ReLU1)
+    round = _unary(elementwise.Round5)
+    sigmoid = _unary(activation.Sigmoid1)
+    sign = _unary(elementwise.Sign1)
+    sin = _unary(elementwise.Sin1)
+    sqrt = _unary(elementwise.Sqrt1)
 
     def truncated(self, divisor: Operand) -> Expression:
         """The quotient; of integers rounded towards zero, where ``//`` and ``/`` round down."""
         return self.emit(elementwise.Divide1(m_pythondiv=False), self.of(divisor))
-
-    def apply(self, operation: Callable[[], Operation]) -> Expression:
-        """Emit an elementwise layer without attributes."""
-        return self.emit(operation())
 
     def as_type(self, kind: ElementType | str) -> Expression:
         """Convert to another element type; the expression itself where it has that type."""
@@ -177,31 +220,45 @@ class Expression:
         op = padding.Pad12(pad_mode="constant")
         return self.emit(op, self.size_list(before), self.size_list(behind), self.of(value))
 
-    # --- reductions ---
+    def gather_elements(self, indices: Expression, axis: int) -> Expression:
+        return self.emit(indexing.GatherElements6(axis=axis), indices)
 
-    def reduce(self, operation: type[reduction.Reduction], axes: Sequence[int], keep_dims: bool = False) -> Expression:
-        return self.emit(operation(keep_dims=keep_dims), self.of(axes, "i64"))
+    def gather_nd(self, places: Expression, batch_dims: int = 0) -> Expression:
+        return self.emit(indexing.GatherND8(batch_dims=batch_dims), places)
 
-    def mean(self, *axes: int, keep_dims: bool = False) -> Expression:
-        return self.reduce(reduction.ReduceMean1, axes, keep_dims)
+    def non_zero(self) -> Expression:
+        """The places of what is not 0, a row for each."""
+        return self.emit(indexing.NonZero3(output_type=element_types.i64)).transpose(1, 0)
 
-    def sum(self, *axes: int, keep_dims: bool = False) -> Expression:
-        return self.reduce(reduction.ReduceSum1, axes, keep_dims)
+    # --- reductions, and order along an axis ---
+
+    all = _reduction(reduction.ReduceLogicalAnd1)
+    max = _reduction(reduction.ReduceMax1)
+    mean = _reduction(reduction.ReduceMean1)
+    min = _reduction(reduction.ReduceMin1)
+    prod = _reduction(reduction.ReduceProd1)
+    sum = _reduction(reduction.ReduceSum1)
 
     def cumulative_sum(self, axis: int) -> Expression:
         return self.emit(generation.CumSum3(), self.of(axis, "i64"))
 
-    def order(self, axis: int = 0, *, falling: bool = False) -> Expression:
-        """The places of the elements along one axis in order; those of equal ones in their own."""
-        op = sorting.TopK11(
-            axis=axis, mode="max" if falling else "min", sort="value", index_element_type=element_types.i64, stable=True
-        )
-        return self.emit_all(op, self.size(axis))[1]
+    def top(self, count: Size, axis: int = -1, mode: str = "max") -> list[Expression]:
+        """The ``count`` greatest elements along one axis, falling, and their places; equal ones in their own order."""
+        op = sorting.TopK11(axis=axis, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
+        return self.emit_all(op, self.of(count, "i64"))
+
+    def order(self, count: Size, axis: int = 0) -> Expression:
+        """The places of the ``count`` least elements along one axis, rising; equal ones in their own order."""
+        return self.top(count, axis, "min")[1]
 
     def scatter(self, indices: Expression, updates: Expression, axis: int, reduction: str = "none") -> Expression:
         """Combine elements with ``updates``, of which each has its place along one axis in ``indices``."""
         op = scatter.ScatterElementsUpdate12(reduction=reduction, use_init_val=True)
         return self.emit(op, indices, updates, self.of(axis, "i64"))
+
+    def scatter_nd(self, places: Expression, updates: Expression) -> Expression:
+        """Replace the elements or rows at ``places`` ``[..., coordinates]``."""
+        return self.emit(scatter.ScatterNDUpdate4(), places, updates)
 
 
 Operand = Union[Expression, int, float, Sequence[Any], np.ndarray]
@@ -224,3 +281,45 @@ def concat(parts: Sequence[Expression], axis: int) -> Expression:
 def positions(count: Expression) -> Expression:
     """The numbers from 0 up to ``count``, a list of i64."""
     return Expression(count.builder, shape_layers.arange(count.builder, count.value))
+
+
+def loop(
+    count: Expression, states: Sequence[Expression], step: Callable[..., Sequence[Expression]]
+) -> list[Expression]:
+    """Repeat ``step``, which takes the number of the iteration and the states, and returns the next states.
+
+    What it returns beyond them is stacked along a new first dimension. The states keep their shapes; other values are
+    read as they are. Returns the last states, and what was stacked.
+    """
+    body = _Body(1 + max(_depth(one.builder) for one in (count, *states)))
+    types = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
+    parameters = [_parameter(type) for type in (*types, *(one.value.type for one in states))]
+    number, _, *inner = (Expression(body, node.outputs[0]) for node in parameters)
+    made = step(number, *inner)
+    more = range(len(states), len(made))
+    ends = [body.constant(True, "boolean"), *(one.value for one in made[: len(states)])]
+    ends += [made[place].unsqueeze(0).value for place in more]
+    own = {*parameters, *body.emitted}
+    outside = dict.fromkeys(source for node in body.emitted for source in node.inputs if source.node not in own)
+    outside.update(dict.fromkeys(end for end in ends if end.node not in own))
+    # Constants are repeated in the body, where layers that need them find them.
+    copies = {source: make_node(Const1(value=source.tensor), ()) for source in outside if source.tensor is not None}
+    captures = {source: _parameter(source.type) for source in outside if source not in copies}
+    within = {source: node.outputs[0] for source, node in (*copies.items(), *captures.items())}
+    for node in body.emitted:
+        node.replace_inputs([within.get(source, source) for source in node.inputs])
+    results = [make_node(Result1(), [within.get(end, end)]) for end in ends]
+    model = Model("body", [*parameters, *captures.values()], results)
+    for place, node in enumerate(model.nodes()):
+        node.name = f"{node.op.type}_{place}"
+    inputs = [InputMap(None, 0), *(InputMap(place, place) for place in range(1, len(model.parameters)))]
+    outputs = [OutputMap(None, 0), *(OutputMap(place, place + 1) for place in range(len(states)))]
+    outputs += [OutputMap(place, place + 1, axis=0, part_size=1, start=0, end=-1, stride=1) for place in more]
+    edges = tuple((place, place + 1) for place in range(len(states) + 1))
+    op = Loop5(bodies=(SubGraph(model, tuple(inputs), tuple(outputs), edges),))
+    read = [Expression(count.builder, source) for source in captures]
+    return count.emit_all(op, count.of(True, "boolean"), *states, *read)
+
+
+def _parameter(type: TensorType) -> Node:
+    return make_node(Parameter1(shape=type.shape, element_type=type.element_type), ())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from converter.passes.decomposition.expressions import Expression, positions, where
 from converter.passes.decomposition.registry import decomposes
-from ir_runtime.operations.elementwise import Sqrt1
 from ir_runtime.operations.signal import IRDFT9, ISTFT16
 
 
@@ -38,7 +37,7 @@ def istft(
     weight = added((whole * whole).broadcast(count, size))
     signal = added(pieces) / where(weight.equal(0), weight.of(1), weight)
     if op.normalized:
-        signal = signal * size.as_type(signal.element_type).apply(Sqrt1)
+        signal = signal * size.as_type(signal.element_type).sqrt()
     start = size // 2 if op.center else size.of(0)
     natural = total_length - start * 2
     requested = natural if length is None else length.as_type("i64").reshape()

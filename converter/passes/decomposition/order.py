@@ -6,6 +6,19 @@ from ir_runtime.rewriting.pipeline import Entry
 
 # fmt: off
 ORDER = [
+    Entry("proposal", ["Proposal1", "Proposal4"], ["target"], module="proposals", reason="free: no other emits it"),
+    Entry("generate_proposals", ["GenerateProposals9"], ["target"], module="proposals",
+          reason="free: no other emits it"),
+    Entry("generate_proposals_of_one_image", ["ExperimentalDetectronGenerateProposalsSingleImage6"], ["target"],
+          module="proposals", reason="free: no other emits it"),
+    Entry("top_k_rois", ["ExperimentalDetectronTopKROIs6"], ["target"], module="detectron",
+          reason="free: no other emits it"),
+    Entry("prior_grid_generator", ["ExperimentalDetectronPriorGridGenerator6"], ["target"], module="detectron",
+          reason="free: no other emits it"),
+    Entry("roi_feature_extractor", ["ExperimentalDetectronROIFeatureExtractor6"], ["target"], module="detectron",
+          reason="free: no other emits it"),
+    Entry("detectron_detection_output", ["ExperimentalDetectronDetectionOutput6"], ["target"], module="detectron",
+          reason="free: no other emits it"),
     Entry("embedding_bag_offsets", ["EmbeddingBagOffsets15"], ["target"], module="embedding",
           reason="means are sums by the sizes of the bags"),
     Entry("embedding_bag_offsets_sum", ["EmbeddingBagOffsetsSum3"], ["target"], module="embedding",
