@@ -6,6 +6,11 @@ from ir_runtime.rewriting.pipeline import Entry
 
 # fmt: off
 ORDER = [
+    Entry("matrix_nms", ["MatrixNms8"], ["target"], module="nms_variants", reason="free: no other emits it"),
+    Entry("multiclass_nms", ["MulticlassNms8", "MulticlassNms9"], ["target"], module="nms_variants",
+          reason="free: no other emits it"),
+    Entry("nms_rotated", ["NMSRotated13"], ["target"], reason="free: no other emits it"),
+    Entry("detection_output", ["DetectionOutput1", "DetectionOutput8"], ["target"], reason="free: no other emits it"),
     Entry("proposal", ["Proposal1", "Proposal4"], ["target"], module="proposals", reason="free: no other emits it"),
     Entry("generate_proposals", ["GenerateProposals9"], ["target"], module="proposals",
           reason="free: no other emits it"),
@@ -19,6 +24,10 @@ ORDER = [
           reason="free: no other emits it"),
     Entry("detectron_detection_output", ["ExperimentalDetectronDetectionOutput6"], ["target"], module="detectron",
           reason="free: no other emits it"),
+    Entry("non_max_suppression", ["NonMaxSuppression5", "NonMaxSuppression9"], ["target"], module="detection",
+          after=["multiclass_nms", "detection_output", "proposal", "generate_proposals",
+                 "generate_proposals_of_one_image", "detectron_detection_output"],
+          reason="takes the boxes of detectors"),
     Entry("embedding_bag_offsets", ["EmbeddingBagOffsets15"], ["target"], module="embedding",
           reason="means are sums by the sizes of the bags"),
     Entry("embedding_bag_offsets_sum", ["EmbeddingBagOffsetsSum3"], ["target"], module="embedding",
