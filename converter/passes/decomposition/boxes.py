@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ir_runtime.operations.detection import NonMaxSuppression9
-
-from .expressions import Expression, Operand, Size, concat, loop, positions, where
+from ir_runtime.rewriting.expressions import Expression, Operand, Size, concat, loop, positions, where
 
 LOWEST = float(np.finfo(np.float32).min)
 _NO_LIMIT = 1 << 31

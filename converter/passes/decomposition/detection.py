@@ -7,9 +7,9 @@ from typing import Union
 import numpy as np
 
 from converter.passes.decomposition.boxes import scores_where, shares, single
-from converter.passes.decomposition.expressions import Expression, concat, loop, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.detection import NonMaxSuppression5, NonMaxSuppression9
+from ir_runtime.rewriting.expressions import Expression, concat, loop, positions, where
 
 
 @decomposes(NonMaxSuppression5, NonMaxSuppression9)

@@ -7,9 +7,9 @@ from typing import NamedTuple, Union
 import numpy as np
 
 from converter.passes.decomposition.boxes import LOWEST, refined, rows_at, scores_where, single, taken_boxes
-from converter.passes.decomposition.expressions import Expression, concat, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.detection_output import DetectionOutput1, DetectionOutput8
+from ir_runtime.rewriting.expressions import Expression, concat, positions, where
 
 _DetectionOutput = Union[DetectionOutput1, DetectionOutput8]
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from converter.passes.decomposition.boxes import first_rows, padded, refined, rows_at, single, taken_marks
-from converter.passes.decomposition.expressions import Expression, concat, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.detectron import (
     ExperimentalDetectronDetectionOutput6,
@@ -16,6 +15,7 @@ from ir_runtime.operations.detectron import (
     ExperimentalDetectronTopKROIs6,
 )
 from ir_runtime.operations.regions import ROIAlign9
+from ir_runtime.rewriting.expressions import Expression, concat, positions, where
 
 
 @decomposes(ExperimentalDetectronTopKROIs6)

@@ -6,7 +6,6 @@ from typing import Union
 
 import numpy as np
 
-from converter.passes.decomposition.expressions import Expression, Operand, concat, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.embedding import (
@@ -18,6 +17,7 @@ from ir_runtime.operations.embedding import (
     SegmentMax16,
 )
 from ir_runtime.operations.sorting import Bucketize3
+from ir_runtime.rewriting.expressions import Expression, Operand, concat, positions, where
 
 
 def _rows(table: Expression, indices: Expression, weights: Expression | None) -> Expression:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.passes.decomposition.expressions import Expression, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.error_function import END, MIDDLE, OUTER, ErfInv17
+from ir_runtime.rewriting.expressions import Expression, where
 
 
 def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Expression) -> Expression:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from converter.passes.decomposition.expressions import Expression, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.signal import IRDFT9, ISTFT16
+from ir_runtime.rewriting.expressions import Expression, positions, where
 
 
 @decomposes(ISTFT16)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from converter.passes.decomposition.boxes import Overlaps, first_rows, rows_at, taken_in_order
-from converter.passes.decomposition.expressions import Expression, concat, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.nms_rotated import NMSRotated13
+from ir_runtime.rewriting.expressions import Expression, concat, where
 
 _CORNERS = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
 _SLACK = 1e-9

@@ -7,10 +7,10 @@ from typing import NamedTuple, Union
 import numpy as np
 
 from converter.passes.decomposition.boxes import LOWEST, rows_at, scores_where, shares, single, taken_marks
-from converter.passes.decomposition.expressions import Expression, concat, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.graph import ElementType
 from ir_runtime.operations.nms_variants import MatrixNms8, MulticlassNms8, MulticlassNms9
+from ir_runtime.rewriting.expressions import Expression, concat, positions, where
 
 _Selection = Union[MatrixNms8, MulticlassNms8, MulticlassNms9]
 

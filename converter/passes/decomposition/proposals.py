@@ -17,10 +17,10 @@ from converter.passes.decomposition.boxes import (
     single,
     taken_marks,
 )
-from converter.passes.decomposition.expressions import Expression, concat, positions, where
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.detectron import ExperimentalDetectronGenerateProposalsSingleImage6
 from ir_runtime.operations.proposals import LOGARITHM_LIMIT, GenerateProposals9, Proposal1, Proposal4
+from ir_runtime.rewriting.expressions import Expression, concat, positions, where
 
 
 @decomposes(Proposal1, Proposal4)

@@ -14,10 +14,10 @@ from typing import TypeVar, Union
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
+from ir_runtime.rewriting.expressions import Expression, NotExpressible
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.trace import Trace
 
-from .expressions import Expression, NotExpressible
 from .order import ORDER
 
 Decompose = Callable[..., Union[Expression, Sequence[Expression]]]

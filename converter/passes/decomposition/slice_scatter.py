@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from converter.passes.decomposition.expressions import Expression, positions
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.slicing import Slice8, SliceScatter15
+from ir_runtime.rewriting.expressions import Expression, positions
 
 
 @decomposes(SliceScatter15)

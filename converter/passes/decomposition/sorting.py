@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from converter.passes.decomposition.expressions import Expression
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.sorting import Bucketize3, SearchSorted15
+from ir_runtime.rewriting.expressions import Expression
 
 
 def _places(ordered: Expression, values: Expression, *, right: bool) -> Expression:

@@ -34,7 +34,9 @@ from ir_runtime.operations import (
 )
 from ir_runtime.operations.control_flow import Loop5
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
-from ir_runtime.rewriting import Builder, layers, shape_layers
+
+from . import layers, shape_layers
+from .builder import Builder
 
 Method = Callable[["Expression", "Operand"], "Expression"]
 
