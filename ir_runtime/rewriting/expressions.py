@@ -25,6 +25,7 @@ from ir_runtime.operations import (
     elementwise,
     generation,
     indexing,
+    matmul,
     movement,
     padding,
     reduction,
@@ -166,6 +167,10 @@ class Expression:
     def at_least_float32(self) -> Expression:
         """Convert floats of less than 32 bits to float32, in which sums lose nothing."""
         return self.as_type("f32") if self.element_type.is_real and self.element_type.bits < 32 else self
+
+    def matmul(self, other: Expression, transpose_a: bool = False, transpose_b: bool = False) -> Expression:
+        """The product of the last two dimensions."""
+        return self.emit(matmul.MatMul1(transpose_a=transpose_a, transpose_b=transpose_b), other)
 
     def clip(self, low: Operand, high: Operand) -> Expression:
         return self.minimum(high).maximum(low)

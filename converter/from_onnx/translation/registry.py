@@ -2,6 +2,7 @@
 
 A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
 are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.
+Inputs annotated as ``Expression`` are expressions, of which formulas make layers.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class Translator:
     def named_inputs(self) -> int:
         """How many inputs there are without those of which there may be any number."""
         return len(self._inputs)
+
+    @cached_property
+    def takes_expressions(self) -> bool:
+        return any(str(p.annotation).startswith("Expression") for p in self._inputs)
 
     @cached_property
     def least_inputs(self) -> int:

@@ -157,5 +157,18 @@ def call_translator(
         for index, value in enumerate(arguments):
             if value is not None:
                 tensor_of(value, f"input {index}")
+    if translator.takes_expressions:
+        return _call_with_expressions(translator, context, arguments, attributes)
     result = translator.function(context, *arguments, **attributes)
     return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _call_with_expressions(
+    translator: Translator, context: Context, arguments: Sequence[Any], attributes: Mapping[str, Any]
+) -> list[Value | None]:
+    from ir_runtime.rewriting.expressions import Expression  # few models need them
+
+    expressions = [None if value is None else Expression(context, value) for value in arguments]
+    result = translator.function(context, *expressions, **attributes)
+    results = result if isinstance(result, (tuple, list)) else [result]
+    return [one.value if isinstance(one, Expression) else one for one in results]
