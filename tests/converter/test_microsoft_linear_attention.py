@@ -1,4 +1,4 @@
-"""Gates of onnxruntime's language models through both engines, against onnxruntime."""
+"""Linear attention of onnxruntime's language models through both engines, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import converter
-from tests.engines import check_node, node_model
+from tests.engines import check_node, node_model, opened
 from tests.random_data import generator
 
 RNG = generator(57)
@@ -49,3 +50,151 @@ def test_linear_attention_gate_of_the_first_output() -> None:
 def test_linear_attention_gate_without_what_beta_needs() -> None:
     with pytest.raises(converter.InvalidModelError, match="beta requires the input b"):
         converter.convert_model(node_model("LinearAttentionGate", {"a": A, **PER_HEAD}, **OPTIONS, outputs=2))
+
+
+# --- recurrences ---
+
+BATCH, STEPS, KEY, VALUE = 2, 5, 3, 4
+
+
+def attended(rule: str, queries: int, heads: int, past: bool, per_key: bool) -> tuple[Any, dict[str, np.ndarray]]:
+    inputs = {
+        "q": f(BATCH, STEPS, queries * KEY),
+        "k": f(BATCH, STEPS, heads * KEY),
+        "v": f(BATCH, STEPS, heads * VALUE),
+        "state": f(BATCH, heads, KEY, VALUE),
+        "decay": -np.abs(f(BATCH, STEPS, heads * KEY if per_key else heads)),
+        "beta": 1 / (1 + np.exp(f(BATCH, STEPS, heads if per_key else 1))),
+    }
+    unused = {"state": not past, "decay": "gated" not in rule, "beta": "delta" not in rule}
+    inputs = {name: value for name, value in inputs.items() if not unused.get(name)}
+    order = [name if name in inputs else "" for name in ("q", "k", "v", "state", "decay", "beta")]
+    while not order[-1]:
+        order.pop()
+    attributes = {"update_rule": rule, "q_num_heads": queries, "kv_num_heads": heads}
+    return node_model("LinearAttention", inputs, **OPTIONS, order=order, outputs=2, attributes=attributes), inputs
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+@pytest.mark.parametrize(("queries", "heads"), [(2, 2), (4, 2), (2, 4)])
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("per_key", [False, True])
+def test_linear_attention(rule: str, queries: int, heads: int, past: bool, per_key: bool) -> None:
+    model, inputs = attended(rule, queries, heads, past, per_key)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+def test_linear_attention_of_nothing_and_of_one_step() -> None:
+    model, inputs = attended("gated_delta", 2, 2, True, False)
+    for steps in (0, 1):
+        check_node(opened(model), {name: x if name == "state" else x[:, :steps] for name, x in inputs.items()})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"update_rule": "squared"}, "update_rule must be one of linear, gated, delta, gated_delta"),
+        ({"q_num_heads": 5}, "q_num_heads must divide the last dimension"),
+        ({"state_window": 2}, "state_window"),
+        ({"update_rule": "gated"}, "requires the input decay"),
+    ],
+)
+def test_linear_attention_that_is_refused(attributes: dict[str, Any], reason: str) -> None:
+    model, _ = attended("linear", 2, 2, False, False)
+    present = {one.name: helper.get_attribute_value(one) for one in model.graph.node[0].attribute}
+    del model.graph.node[0].attribute[:]
+    model.graph.node[0].attribute.extend(helper.make_attribute(*pair) for pair in {**present, **attributes}.items())
+    with pytest.raises(converter.ConversionError, match=reason):
+        converter.convert_model(model)
+
+
+def delta_net(
+    tokens: int = 6,
+    heads: tuple[int, int] = (2, 4),
+    starts: list[int] | None = None,
+    rank: int = 3,
+    packed: bool = False,
+    per_key: bool = False,
+    left_out: tuple[str, ...] = (),
+    dtype: Any = np.float32,
+    **attributes: Any,
+) -> tuple[Any, dict[str, np.ndarray]]:
+    lead = (BATCH, tokens // BATCH) if rank == 4 else (tokens,)
+    shared, own = heads
+    inputs = {
+        "q": f(*lead, shared, KEY).astype(dtype),
+        "k": f(*lead, shared, KEY).astype(dtype),
+        "v": f(*lead, own, VALUE).astype(dtype),
+        "starts": np.array(starts or [], np.int32),
+        "decay": -np.abs(f(*lead, own, KEY) if per_key else f(*lead, own)),
+        "beta": 1 / (1 + np.exp(f(*lead, own))),
+        "state": f(BATCH, own, VALUE, KEY),
+        "a_log": f(own),
+        "bias": f(own, KEY) if per_key else f(own),
+        "count": np.array([1, 3], np.int32),
+        "active": np.array([0], np.int32),
+    }
+    if packed:
+        inputs["q"] = f(tokens, 2 * shared * KEY + own * VALUE)
+    left_out += ("k", "v") if packed else ()
+    left_out += () if starts else ("starts",)
+    left_out += () if "gate_activation" in attributes else ("a_log", "bias")
+    left_out += () if "state_update_capacity" in attributes else ("count", "active")
+    order = ["" if name in left_out else name for name in inputs]
+    while not order[-1]:
+        order.pop()
+    inputs = {name: inputs[name] for name in order if name}
+    outputs = 3 if "state_update_capacity" in attributes else 2
+    return node_model("GatedDeltaNet", inputs, **OPTIONS, order=order, outputs=outputs, attributes=attributes), inputs
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": np.float16},
+        {"rank": 4},
+        {"packed": True},
+        {"heads": (4, 4)},
+        {"starts": [0, 2, 6]},
+        {"starts": [0, 0, 6]},
+        {"starts": [0, 6, 6]},
+        {"starts": [0, 2, 6], "left_out": ("state",)},
+        {"per_key": True},
+        {"qk_l2_norm": 1},
+        {"beta_activation": "sigmoid"},
+        {"update_rule": "gated", "left_out": ("beta",), "scale": 0.3},
+        {"update_rule": "delta", "left_out": ("decay",)},
+        {"update_rule": "linear", "left_out": ("decay", "beta")},
+        {"gate_activation": "softplus"},
+        {"gate_activation": "qwen", "per_key": True},
+        {"gate_activation": "sigmoid", "gate_lower_bound": -2.0},
+        {"gate_activation": "kda", "per_key": True},
+        {"state_update_capacity": 4, "left_out": ("active",)},
+        {"state_update_capacity": 2, "left_out": ("active",), "starts": [0, 2, 6]},
+        {"state_update_capacity": 4},
+    ],
+    ids=str,
+)
+def test_gated_delta_net(options: dict[str, Any]) -> None:
+    model, inputs = delta_net(**options)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"left_out": ("state",)}, "without cu_seqlens the input initial_state is required"),
+        ({"left_out": ("state",), "packed": True}, "require the input initial_state"),
+        ({"gate_activation": "relu"}, "gate_activation must be none, softplus or sigmoid"),
+        ({"gate_activation": "softplus", "left_out": ("bias",)}, "requires the inputs a_log and dt_bias"),
+        ({"beta_activation": "relu"}, "beta_activation must be none or sigmoid"),
+        ({"state_update_capacity": 4, "left_out": ("count", "active")}, "requires the input capture_count"),
+    ],
+    ids=str,
+)
+def test_gated_delta_net_that_is_refused(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(converter.InvalidModelError, match=reason):
+        converter.convert_model(delta_net(**options)[0])

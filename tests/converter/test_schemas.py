@@ -88,17 +88,17 @@ NOT_TRANSLATED = {
     *("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
     # Attention in forms that come with one execution provider, and what goes with it.
     *("AttnLSTM", "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention"),
-    *("DynamicSparseAttention", "GatedDeltaNet", "GatedRelativePositionBias", "LinearAttention"),
+    *("DynamicSparseAttention", "GatedRelativePositionBias"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
     *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
     *("SparseAttentionIndexer", "SparsePagedAttention", "VarlenCausalConvWithState"),
     *("GemmaRotaryEmbedding", "MRotaryEmbedding"),
     # Fused layers of single models.
-    *("BiasSoftmax", "BiasSplitGelu", "BranchwiseRMSNorm", "ConvTransposeWithDynamicPads", "EngramGate"),
-    *("FusedMatMulActivation", "GatedAdd", "GatedRMSNorm", "GemmFastGelu", "HyperConnectionPostMix"),
-    *("HyperConnectionLowRankMix", "HyperConnectionPreMix", "Mamba2Verify", "MaxpoolWithMask", "MoEGroupRouter"),
-    *("NhwcFusedConv", "QMoE", "RouterGateUpProj", "ScaledSiLU", "SwiGLU"),
+    *("BiasSoftmax", "BiasSplitGelu", "ConvTransposeWithDynamicPads"),
+    *("FusedMatMulActivation", "GemmFastGelu"),
+    *("HyperConnectionLowRankMix", "Mamba2Verify", "MaxpoolWithMask", "MoEGroupRouter"),
+    *("NhwcFusedConv", "QMoE", "RouterGateUpProj", "SwiGLU"),
     # Steps of guessed tokens that are taken back.
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.

@@ -79,9 +79,7 @@ def _streams(ctx: Context, x: Expression, count: int) -> Expression:
         raise ctx.invalid(f"num_branches must not be negative, but is {count}")
     if not count:
         if x.rank < 2:
-            raise ctx.invalid(
-                f"streams without num_branches must have two dimensions, but are {x.value.shape}"
-            )
+            raise ctx.invalid(f"streams without num_branches must have two dimensions, but are {x.value.shape}")
         return x
     *outer, width = x.sizes()
     return x.reshape(*outer, count, width // count)
