@@ -117,20 +117,26 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
     inputs, outputs = ports_of(model)
     core = openvino.Core()
     settings = {} if precision is None else _settings(core, precision)
-    try:
-        if path is not None:
-            compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
-        else:
+
+    def compile_ir() -> Any:
+        try:
+            if path is not None:
+                return core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
             # The compiled model no longer needs the files: their mapped pages stay readable.
             with tempfile.TemporaryDirectory() as folder:
-                compiled = core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
-    except RuntimeError as error:
-        raise VerificationError(f"OpenVINO does not take the IR: {error}") from error
+                return core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
+        except RuntimeError as error:
+            raise VerificationError(f"OpenVINO does not take the IR: {error}") from error
+
+    compiled = compile_ir()
+    computed = str(compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
     known = [set(output.names) for output in compiled.outputs]
     places = [_place(port, index, known) for index, port in enumerate(outputs)]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
+        nonlocal compiled
         given = {index: feeds[port.name] for index, port in enumerate(inputs)}
+        compiled = compiled or compile_ir()
         try:
             request = compiled.create_infer_request()
             request.infer(given)
@@ -139,9 +145,10 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
                 for place, port in zip(places, outputs)
             ]
         except RuntimeError as error:
+            # Once a shape was refused, the plug-in's results for others are wrong (2026.4).
+            compiled = None
             raise VerificationError(f"OpenVINO cannot run the IR on these inputs: {error}") from error
 
-    computed = str(compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
     name = f"OpenVINO {openvino.__version__.partition('-')[0]} in {computed}"
     return Engine(name, model, inputs, outputs, run, computed if computed in ("bf16", "f16") else "")
 

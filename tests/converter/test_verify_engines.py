@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -20,7 +21,7 @@ from ir_runtime.operations.inputs_outputs import Const1
 from tests import engines
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_verify_inputs import image
-from tests.engines import ENGINES
+from tests.engines import ENGINES, node_model
 
 __all__ = ["image"]  # a fixture
 
@@ -212,3 +213,23 @@ def test_rows_of_tests_compare_by_name(tmp_path: Path, monkeypatch: pytest.Monke
     for engine in ENGINES:
         with pytest.raises(AssertionError, match=f"{engine}, output 'y'"):
             engines.check_node(onnx.load(path), {"x": np.zeros((2, 4), np.float32)}, engines=[engine])
+
+
+def test_the_ir_is_compiled_anew_once_inputs_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a Mamba model the plug-in's next results were read from memory that nobody wrote."""
+    x = np.ones((2, 3), np.float32)
+    model = node_model("Add", {"x": x, "y": x}, opset=18, shapes={"x": ["n", 3], "y": ["m", 3]})
+    compiled: list[str] = []
+    compile_model = openvino.Core.compile_model
+
+    def counted(core: openvino.Core, *arguments: object) -> openvino.CompiledModel:
+        compiled.append("once more")
+        return compile_model(core, *arguments)
+
+    monkeypatch.setattr(openvino.Core, "compile_model", counted)
+    engine = engine_for("openvino", converter.convert_model(model))
+    with pytest.raises(converter.VerificationError, match="cannot run the IR on these inputs"):
+        engine.run({"x": x, "y": np.ones((3, 3), np.float32)})
+    np.testing.assert_array_equal(engine.run({"x": x, "y": x})[0], x + x)
+    np.testing.assert_array_equal(engine.run({"x": x, "y": -x})[0], x - x)
+    assert len(compiled) == 2
