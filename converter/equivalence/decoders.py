@@ -33,10 +33,10 @@ class Cache:
     shape: tuple[int | None, ...]
     """None for the batch and for the number of keys."""
 
-    def empty(self, kind: np.dtype[Any]) -> Array:
-        """No keys for one row; zeros where the shape is fixed."""
+    def empty(self, kind: np.dtype[Any], rows: int) -> Array:
+        """No keys for each row; zeros where the shape is fixed."""
         first = next((axis for axis, size in enumerate(self.shape) if size is None), None)
-        sizes = [size if size is not None else int(axis == first) for axis, size in enumerate(self.shape)]
+        sizes = [size if size is not None else rows * (axis == first) for axis, size in enumerate(self.shape)]
         return np.zeros(sizes, kind)
 
 
@@ -66,7 +66,7 @@ def _is_joined(name: str, past: str, outputs: Sequence[str]) -> bool:
 
 
 class OnnxDecoder:
-    """The ONNX model with one row of tokens; each call is a step."""
+    """The ONNX model with its caches; each call is a step of a batch."""
 
     def __init__(self, reference: OnnxReference, caches: Sequence[Cache]) -> None:
         self._reference = reference
@@ -83,11 +83,11 @@ class OnnxDecoder:
         self.output = next(name for name in graph.outputs if name not in {cache.present for cache in caches})
         self.reset()
 
-    def reset(self) -> None:
-        """Forget the past."""
+    def reset(self, rows: int = 1) -> None:
+        """Forget the past, and begin with so many rows."""
         kinds = self._reference.graph.inputs
         self._past = {
-            cache.past: cache.empty(element_type_of(kinds[cache.past].type.tensor_type.elem_type).dtype)
+            cache.past: cache.empty(element_type_of(kinds[cache.past].type.tensor_type.elem_type).dtype, rows)
             for cache in self._caches
         }
         self._length = 0
@@ -97,20 +97,17 @@ class OnnxDecoder:
         """Whether the caches have fewer bits than float32."""
         return any(value.dtype.itemsize < 4 for value in self._past.values())
 
-    def feeds(self, tokens: Array) -> Feeds:
-        """The inputs of the next step."""
-        length = self._length + tokens.shape[1]
-        given = {
-            TOKENS: tokens,
-            MASK: np.ones((1, length), np.int64),
-            POSITIONS: np.arange(self._length, length)[None],
-        }
+    def feeds(self, tokens: Array, mask: Array | None = None) -> Feeds:
+        """The inputs of the next step; ``mask`` covers the past, too, and is 0 for padding."""
+        if mask is None:
+            mask = np.ones((len(tokens), self._length + tokens.shape[1]), np.int64)
+        given = {TOKENS: tokens, MASK: mask, POSITIONS: _places(mask, tokens.shape[1])}
         known = {name: value for name, value in given.items() if name in self._reference.graph.inputs}
         return {**known, **self._past}
 
-    def __call__(self, tokens: Array) -> Array:
-        """The logits of the next tokens, ``[1, s, vocabulary]``."""
-        values = self._reference.run(self.feeds(tokens))
+    def __call__(self, tokens: Array, mask: Array | None = None) -> Array:
+        """The logits of the next tokens, ``[b, s, vocabulary]``."""
+        values = self._reference.run(self.feeds(tokens, mask))
         self._length += tokens.shape[1]
         self._past = {cache.past: values[cache.present] for cache in self._caches}
         return values[self.output]
@@ -129,7 +126,7 @@ class IrDecoder:
 
     def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
         """The logits of the last tokens of each row; ``mask`` covers the past, too."""
-        places = np.where(mask == 0, 1, np.cumsum(mask, axis=1) - 1)[:, -tokens.shape[1] :]
+        places = _places(mask, tokens.shape[1])
         rows = range(len(tokens)) if beams is None else beams
         given = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
         try:
@@ -150,6 +147,12 @@ class IrDecoder:
     def reset(self) -> None:
         """Forget the past."""
         self._engine.reset()
+
+
+def _places(mask: Array, count: int) -> Array:
+    """The positions of the last ``count`` tokens; those of padding are 1, as openvino-genai has them."""
+    places: Array = np.where(mask == 0, 1, np.cumsum(mask, axis=1) - 1)[:, -count:]
+    return places
 
 
 def _is_known(node: Node) -> bool:

@@ -159,11 +159,13 @@ class DirectedValues:
 
         Of an inner tensor those that lie in the range of ``like``, which is returned itself where there are none.
         """
+        if not like.size:
+            return like
         table = np.asarray(specials)
         if like.dtype.kind == "i":
             table = np.clip(np.trunc(table[np.isfinite(table)]), -100, 100)
         if name not in self._graph.inputs:
-            table = table[(table >= like.min(initial=np.inf)) & (table <= like.max(initial=-np.inf))]
+            table = table[(table >= like.min()) & (table <= like.max())]
             if np.array_equal(like, np.rint(like)):
                 table = table[table == np.rint(table)]
         if not table.size:

@@ -204,9 +204,17 @@ class _Runs:
         self._random = np.random.default_rng(seed)
         self._length = length
         self._vocabulary = self._onnx(np.zeros((1, 1), np.int64)).shape[-1]
+        self._takes_prompts = self._takes(np.zeros((1, 2), np.int64))
 
     def all(self, steps: int) -> Iterator[tuple[Step, Feeds]]:
         prompt = self._prompt(self._length)
+        if not self._takes_prompts:
+            parts = np.split(prompt, self._length, axis=1)
+            yield from self._alone("a prompt token by token, then tokens", parts, steps)
+            yield from self._alone("after a reset", parts[:_SHORT_STEPS], 0)
+            prompts = [self._prompt(1) for _ in range(3)]
+            yield from self._together("beams", prompts, min(steps, _SHORT_STEPS), [2, 0, 0])
+            return
         yield from self._alone("a prompt, then tokens", [prompt], steps)
         yield from self._alone("after a reset", [prompt], min(steps, _SHORT_STEPS))
         half = self._length // 3
@@ -216,6 +224,15 @@ class _Runs:
         yield from self._together("a batch padded on the left", prompts, min(steps, _SHORT_STEPS), None)
         prompts = [self._prompt(7) for _ in range(3)]
         yield from self._together("beams", prompts, min(steps, _SHORT_STEPS), [2, 0, 0])
+
+    def _takes(self, tokens: Array) -> bool:
+        """Whether the ONNX model takes these tokens in one step; some take one token at a time."""
+        self._onnx.reset()
+        try:
+            self._onnx(tokens)
+        except VerificationError:
+            return False
+        return True
 
     def _prompt(self, length: int) -> Array:
         return self._random.integers(0, self._vocabulary, (1, length))
@@ -249,6 +266,7 @@ class _Runs:
         for number, step in enumerate(given):
             mask = np.concatenate([mask, np.ones_like(step)], axis=1)
             found.append((self._ir(step, mask, beams if number == 0 else None), self._ir.allowance))
+        padded = [] if beams is not None else self._padded([tokens, *given], mask)
         for row in rows:
             self._onnx.reset()
             source = row if beams is None else beams[row]
@@ -257,8 +275,24 @@ class _Runs:
                 feeds = self._onnx.feeds(tokens)
                 expected = self._onnx(tokens)[:, -1:]
                 at = source if number == 0 else row
-                values = expected, logits[at][None, -1:], allowance[at]
-                yield self._step(run, number, tokens, row, values), feeds
+                actual = logits[at][None, -1:], allowance[at]
+                made = self._step(run, number, tokens, row, (expected, *actual))
+                if not made.comparison.passed and padded:
+                    # The padding may change what the ONNX model itself computes, as it does a recurrent state.
+                    made = self._step(run, number, tokens, row, (padded[number][row][None, -1:], *actual))
+                yield made, feeds
+
+    def _padded(self, parts: list[Array], mask: Array) -> list[Array]:
+        """The logits of the ONNX model with the padded batch; none where it does not take one."""
+        self._onnx.reset(len(mask))
+        found, end = [], 0
+        try:
+            for tokens in parts:
+                end += tokens.shape[1]
+                found.append(self._onnx(tokens, mask[:, :end]))
+        except VerificationError:
+            return []
+        return found
 
     def _step(self, run: str, number: int, tokens: Array, row: int, values: tuple[Array, Array, float]) -> Step:
         expected, actual, rounding = values

@@ -20,7 +20,10 @@ from ir_runtime.operations.scatter import (
 from ir_runtime.records import record
 
 _OF_PRESENT = (
-    (re.compile(r"past(_key_values?|_kv)?"), ("present", "present_key_values", "present_kv", "new_past")),
+    (
+        re.compile(r"past(_key_values?|_kv|_states?)?"),
+        ("present", "present_key_values", "present_kv", "present_states", "new_past"),
+    ),
     (re.compile(r"^(.*(?:cache|state|hidden).*?)(?:_in)?$"), (r"\1_out", r"\1N", r"new_\1", r"next_\1", r"\1_next")),
     (re.compile(r"^([hc])_?0?$"), (r"\1n", r"\1_n", r"\1_out")),
 )

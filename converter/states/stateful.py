@@ -7,8 +7,8 @@ becomes
     shape of the tokens -> Broadcast(0) -> ReadValue -> Gather(beam_idx) -> Concat(past, new) -> Assign
 
 A variable starts with no keys, or as zeros where its shape is fixed. ``beam_idx`` ``[batch]`` is a new input: for each
-row of the batch the row whose past it goes on with. Models without growing caches (recurrent ones) get none. This is
-what optimum-intel writes, and what the runtimes of language models expect.
+row of the batch the row whose past it goes on with. Recurrent models without ``input_ids``, such as those of speech,
+get none. This is what optimum-intel writes, and what the runtimes of language models expect.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class _Variable:
     shape: PartialShape
     batch_axis: int
     growing_axis: int | None
+    has_open_batch: bool
+    """True if the batch of the ONNX model's state is dynamic."""
 
     @property
     def identifier(self) -> str:
@@ -85,7 +87,8 @@ def make_stateful(
     add_position_ids(model, {one.pair.past: (one.shape, one.growing_axis) for one in variables})
     unique = UniqueNames(model)
     builder, beams = Builder(unique), None
-    if any(variable.growing_axis is not None for variable in variables):
+    is_language_model = tokens is not None and "input_ids" in tokens.names
+    if any(one.growing_axis is not None or (is_language_model and one.has_open_batch) for one in variables):
         beams = _beams(model, unique)
     replaced: dict[Output, Output] = {}
     for variable in variables:
@@ -139,7 +142,7 @@ def _variable(pair: Pair, tokens: Output | None, declared: Mapping[str, PartialS
             f'give its shape, as in --input "{pair.name}[?,8,?,64]"'
         )
     shape = PartialShape([None if axis in (batch, *growing) else dim for axis, dim in enumerate(dims)])
-    return _Variable(pair, shape, batch, growing[0] if growing else None)
+    return _Variable(pair, shape, batch, growing[0] if growing else None, not own[batch].is_static)
 
 
 def _batch_axis(own: PartialShape, tokens: Output | None, declared: Mapping[str, PartialShape]) -> int:

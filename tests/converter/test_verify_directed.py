@@ -168,3 +168,12 @@ def test_inner_tensors_get_values_like_their_own() -> None:
     assert [node.op.type for node in ir.nodes()].count("Convert") < 2
     report = converter.verify(proto, ir, layers=True)
     assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("shape", [[3, 4], ["n", 4]], ids=str)
+def test_inner_tensors_of_integers_are_compared(shape: list[object]) -> None:
+    nodes = [node("Cast", "x", "whole", to=I64), node("Abs", "whole", "size"), node("Less", "whole size", "y")]
+    whole = model(nodes, {}, {"x": (F32, shape)})
+    report = converter.verify(whole, converter.convert_model(whole), layers=True)
+    assert report.passed
+    assert report.layers

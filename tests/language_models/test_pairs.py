@@ -63,6 +63,8 @@ def variables(model: onnx.ModelProto, stateful: bool | Mapping[str, str] = True)
         {"past_key_values.0.key": "present.0.key", "past_key_values.0.value": "present.0.value"},
         {"past_key_self_0": "present_key_self_0"},
         {"past.3.conv": "present.3.conv"},
+        {"past_states.0.ssm_state": "present.0.ssm_state"},
+        {"past_state.1": "present_states.1"},
         {"cache_in": "cache_out"},
         {"key_cache": "key_cache_out"},
         {"a": "b"},  # the layers alone tell
@@ -76,6 +78,12 @@ def test_states_of_fixed_shape_have_no_beams() -> None:
     model = converter.convert_model(caches({"state": "stateN"}, op_type="Add", shape=[1, 2, 1, 4]), stateful=True)
     assert [node.end_names[0] for node in model.parameters] == ["input_ids"]
     assert np.asarray(compile_model(model)({"input_ids": np.ones((1, 3), np.int64)})["total"]) == 24
+
+
+def test_states_of_language_models_have_beams() -> None:
+    recurrent = caches({"past_states.0": "present.0"}, op_type="Add", shape=["batch", 2, 1, 4])
+    model = converter.convert_model(recurrent, stateful=True)
+    assert [node.end_names[0] for node in model.parameters] == ["input_ids", "beam_idx"]
 
 
 def test_names_that_are_given_count() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from converter.command_line import main
@@ -140,6 +141,54 @@ def test_rounded_weights_are_allowed_for_and_hide_no_fault(tmp_path: Path) -> No
     swap_keys_and_values(ir)
     converter.save_model(ir, tmp_path / "wrong.xml", compress="int8")
     assert not verify_steps(model, tmp_path / "wrong.xml", steps=3).passed
+
+
+def recurrent(token_by_token: bool) -> onnx.ModelProto:
+    """A state that each token is added to, padding as well; or one that takes one token in a step."""
+    first = ["Squeeze", "ReduceSum"][not token_by_token]
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["new"]),
+        helper.make_node(first, ["new", "steps"], ["sum"], **({} if token_by_token else {"keepdims": 0})),
+        helper.make_node("Mul", ["past_states.0", "half"], ["faded"]),
+        helper.make_node("Add", ["faded", "sum"], ["present.0"]),
+        helper.make_node("Unsqueeze", ["present.0", "steps"], ["state"]),
+        helper.make_node("Add", ["new", "state"], ["logits"]),
+    ]
+    table = np.random.default_rng(3).standard_normal((9, 9)).astype(np.float32)
+    weights = {"table": table, "half": np.float32(0.5), "steps": np.array([1], np.int64)}
+    graph = helper.make_graph(
+        nodes,
+        "recurrent",
+        [
+            helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"]),
+            helper.make_tensor_value_info("past_states.0", TensorProto.FLOAT, ["batch", 9]),
+        ],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("logits", "present.0")],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "openvino"])
+@pytest.mark.parametrize("token_by_token", [False, True])
+def test_recurrent_models_pass(token_by_token: bool, engine: str) -> None:
+    """Rows of a padded batch are those of the ONNX model, which has no mask; prompts are as long as it takes them."""
+    model = recurrent(token_by_token)
+    report = verify_steps(model, converter.convert_model(model, stateful=True), steps=3, engine=engine)
+    assert report.passed, report
+    runs = {step.run for step in report.steps}
+    assert ("a batch padded on the left" in runs) is not token_by_token
+    assert ("a prompt token by token, then tokens" in runs) is token_by_token
+    assert "beams" in runs
+
+
+@pytest.mark.parametrize("token_by_token", [False, True])
+def test_a_recurrent_model_with_another_factor_fails(token_by_token: bool) -> None:
+    model = recurrent(token_by_token)
+    ir = converter.convert_model(model, stateful=True)
+    node = next(node for node in ir.nodes() if node.op.type == "Multiply")
+    node.replace_input(1, constant(np.array([0.501], np.float32)).outputs[0])
+    assert not verify_steps(model, ir, steps=2).passed
 
 
 def test_errors() -> None:
