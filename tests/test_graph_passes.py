@@ -59,6 +59,14 @@ def cache_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
+def inverse_model() -> onnx.ModelProto:
+    """x [2,3,3] -> Inverse -> y, which releases before opset 14 do not have."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3, 3]) for name in ("x", "y")]
+    node = helper.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:]), opset_imports=opsets)
+
+
 def stateful_model() -> Model:
     return converter.convert_model(cache_model(), stateful={"past": "present"})
 
@@ -85,6 +93,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     ),
     "retype_input": lambda path: converter.convert_model(converter.convert_model(image_model()), input="x{f16}"),
     "cut_outputs": lambda path: converter.convert_model(converter.convert_model(image_model()), output="c"),
+    "decomposition": lambda path: converter.convert_model(inverse_model(), target="cpu@2023.3"),
     "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""

@@ -16,6 +16,7 @@ RUNTIME = {
     "ir_runtime.lazy": set[str](),
     "ir_runtime.records": set[str](),
     "ir_runtime.errors": {"ir_runtime.records"},
+    "ir_runtime.registry": {"ir_runtime.errors", "ir_runtime.lazy"},
     "ir_runtime.boundary": {"ir_runtime.errors"},
     "ir_runtime.displayed": set(),
     "ir_runtime.threads": set(),

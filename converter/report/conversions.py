@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from converter.passes.decomposition.registry import decompositions
 from converter.passes.registry import passes as pass_pipeline
 from converter.report.changes import Applied, changes_drawing, fusions_drawing
 from converter.report.graph_data import GraphData
@@ -49,7 +48,7 @@ def write_conversion(
         f"Converted for {target}: {sum(counts.values()):,} layers. Passes replaced {replaced:,} layers"
         f"{f', rules for {target} changed {applied:,}' if applied else ''}."
     )
-    done = [*_applied(passes, "pass", [pass_pipeline]), *_applied(rules, "rule", [*RULES, decompositions])]
+    done = [*_applied(passes, "pass", [pass_pipeline]), *_applied(rules, "rule", RULES)]
     graph = GraphData(model)
     tables = [became_table(model), *model_tables(model, counts)]
     if trace is not None:

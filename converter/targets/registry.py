@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.passes.decomposition.registry import decompose_newer
+from converter.passes.decomposition.registry import DECOMPOSITIONS, decompose_layers
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
@@ -73,7 +73,7 @@ class Target:
         counts.update(below_opset15.run(model, release=self.release, exact=exact, trace=trace))
         if self.last_opset is None:
             return counts
-        counts.update(decompose_newer(model, self.last_opset, trace))
+        counts.update(_decompose_newer(model, self.last_opset, trace))
         later = Counter(
             f"{node.op.type}-{node.op.opset} ({node.where})"
             for part in model.all_models()
@@ -85,6 +85,15 @@ class Target:
                 f"{self.name} has operations up to opset {self.last_opset}, but the model needs {', '.join(later)}"
             )
         return counts
+
+
+def _decompose_newer(model: Model, last_opset: int, trace: Trace | None) -> dict[str, int]:
+    """Decompose operations of opsets that a release does not have; how many layers, by the name of the pass."""
+    if all(node.op.opset <= last_opset for part in model.parts() for node in part.nodes):
+        return {}
+    newer = tuple(one for one in DECOMPOSITIONS.entries() if one.opset > last_opset)
+    count = decompose_layers(model, newer, None if trace is None else trace.of("decomposition"))
+    return {"decomposition": count} if count else {}
 
 
 def _refuse_comparisons_of_strings(model: Model) -> None:

@@ -145,21 +145,6 @@ def reduce(ctx: Context, op_type: str, x: Value, axes: Sequence[int] | Value, *,
     return ctx.emit(op_type, x, given, keepdims=int(keepdims), noop_with_empty_axes=may_be_none)
 
 
-def reshape_to(ctx: Context, x: Value, parts: Sequence[int | Value | Dimension]) -> Value:
-    """Reshape to numbers and lists of one int64; a single dimension that is not known follows from the others."""
-    known = [part.value if isinstance(part, Dimension) and part.is_static else part for part in parts]
-    unknown = [place for place, part in enumerate(known) if not isinstance(part, int)]
-    if len(unknown) <= 1 and 0 not in known:
-        return reshape(ctx, x, [part if isinstance(part, int) else -1 for part in known])
-    values = []
-    for part in known:
-        if isinstance(part, Dimension):
-            ctx.fail("more than one dimension of the data is not known")
-        values.append(ctx.constant([part], element_types.i64) if isinstance(part, int) else part)
-    target = concat(ctx, values, 0)
-    return reshape_exactly(ctx, x, target, len(values)) if 0 in known else ctx.emit("Reshape", x, target)
-
-
 def reshape_exactly(ctx: Context, x: Value, target: Value, rank: int) -> Value:
     """Reshape to a computed list of ``rank`` dimensions, in which 0 is a dimension of 0.
 

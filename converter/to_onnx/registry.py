@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError
-from converter.passes.decomposition.registry import Decompose, all_decompositions, find_decomposition
+from converter.passes.decomposition.registry import DECOMPOSITIONS, Decompose
 from ir_runtime.graph.operation import Operation
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
@@ -98,7 +98,7 @@ def find_exporter(operation: type[Operation]) -> Exporter | str:
     found = _EXPORTERS.get(operation)
     if found is not None:
         return found
-    function = find_decomposition(operation)
+    function = DECOMPOSITIONS.get(operation)
     if function is not None:
         return _by_decomposition(operation, function)
     return _REFUSED.get(operation, "there is no ONNX operator for it, and nobody has written it by others")
@@ -107,7 +107,7 @@ def find_exporter(operation: type[Operation]) -> Exporter | str:
 def all_exporters() -> Iterator[Exporter]:
     """Every exporter, by type and opset of its operation."""
     import_all()
-    decomposed = [_by_decomposition(*pair) for pair in all_decompositions().items() if pair[0] not in _EXPORTERS]
+    decomposed = [_by_decomposition(*pair) for pair in DECOMPOSITIONS.entries().items() if pair[0] not in _EXPORTERS]
     yield from sorted([*_EXPORTERS.values(), *decomposed], key=lambda one: (one.operation.type, one.operation.opset))
 
 

@@ -7,7 +7,7 @@ from typing import Union
 
 from .context import Context
 from .graph import Value
-from .layers import concat, dimension, int64_list, known_list, rank_of, reshape
+from .layers import concat, dimension, int64_list, known_list, reshape
 
 Size = Union[int, Value]
 """A number, or a list of one int64."""
@@ -18,11 +18,6 @@ def size_of(ctx: Context, x: Value, axis: int) -> Size:
     if x.shape.has_rank and x.shape[axis].is_static:
         return x.shape[axis].value
     return dimension(ctx, x, axis)
-
-
-def sizes_of(ctx: Context, x: Value) -> list[Size]:
-    """Every dimension of a tensor, whose rank must be known."""
-    return [size_of(ctx, x, axis) for axis in range(rank_of(ctx, x, "the data"))]
 
 
 def size_from(ctx: Context, value: Value) -> Size:

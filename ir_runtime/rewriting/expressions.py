@@ -189,7 +189,10 @@ class Expression:
         return [self.size(axis) for axis in range(self.rank)]
 
     def reshape(self, *sizes: Size) -> Expression:
-        """Reshape; -1 is what the other sizes leave."""
+        """Reshape; -1 is what the other sizes leave, and so is a single one that is not known."""
+        known = [size if isinstance(size, int) else (size.known() or [None])[0] for size in sizes]
+        if known.count(None) == 1 and not {0, -1} & set(known):
+            sizes = tuple(-1 if number is None else size for size, number in zip(sizes, known))
         return self.emit(movement.Reshape1(special_zero=False), self.size_list(sizes))
 
     def broadcast(self, *sizes: Size) -> Expression:

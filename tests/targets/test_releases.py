@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from converter.conversion import convert
-from converter.passes.decomposition.registry import all_decompositions
+from converter.passes.decomposition.registry import DECOMPOSITIONS
 from converter.targets.registry import RULES, Target
 from tests.engines import ENGINES, converted, node_model, output_names, run, run_onnxruntime
 from tests.ir_runtime.calls import CALLS, Call
@@ -188,7 +188,7 @@ def test_the_newest_release_computes_the_newer_operations(row: Ruled) -> None:
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
 
 
-DECOMPOSED = [call for call in CALLS if call.op.opset > 13 and type(call.op) in all_decompositions()]
+DECOMPOSED = [call for call in CALLS if call.op.opset > 13 and type(call.op) in DECOMPOSITIONS.entries()]
 
 
 @pytest.mark.parametrize("call", DECOMPOSED, ids=lambda call: call.label)

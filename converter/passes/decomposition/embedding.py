@@ -1,4 +1,4 @@
-"""Sums of table rows and the greatest rows of segments, by ScatterElementsUpdate."""
+"""Sums of table rows, the greatest rows of segments, and beams traced back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ir_runtime.operations.embedding import (
     EmbeddingBagPacked15,
     EmbeddingBagPackedSum3,
     EmbeddingSegmentsSum3,
+    GatherTree1,
     SegmentMax16,
 )
 from ir_runtime.operations.sorting import Bucketize3
-from ir_runtime.rewriting.expressions import Expression, Operand, concat, positions, where
+from ir_runtime.rewriting.expressions import Expression, Operand, concat, loop, positions, where
 
 
 def _rows(table: Expression, indices: Expression, weights: Expression | None) -> Expression:
@@ -125,3 +126,23 @@ def segment_max(op: SegmentMax16, x: Expression, segment: Expression, count: Exp
         is_empty = segment_sizes(segment, total).equal(0).unsqueeze(*range(1, x.rank))
         made = where(is_empty, x.of(0 if op.fill_mode == "zero" else float(finfo(kind).min)), made)
     return made if count is None else made.cut(0, 0, requested)
+
+
+@decomposes(GatherTree1)
+def gather_tree(
+    op: GatherTree1, ids: Expression, parents: Expression, lengths: Expression, end: Expression
+) -> Expression:
+    """Loop from the last step to the first, which follows the parents"""
+    steps, batch, beams = ids.sizes()
+    parents, end = parents.as_type("i64"), end.as_type(ids.element_type).reshape()
+    backwards = steps - 1 - positions(steps)
+
+    def step(number: Expression, parent: Expression) -> list[Expression]:
+        at = steps - 1 - number
+        is_inside = at < lengths.as_type("i64").unsqueeze(1)
+        token, onward = (one.gather(at).gather_elements(parent, 1) for one in (ids, parents))
+        return [where(is_inside, onward, parent), where(is_inside, token, end)]
+
+    tokens = loop(steps, [positions(beams).broadcast(batch, beams)], step)[1].gather(backwards)
+    is_ended = tokens.equal(end).as_type("i64").cumulative_sum(0) > 0
+    return where(is_ended, end, tokens)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .expressions import Expression, where
+from ir_runtime.rewriting.expressions import Expression, where
 
 
 class Points(NamedTuple):

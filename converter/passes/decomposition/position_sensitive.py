@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from converter.passes.decomposition.boxes import single
-from converter.passes.decomposition.expressions import Expression, NotExpressible, loop, positions, where
 from converter.passes.decomposition.points import (
     before_end,
     flat_index,
@@ -16,6 +15,7 @@ from converter.passes.decomposition.points import (
 )
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.operations.position_sensitive import DeformablePSROIPooling1, PSROIPooling1
+from ir_runtime.rewriting.expressions import Expression, NotExpressible, loop, positions, where
 
 
 @decomposes(PSROIPooling1)

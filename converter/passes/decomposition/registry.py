@@ -6,53 +6,34 @@ what replaces the layer's outputs, or raises :class:`NotExpressible` with the re
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TypeVar, Union
+from typing import Union
 
 from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.operation import Operation
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
+from ir_runtime.registry import Registry
+from ir_runtime.rewriting import Builder, NotMatched, PassTrace, fail, graph_pass
 from ir_runtime.rewriting.expressions import Expression, NotExpressible
-from ir_runtime.rewriting.pipeline import Pipeline
-from ir_runtime.rewriting.trace import Trace
-
-from .order import ORDER
+from ir_runtime.rewriting.replace_layers import replace_layers
 
 Decompose = Callable[..., Union[Expression, Sequence[Expression]]]
-F = TypeVar("F", bound=Decompose)
 
-decompositions = Pipeline("converter.passes.decomposition", ORDER)
-_FUNCTIONS: dict[type[Operation], Decompose] = {}
+DECOMPOSITIONS = Registry[type[Operation], Decompose]("decomposition", __package__)
 
 
-def decomposes(*operations: type[Operation]) -> Callable[[F], F]:
-    """Decorator: registers the function as the decomposition of these operations, under its own name.
+def decomposes(*operations: type[Operation]) -> Callable[[Decompose], Decompose]:
+    """Decorator: registers the function as the decomposition of these operations.
 
     Layers with inputs of unknown rank stay.
     """
-
-    def register(function: F) -> F:
-        def replace(builder: Builder, node: Node) -> Replacement:
-            return _decompose(function, builder, node)
-
-        replace.__module__, replace.__doc__ = function.__module__, function.__doc__
-        decompositions.replaces(function.__name__, *operations)(replace)
-        _FUNCTIONS.update(dict.fromkeys(operations, function))
-        return function
-
-    return register
+    return DECOMPOSITIONS.of(operations)
 
 
 def decompose(builder: Builder, node: Node) -> list[Output] | NotMatched:
     """Emit what replaces a layer of an operation that can be decomposed."""
-    function = find_decomposition(type(node.op))
-    assert function is not None
-    return _decompose(function, builder, node)
-
-
-def _decompose(function: Decompose, builder: Builder, node: Node) -> list[Output] | NotMatched:
+    function = DECOMPOSITIONS[type(node.op)]
     for value, name in zip(node.inputs, list(inspect.signature(function).parameters)[1:]):
         if not value.shape.has_rank:
             return fail(f"the number of dimensions of the input '{name}' must be known")
@@ -63,29 +44,10 @@ def _decompose(function: Decompose, builder: Builder, node: Node) -> list[Output
     return [one.value for one in ([made] if isinstance(made, Expression) else made)]
 
 
-def find_decomposition(operation: type[Operation]) -> Decompose | None:
-    """Return the function that decomposes an operation; None where there is none."""
-    for entry in ORDER:
-        if operation.__name__ in (entry.operations or ()):
-            importlib.import_module(f"{__package__}.{entry.module or entry.name}")
-            return _FUNCTIONS[operation]
-    return None
-
-
-def all_decompositions() -> dict[type[Operation], Decompose]:
-    """Return the function of every operation that can be decomposed."""
-    decompositions.all()
-    return dict(_FUNCTIONS)
-
-
-def decompose_newer(model: Model, last_opset: int, trace: Trace | None = None) -> dict[str, int]:
-    """Decompose the operations of later opsets than ``last_opset``; returns how many layers of each there were."""
-    newer = {type(node.op) for part in model.parts() for node in part.nodes if node.op.opset > last_opset}
-    if not any(map(find_decomposition, newer)):
-        return {}
-    steps = [
-        step
-        for step in decompositions.all()
-        if any(one.opset > last_opset for one, function in _FUNCTIONS.items() if function.__name__ == step.name)
-    ]
-    return decompositions.run(model, steps, trace=trace)
+@graph_pass("decomposition", PASSES)
+def decompose_layers(model: Model, operations: tuple[type[Operation], ...], trace: PassTrace | None = None) -> int:
+    """Decompose the layers of some operations, and those that come out of them; returns how many there were."""
+    total = 0
+    while count := replace_layers(model, operations, decompose, trace):
+        total += count
+    return total

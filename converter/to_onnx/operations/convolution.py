@@ -11,7 +11,6 @@ from converter.to_onnx.registry import ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import element_types
 from ir_runtime.operations.convolution import (
-    BinaryConvolution1,
     Convolution1,
     ConvolutionBackpropData1,
     DeformableConvolution1,
@@ -154,22 +153,3 @@ def deformable_convolution(
     return ctx.emit(
         "DeformConv", x, weights, offsets, None, mask, group=op.group, offset_group=op.deformable_group, **attributes
     )
-
-
-@ir_op(BinaryConvolution1, local_function=True)
-def binary_convolution(ctx: Context, op: BinaryConvolution1, x: Value, weights: Value) -> Value:
-    """Conv of the signs: -1 for 0, 1 for any other number; padding has the sign of ``pad_value``"""
-    kind = x.element_type
-    one = ctx.constant(1, element_types.f32)
-    is_set = ctx.emit("Not", ctx.emit("Equal", x, ctx.like(0, x)))
-    fill = 1.0 if op.pad_value else -1.0
-    signs = ctx.emit("Where", is_set, one, ctx.emit("Neg", one))
-    flags = ctx.emit("Cast", weights, type=element_types.boolean, to=9)
-    kernel = ctx.emit("Where", flags, one, ctx.emit("Neg", one))
-    # Signs less the padding's are 0 in the padding; the sum of the kernel times the padding's sign is added back.
-    centred = ctx.emit("Sub", signs, ctx.constant(fill, element_types.f32))
-    attributes = _attributes(ctx, op, x, weights, 2)
-    sums = ctx.emit("ReduceSum", kernel, ctx.constant([1, 2, 3]), keepdims=0)
-    whole = ctx.emit("Mul", sums, ctx.constant(fill, element_types.f32))
-    bias = reshape(ctx, whole, [-1])
-    return ctx.cast(ctx.emit("Conv", centred, kernel, bias, **attributes), kind)

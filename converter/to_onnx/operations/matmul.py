@@ -7,14 +7,12 @@ import numpy as np
 from converter.onnx_file.domains import MICROSOFT
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Graph, Value
-from converter.to_onnx.layers import concat, rank_of, transpose, unsqueeze
+from converter.to_onnx.graph import Value
+from converter.to_onnx.layers import rank_of, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
-from converter.to_onnx.sizes import as_scalar, shape_list, size_of, subtract
-from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Array, Node, Output, Tensor, element_types
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.operations.matmul import Einsum7, GroupedMatMul17, MatMul1
+from ir_runtime.operations.matmul import Einsum7, MatMul1
 
 _LEAST_BLOCK = 16
 """The smallest block of MatMulNBits."""
@@ -162,31 +160,3 @@ def einsum(ctx: Context, op: Einsum7, *operands: Value) -> Value:
             for term, count, value in zip(terms, counts, operands)
         )
     return ctx.emit("Einsum", *operands, equation=op.equation)
-
-
-@ir_op(GroupedMatMul17, local_function=True)
-def grouped_matmul(ctx: Context, op: GroupedMatMul17, a: Value, b: Value, ends: Value | None = None) -> Value:
-    """MatMul; of rows of one matrix a Loop over the groups, which puts the product of each behind the others"""
-    matrices = ctx.emit("Transpose", b, perm=[0, 2, 1])
-    if rank_of(ctx, a, "the groups") == 3:
-        return ctx.emit("MatMul", a, matrices)
-    assert ends is not None
-    name, kind = ctx.node.name, a.element_type
-    ends = ctx.cast(ends, element_types.i64)
-    borders = concat(ctx, [ctx.constant([0]), ends], 0)
-    graph = Graph(f"{name}/group")
-    inner = ctx.inside(graph)
-    group = Value(TensorType(element_types.i64, PartialShape(())), f"{name}/number")
-    goes_on = Value(TensorType(element_types.boolean, PartialShape(())), f"{name}/condition")
-    before = Value(TensorType(kind, PartialShape.of_rank(2)), f"{name}/rows")
-    graph.inputs = [group, goes_on, before]
-    start, end = (unsqueeze(inner, inner.emit("Gather", numbers, group, axis=0), [0]) for numbers in (borders, ends))
-    rows = inner.emit("Slice", a, start, end, inner.constant([0]))
-    product = inner.emit("MatMul", rows, inner.emit("Gather", matrices, group, axis=0))
-    graph.outputs = [inner.constant(True), inner.emit("Concat", before, product, axis=0)]
-    width = size_of(ctx, b, 1)
-    none = ctx.emit("Expand", ctx.like(0, a), shape_list(ctx, [0, width]))
-    made = ctx.emit("Loop", as_scalar(ctx, size_of(ctx, b, 0)), None, none, type=kind, body=graph)
-    # Rows behind the last group are zeros.
-    missing = subtract(ctx, size_of(ctx, a, 0), size_of(ctx, made, 0))
-    return ctx.emit("Pad", made, shape_list(ctx, [0, 0, missing, 0]))

@@ -11,7 +11,6 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_axes, known_list, rank_of, reduce, unsqueeze
 from converter.to_onnx.registry import ir_op
 from ir_runtime.operations.normalization import (
-    GRN1,
     LRN1,
     MVN2,
     MVN6,
@@ -84,13 +83,6 @@ def normalize_l2(ctx: Context, op: NormalizeL21, x: Value, axes: Value) -> Value
     small = ctx.like(op.eps, x)
     limited = ctx.emit("Add" if op.eps_mode == "add" else "Max", squares, small)
     return ctx.emit("Div", x, ctx.emit("Sqrt", limited))
-
-
-@ir_op(GRN1, local_function=True)
-def grn(ctx: Context, op: GRN1, x: Value) -> Value:
-    """x by the root of its sum of squares over the channels and ``bias``"""
-    squares = reduce(ctx, "ReduceSum", ctx.emit("Mul", x, x), [1])
-    return ctx.emit("Div", x, ctx.emit("Sqrt", ctx.emit("Add", squares, ctx.like(op.bias, x))))
 
 
 @ir_op(LRN1)
