@@ -47,6 +47,7 @@ class Exporter:
 _EXPORTERS: dict[type[Operation], Exporter] = {}
 _IDIOMS: dict[type[Operation], list[Export]] = {}
 _REFUSED: dict[type[Operation], str] = {}
+_INLINE: set[type[Operation]] = set()
 
 
 def ir_op(*operations: type[Operation], replace: bool = False, local_function: bool = False) -> Callable[[F], F]:
@@ -79,6 +80,11 @@ def ir_idiom(*operations: type[Operation]) -> Callable[[F], F]:
         return function
 
     return register
+
+
+def write_inline(*operations: type[Operation]) -> None:
+    """Register that the decompositions of these operations, which are few layers, do not become functions."""
+    _INLINE.update(operations)
 
 
 def find_idioms(operation: type[Operation]) -> Sequence[Export]:
@@ -118,7 +124,7 @@ def _by_decomposition(operation: type[Operation], function: Decompose) -> Export
     def export(ctx: Any, op: Operation, *inputs: Any) -> Any:
         return ctx.decompose()
 
-    return Exporter(operation, export, is_local_function=True)
+    return Exporter(operation, export, is_local_function=operation not in _INLINE)
 
 
 def refused_operations() -> dict[type[Operation], str]:

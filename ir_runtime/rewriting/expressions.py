@@ -137,6 +137,7 @@ class Expression:
     __or__, __ror__ = _binary(elementwise.LogicalOr1)
     __lt__, __gt__ = _binary(elementwise.Less1)
     __le__, __ge__ = _binary(elementwise.LessEqual1)
+    power, _ = _binary(elementwise.Power1)
     equal, _ = _binary(elementwise.Equal1)
     maximum, _ = _binary(elementwise.Maximum1)
     minimum, _ = _binary(elementwise.Minimum1)

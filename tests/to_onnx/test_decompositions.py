@@ -20,6 +20,9 @@ OPERATIONS = tuple(DECOMPOSITIONS.entries())
 DECOMPOSED = [call for call in CALLS if type(call.op) in OPERATIONS]
 
 STAY = {
+    r"Pad-\d+\(.*pad_mode=constant": "only the mode symmetric is decomposed, but it is constant",
+    r"Pad-\d+\(.*pad_mode=edge": "only the mode symmetric is decomposed, but it is edge",
+    r"Pad-\d+\(.*pad_mode=reflect": "only the mode symmetric is decomposed, but it is reflect",
     r"ROIPooling-2\(.*method=max": "maxima over the elements of a region need a Loop over its bins",
     r"DeformablePSROIPooling-1\(.*normal\[4, 4, 2, 2\]": "the number of channels of the offsets must be known",
 }
@@ -47,8 +50,7 @@ def test_the_layers_compute_what_the_operation_computes(call: Call, dynamic: boo
     decompose_layers(ir, OPERATIONS, trace)
     reasons = list(trace.reasons)
     expected = next((reason for start, reason in STAY.items() if re.match(start, call.label)), None)
-    if reasons and expected:
-        assert reasons == [expected]
+    if expected in reasons:
         return
-    assert not any(isinstance(node.op, OPERATIONS) for node in ir.nodes())
+    assert not any(type(node.op) is type(call.op) for node in ir.nodes())
     check(call, list(compile_model(ir)(feeds).values()))

@@ -8,7 +8,7 @@ from converter.to_onnx.attention_masks import exact_mask, guarded_mask, is_broad
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.heads import without_repetition
-from converter.to_onnx.layers import concat, dimension, known_number, rank_of, reshape, scalar, transpose, unsqueeze
+from converter.to_onnx.layers import known_number, scalar
 from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.sizes import Size, shape_list, size_of
 from ir_runtime.graph import Node, Output, element_types
@@ -37,7 +37,7 @@ def attention(
     seen = None if mask is None else ctx.node.inputs[3]
     if sink is None and _is_plain(ctx, ctx.node, seen) and ctx.at_least(23):
         return _fused(ctx, ctx.node, None if seen is None else exact_mask(ctx, seen))
-    return _spelled_out(ctx, op, query, key, value, mask, scale, sink)
+    return ctx.decompose()[0]
 
 
 @ir_idiom(Select1)
@@ -115,52 +115,3 @@ def _is_plain(ctx: Context, node: Node, mask: Output | None) -> bool:
     if len(batches) > 1:
         return False
     return mask is None or is_broadcast_to_scores(ctx, mask, query, sources[0])
-
-
-def _spelled_out(
-    ctx: Context,
-    op: ScaledDotProductAttention13,
-    query: Value,
-    key: Value,
-    value: Value,
-    mask: Value | None,
-    scale: Value | None,
-    sink: Value | None,
-) -> Value:
-    rank = rank_of(ctx, key, "the keys")
-    size = query.shape[-1] if query.shape.has_rank else key.shape[-1]
-    if scale is not None:
-        factor = scalar(ctx, scale)
-    elif size.is_static:
-        factor = ctx.like(1 / math.sqrt(size.value), query)
-    else:
-        width = ctx.cast(dimension(ctx, query, -1), query.element_type)
-        factor = ctx.emit("Div", ctx.like(1, query), ctx.emit("Sqrt", reshape(ctx, width, [])))
-    turned = transpose(ctx, key, [*range(rank - 2), rank - 1, rank - 2])
-    scores = ctx.emit("MatMul", ctx.emit("Mul", query, factor), turned)
-    if op.causal:
-        mask = _causal(ctx, scores)
-    if mask is not None and mask.element_type is element_types.boolean:
-        scores = ctx.emit("Where", mask, scores, ctx.like(-math.inf, scores))
-    elif mask is not None:
-        scores = ctx.emit("Add", scores, mask)
-    if sink is not None:
-        shape = ctx.emit("Shape", scores)
-        lead = ctx.emit("Slice", shape, ctx.constant([0]), ctx.constant([-1]))
-        column = ctx.emit("Expand", sink, concat(ctx, [lead, ctx.constant([1])], 0))
-        count = ctx.emit("Slice", shape, ctx.constant([-1]), ctx.constant([1 << 62]))
-        shares = ctx.emit("Softmax", concat(ctx, [scores, column], -1), axis=-1)
-        shares = ctx.emit("Slice", shares, ctx.constant([0]), count, ctx.constant([-1]))
-    else:
-        shares = ctx.emit("Softmax", scores, axis=-1)
-    return ctx.emit("MatMul", shares, value)
-
-
-def _causal(ctx: Context, scores: Value) -> Value:
-    """Where the number of the column is at most that of the row."""
-    shape = ctx.emit("Shape", scores)
-    rows, columns = (
-        ctx.emit("Range", ctx.constant(0), ctx.emit("Gather", shape, ctx.constant(place), axis=0), ctx.constant(1))
-        for place in (-2, -1)
-    )
-    return ctx.emit("LessOrEqual", columns, unsqueeze(ctx, rows, [1]))

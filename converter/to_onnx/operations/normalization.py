@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import known_axes, known_list, rank_of, reduce, unsqueeze
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx.layers import known_axes, rank_of, unsqueeze
+from converter.to_onnx.registry import ir_op, write_inline
 from ir_runtime.operations.normalization import (
     LRN1,
     MVN2,
@@ -41,78 +39,25 @@ def batch_norm_1(
 def mvn(ctx: Context, op: MVN6, x: Value, axes: Value) -> Value:
     """LayerNormalization over the last dimensions; else by means"""
     rank = rank_of(ctx, x, "the data")
-    over = known_axes(ctx, axes, rank)
-    if over is None:
-        ctx.fail("the axes must be known")
-    return _normalized(ctx, x, over, op.eps, variance=op.normalize_variance, outside=op.eps_mode == "OUTSIDE_SQRT")
+    over = sorted(known_axes(ctx, axes, rank) or ())
+    sizes = [x.shape[axis] for axis in over]
+    is_last = over == list(range(rank - len(over), rank)) and all(one.is_static for one in sizes)
+    if not (over and is_last and op.normalize_variance and op.eps_mode == "INSIDE_SQRT" and ctx.at_least(17)):
+        return ctx.decompose()[0]
+    ones = ctx.like(np.ones([one.value for one in sizes]), x)
+    return ctx.emit("LayerNormalization", x, ones, axis=rank - len(over), epsilon=op.eps)
 
 
-@ir_op(MVN2)
-def mvn_2(ctx: Context, op: MVN2, x: Value) -> Value:
-    """As MVN-6, over all dimensions but the batch, and the channels without ``across_channels``"""
-    over = list(range(1 if op.across_channels else 2, rank_of(ctx, x, "the data")))
-    return _normalized(ctx, x, over, op.eps, variance=op.normalize_variance, outside=False)
-
-
-def _normalized(ctx: Context, x: Value, axes: Sequence[int], eps: float, *, variance: bool, outside: bool) -> Value:
-    if not axes:
-        return ctx.emit("Sub", x, x)
-    rank = rank_of(ctx, x)
-    sizes = [x.shape[axis] for axis in sorted(axes)]
-    is_last = sorted(axes) == list(range(rank - len(axes), rank))
-    if variance and not outside and is_last and all(one.is_static for one in sizes) and ctx.at_least(17):
-        ones = ctx.like(np.ones([one.value for one in sizes]), x)
-        return ctx.emit("LayerNormalization", x, ones, axis=rank - len(axes), epsilon=eps)
-    centred = ctx.emit("Sub", x, reduce(ctx, "ReduceMean", x, axes))
-    if not variance:
-        return centred
-    squares = reduce(ctx, "ReduceMean", ctx.emit("Mul", centred, centred), axes)
-    small = ctx.like(eps, x)
-    if outside:
-        return ctx.emit("Div", centred, ctx.emit("Add", ctx.emit("Sqrt", squares), small))
-    return ctx.emit("Div", centred, ctx.emit("Sqrt", ctx.emit("Add", squares, small)))
-
-
-@ir_op(NormalizeL21)
-def normalize_l2(ctx: Context, op: NormalizeL21, x: Value, axes: Value) -> Value:
-    """x by the root of its sum of squares, with ``eps`` added or as the least value"""
-    known = known_list(ctx, axes)
-    squares = ctx.emit("Mul", x, x)
-    if known != []:
-        squares = reduce(ctx, "ReduceSum", squares, axes if known is None else known)
-    small = ctx.like(op.eps, x)
-    limited = ctx.emit("Add" if op.eps_mode == "add" else "Max", squares, small)
-    return ctx.emit("Div", x, ctx.emit("Sqrt", limited))
+write_inline(MVN2, NormalizeL21)
 
 
 @ir_op(LRN1)
 def lrn(ctx: Context, op: LRN1, x: Value, axes: Value) -> Value:
-    """LRN over the channels; over other axes by AveragePool of the squares"""
+    """LRN over the channels; over other axes by sums of slices of the squares"""
     rank = rank_of(ctx, x, "the data")
-    over = known_axes(ctx, axes, rank)
-    if over is None:
-        ctx.fail("the axes must be known")
-    if over == [1] and op.size % 2 and rank > 2:
+    if known_axes(ctx, axes, rank) == [1] and op.size % 2 and rank > 2:
         return ctx.emit("LRN", x, alpha=op.alpha, beta=op.beta, bias=op.bias, size=op.size)
-    reach = (op.size - 1) // 2
-    squares = ctx.emit("Mul", x, x)
-    for axis in over:
-        squares = _window_sums(ctx, squares, axis, rank, reach)
-    share = ctx.like(op.alpha / op.size ** len(over), x)
-    base = ctx.emit("Add", ctx.like(op.bias, x), ctx.emit("Mul", share, squares))
-    return ctx.emit("Div", x, ctx.emit("Pow", base, ctx.like(op.beta, x)))
-
-
-def _window_sums(ctx: Context, x: Value, axis: int, rank: int, reach: int) -> Value:
-    """Sums of the neighbours up to ``reach`` away along an axis: it is moved behind the others, and pooled."""
-    order = [*[i for i in range(rank) if i != axis], axis]
-    moved = ctx.emit("Transpose", x, perm=order)
-    flat = ctx.emit("Unsqueeze", ctx.emit("Flatten", moved, axis=rank - 1), ctx.constant([1]))
-    window = 2 * reach + 1
-    means = ctx.emit("AveragePool", flat, kernel_shape=[window], pads=[reach, reach], count_include_pad=1)
-    sums = ctx.emit("Mul", means, ctx.like(window, x))
-    back = ctx.emit("Reshape", sums, ctx.emit("Shape", moved))
-    return ctx.emit("Transpose", back, perm=[order.index(i) for i in range(rank)])
+    return ctx.decompose()[0]
 
 
 @ir_op(GroupNormalization12)

@@ -6,8 +6,8 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose, with_shape
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx.layers import int64_list, known_list, rank_of, transpose
+from converter.to_onnx.registry import ir_op, write_inline
 from ir_runtime.operations.reordering import Reverse1, ReverseSequence1, Roll7
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -46,35 +46,4 @@ def reverse_sequence(ctx: Context, op: ReverseSequence1, x: Value, lengths: Valu
     return transpose(ctx, made, [order.index(i) for i in range(rank)])
 
 
-@ir_op(Roll7)
-def roll(ctx: Context, op: Roll7, x: Value, shift: Value, axes: Value) -> Value:
-    """Concat of the two parts of a Slice along each axis"""
-    at = known_list(ctx, axes)
-    if at is None:
-        ctx.fail("the axes must be known")
-    rank = rank_of(ctx, x, "the data")
-    known = known_list(ctx, shift)
-    if known is not None and len(known) == 1:
-        known = known * len(at)
-    for place, axis in enumerate(one % rank for one in at):
-        size = x.shape[axis]
-        if known is not None and size.is_static:
-            cut = ctx.constant([-known[place] % size.value if size.value else 0])
-        else:
-            by = ctx.constant([known[place]]) if known is not None else _one(ctx, shift, place)
-            length = ctx.emit("Max", dimension(ctx, x, axis), ctx.constant([1]))
-            cut = ctx.emit("Mod", ctx.emit("Neg", by), length)
-        along = ctx.constant([axis])
-        front = ctx.emit("Slice", x, ctx.constant([0]), cut, along)
-        back = ctx.emit("Slice", x, cut, ctx.constant([_MAX]), along)
-        shape = x.shape
-        x = with_shape(concat(ctx, [back, front], axis), shape)
-    return x
-
-
-def _one(ctx: Context, shifts: Value, place: int) -> Value:
-    values = int64_list(ctx, shifts)
-    count = shifts.shape.element_count()
-    if count.is_static and count.value == 1:
-        return values
-    return ctx.emit("Gather", values, ctx.constant([place]), axis=0)
+write_inline(Roll7)
