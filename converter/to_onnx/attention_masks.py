@@ -10,11 +10,11 @@ Such rows are changed in the mask, which all layers of a model share, rather tha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from ir_runtime.analysis.value_ranges import value_range
-from ir_runtime.graph import Dimension, ElementType, Node, Output, element_types
+from ir_runtime.graph import Array, Dimension, ElementType, Output, element_types
 from ir_runtime.operations.elementwise import (
     Add1,
     Equal1,
@@ -26,6 +26,7 @@ from ir_runtime.operations.elementwise import (
     Subtract1,
 )
 from ir_runtime.operations.reduction import ReduceLogicalOr1, ReduceMax1
+from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer
 
 from .context import Context
 from .graph import Value
@@ -35,6 +36,39 @@ _LOWEST = float(np.finfo(np.float32).min)
 """The number that hides a key in onnxruntime as minus infinity does."""
 _LARGE = 64.0
 """From here on float16 keeps less than four binary digits behind the point of what is added."""
+
+
+def _is_over_keys(seen: Output) -> str | None:
+    """What is wrong with a layer that tells for each row whether any key is visible."""
+    node = seen.node
+    rank, axes = node.inputs[0].shape.rank if node.inputs[0].shape.has_rank else 0, node.inputs[1].type.constant
+    is_last = axes is not None and axes.reshape(-1).tolist() in ([-1], [rank - 1])
+    return None if is_last and node.op.keep_dims else "is not over the keys of a row"  # type: ignore[attr-defined]
+
+
+def _all(test: Callable[[Array], Array], expected: str) -> Pattern:
+    """A constant whose elements all pass a test."""
+    return constant(check=lambda value: None if test(value.type.constant).all() else f"is not {expected}")  # type: ignore[arg-type]
+
+
+_NUMBERS = anything("numbers")
+_GREATEST = layer(ReduceMax1, _NUMBERS)
+_EXACT = either(
+    layer(Subtract1, _NUMBERS, either(_GREATEST, layer(Maximum1, _GREATEST))),
+    layer(Add1, _NUMBERS, layer(Select1, layer(Equal1, _GREATEST))),
+)
+_WITHOUT_HIDDEN_ROWS = layer(Add1, _NUMBERS, layer(Subtract1, _GREATEST))
+
+_MASK = anything("mask")
+_HIDDEN = _all(np.isneginf, "minus infinity")
+_ANY = layer(ReduceLogicalOr1, _MASK, name="seen", check=_is_over_keys)
+_ANY_FINITE = layer(ReduceLogicalOr1, layer(NotEqual1, _MASK, _HIDDEN), name="seen", check=_is_over_keys)
+_GUARDED = either(
+    layer(LogicalOr1, _MASK, layer(LogicalNot1, _ANY), commutative=True),
+    layer(Select1, _ANY, _MASK, _all(np.asarray, "true")),
+    layer(Select1, _ANY_FINITE, _MASK, _all(np.logical_not, "zero")),
+)
+"""A mask that shows all keys to the rows that have none."""
 
 
 def is_broadcast_to_scores(ctx: Context, mask: Output, query: Output, key: Output) -> bool:
@@ -127,16 +161,7 @@ def _with_other_rows(ctx: Context, mask: Value, has_lowest: bool, may_hide_rows:
 
 def _is_exact(mask: Output) -> bool:
     """True for what :func:`_relative` and :func:`_with_other_rows` write, in an IR that was made from such a model."""
-    if not isinstance(mask.node.op, (Add1, Subtract1)):
-        return False
-    numbers, change = mask.node.inputs
-    if isinstance(mask.node.op, Subtract1):
-        greatest = change.node.inputs[0] if isinstance(change.node.op, Maximum1) else change
-    elif isinstance(change.node.op, Select1) and isinstance(change.node.inputs[0].node.op, Equal1):
-        greatest = change.node.inputs[0].node.inputs[0]
-    else:
-        return False
-    return isinstance(greatest.node.op, ReduceMax1) and greatest.node.inputs[0] is numbers
+    return isinstance(_EXACT.match(mask), Match)
 
 
 def _may_be_lowest(mask: Output) -> bool:
@@ -147,11 +172,8 @@ def _may_be_lowest(mask: Output) -> bool:
     node = mask.node
     if isinstance(node.op, Select1):
         return any(_may_be_lowest(choice) for choice in node.inputs[1:])
-    if isinstance(node.op, Add1) and isinstance(node.inputs[1].node.op, Subtract1):
-        greatest = node.inputs[1].node.inputs[0].node
-        if isinstance(greatest.op, ReduceMax1) and greatest.inputs[0] is node.inputs[0]:
-            return _may_be_lowest(node.inputs[0])  # 0 or NaN is added
-    return True
+    # What is added otherwise is 0 or NaN.
+    return isinstance(_WITHOUT_HIDDEN_ROWS.match(mask), NotMatched) or _may_be_lowest(node.inputs[0])
 
 
 def _is_constant_above(mask: Output, limit: float) -> bool:
@@ -166,58 +188,15 @@ def _sees_some_key(mask: Output) -> bool:
     if constant is not None:
         is_seen = constant if constant.dtype == np.bool_ else constant > -math.inf
         return bool(is_seen.any(axis=-1).all())
-    node = mask.node
-    if isinstance(node.op, Select1):
-        return guarded_mask(node, node.inputs[0]) is not None
-    if isinstance(node.op, LogicalOr1):
-        negated = [source.node for source in node.inputs if isinstance(source.node.op, LogicalNot1)]
-        return any(guarded_mask(node, one.inputs[0]) is not None for one in negated)
-    return False
+    return guarded_mask(mask) is not None
 
 
-def guarded_mask(node: Node, is_seen: Output) -> Output | None:
+def guarded_mask(guarded: Output, is_seen: Output | None = None) -> Output | None:
     """The mask that a layer shows all keys of to rows without any; ``is_seen`` tells which rows have one."""
-    if isinstance(node.op, LogicalOr1):
-        for mask, others in (node.inputs, node.inputs[::-1]):
-            if isinstance(others.node.op, LogicalNot1) and others.node.inputs[0] is is_seen and _is_any(is_seen, mask):
-                return mask
-        return None
-    if not isinstance(node.op, Select1) or node.inputs[0] is not is_seen:
-        return None
-    mask, otherwise = node.inputs[1:]
-    if mask.element_type is element_types.boolean:
-        fits = _is_any(is_seen, mask) and _is_all(otherwise)
-    else:
-        fits = _is_any_finite(is_seen, mask) and is_zero(otherwise)
-    return mask if fits else None
+    match = _GUARDED.match(guarded)
+    return None if isinstance(match, NotMatched) or is_seen not in (None, match["seen"]) else match["mask"]
 
 
 def is_zero(output: Output) -> bool:
     known = output.type.constant
     return known is not None and not known.any()
-
-
-def _is_all(output: Output) -> bool:
-    known = output.type.constant
-    return known is not None and bool(known.all())
-
-
-def _is_any(seen: Output, mask: Output) -> bool:
-    """Whether ``seen`` tells for each row whether any key is visible."""
-    node = seen.node
-    if not isinstance(node.op, ReduceLogicalOr1) or not node.op.keep_dims or node.inputs[0] is not mask:
-        return False
-    axes = node.inputs[1].type.constant
-    rank = mask.shape.rank if mask.shape.has_rank else 0
-    return axes is not None and axes.reshape(-1).tolist() in ([-1], [rank - 1])
-
-
-def _is_any_finite(seen: Output, mask: Output) -> bool:
-    """As :func:`_is_any`, for keys that minus infinity hides."""
-    if not isinstance(seen.node.op, ReduceLogicalOr1):
-        return False
-    compared = seen.node.inputs[0].node
-    if not isinstance(compared.op, NotEqual1) or compared.inputs[0] is not mask:
-        return False
-    hidden = compared.inputs[1].type.constant
-    return hidden is not None and bool(np.isneginf(hidden).all()) and _is_any(seen, compared.outputs[0])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from ir_runtime.graph import Output
 from ir_runtime.operations.movement import Broadcast3, Reshape1, Unsqueeze1
+from ir_runtime.rewriting import NotMatched, anything, constant, layer
+
+_COPIED = layer(Broadcast3, layer(Unsqueeze1, anything("heads"), constant("axis")), constant("counts"), name="copied")
+_MERGED = layer(Reshape1, _COPIED, constant("sizes"), name="merged")
 
 
 def without_repetition(repeated: Output) -> Output | None:
@@ -12,26 +16,17 @@ def without_repetition(repeated: Output) -> Output | None:
     None where the layers in front are not Unsqueeze, Broadcast by constant counts, and a Reshape that merges the new
     dimension with the heads.
     """
-    merged = repeated.node
-    if not isinstance(merged.op, Reshape1):
+    match = _MERGED.match(repeated)
+    if isinstance(match, NotMatched):
         return None
-    copied = merged.inputs[0].node
-    if not isinstance(copied.op, Broadcast3) or copied.op.mode != "bidirectional":
+    heads, copied, merged = match["heads"], match.node("copied").op, match.node("merged").op
+    axis, counts, sizes = (match.array(name).reshape(-1).tolist() for name in ("axis", "counts", "sizes"))
+    assert isinstance(copied, Broadcast3)
+    assert isinstance(merged, Reshape1)
+    if axis not in ([2], [-3]) or copied.mode != "bidirectional" or not merged.special_zero or not heads.shape.has_rank:
         return None
-    lifted = copied.inputs[0].node
-    if not isinstance(lifted.op, Unsqueeze1) or _numbers(lifted.inputs[1]) not in ([2], [-3]):
-        return None
-    heads = lifted.inputs[0]
-    counts, sizes = _numbers(copied.inputs[1]), _numbers(merged.inputs[1])
-    if not heads.shape.has_rank or heads.shape.rank != 4 or counts is None or sizes is None or len(sizes) != 4:
+    if heads.shape.rank != 4 or not heads.shape[1].is_static or not heads.shape[3].is_static:
         return None
     _, count, _, width = heads.shape.dims
-    if not count.is_static or not width.is_static or counts != [1, 1, counts[2], 1, 1]:
-        return None
-    keeps_batch = merged.op.special_zero and sizes[0] == 0
-    return heads if keeps_batch and sizes[1:] == [count.value * counts[2], -1, width.value] else None
-
-
-def _numbers(value: Output) -> list[int] | None:
-    known = value.type.constant
-    return None if known is None else [int(number) for number in known.reshape(-1)]
+    is_repeated = counts == [1, 1, counts[2], 1, 1] and sizes == [0, count.value * counts[2], -1, width.value]
+    return heads if is_repeated else None

@@ -47,7 +47,7 @@ def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
     node = made.node
     if not isinstance(node.op, ScaledDotProductAttention13) or len(node.inputs) not in (4, 5) or node.op.causal:
         return None
-    mask = guarded_mask(node.inputs[3].node, is_seen)
+    mask = guarded_mask(node.inputs[3], is_seen)
     if mask is None or not is_zero(zero) or not _is_plain(ctx, node, mask) or not ctx.at_least(23):
         return None
     return _fused(ctx, node, exact_mask(ctx, mask, hidden_rows_are_zero=True))

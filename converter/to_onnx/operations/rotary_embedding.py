@@ -23,11 +23,43 @@ from ir_runtime.operations.elementwise import Add1, Binary, Multiply1, Negative1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer, number
 
 _KINDS = (element_types.f32, element_types.f16)
 _RANK = 4
 _SELECTIONS = (Slice8, Split1, StridedSlice1, VariadicSplit1)
 _GATHERS = (Gather1, Gather7, Gather8)
+
+
+_X, _FIRST, _SECOND, _COS, _SIN = (anything(name) for name in ("x", "first", "second", "cos", "sin"))
+
+
+def _product(a: Pattern, b: Pattern) -> Pattern:
+    return layer(Multiply1, a, b, commutative=True)
+
+
+def _concat(*parts: Pattern, most: int = 2) -> Pattern:
+    """Concat along the last dimension of the parts, and of up to ``most`` values in all."""
+
+    def mismatch(value: Output) -> str | None:
+        is_last = value.shape.has_rank and value.node.op.axis in (-1, value.shape.rank - 1)  # type: ignore[attr-defined]
+        return None if is_last and len(value.node.inputs) <= most else "is no Concat of halves"
+
+    return layer(Concat1, *parts, check=mismatch)
+
+
+def _neighbours(part: Pattern) -> Pattern:
+    axes = constant(check=lambda value: None if numbers(value) in ([-1], [_RANK]) else "is not the last dimension")
+    return layer(Unsqueeze1, part, axes)
+
+
+_REAL = layer(Subtract1, _product(_FIRST, _COS), _product(_SECOND, _SIN))
+_IMAGINARY = layer(Add1, _product(_SECOND, _COS), _product(_FIRST, _SIN), commutative=True)
+_PARTS = _concat(_REAL, _IMAGINARY, most=3)
+_PAIRS = _concat(_neighbours(_REAL), _neighbours(_IMAGINARY))
+_WITH_REST = _concat(_X, anything())
+_NEGATED = either(layer(Negative1, _SECOND), _product(_SECOND, number(-1)))
+_HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _SIN), commutative=True)
 
 
 class _Rotation(NamedTuple):
@@ -83,28 +115,27 @@ def of_merged_heads(ctx: Context, op: Operation) -> Value | None:
 
 
 def _of_halves(value: Output) -> _Rotation | None:
-    for plain, turned in _operands(value, Add1):
-        for x, cos in _operands(plain, Multiply1):
-            for swapped, sin in _operands(turned, Multiply1):
-                halves = _concatenated(swapped, 2)
-                second = None if halves is None else _negated(halves[0])
-                if halves is None or second is None or _width(second) != _width(halves[1]):
-                    continue
-                width = _width(x)
-                if width is not None and _is_joined(x, [halves[1], second]):
-                    return _Rotation(x, 0, width, width // 2, cos, sin, are_whole=True)
+    match = _HALVES.match(value)
+    if isinstance(match, NotMatched):
+        return None
+    first, second = match["first"], match["second"]
+    for x, cos in ((match["x"], match["cos"]), (match["cos"], match["x"])):
+        width = _width(x)
+        if width is not None and _width(first) == _width(second) and _is_joined(x, [first, second]):
+            return _Rotation(x, 0, width, width // 2, cos, match["sin"], are_whole=True)
     return None
 
 
-def _of_parts(value: Output) -> _Rotation | None:
-    parts = _concatenated(value, 2) or _concatenated(value, 3)
-    if parts is None:
+def _of_parts(value: Output, pattern: Pattern = _PARTS, *, interleaved: bool = False) -> _Rotation | None:
+    match = pattern.match(value)
+    if isinstance(match, NotMatched):
         return None
-    for first, second, cos, sin in _rotated(*parts[:2]):
-        found = _joined([first, second, *parts[2:]])
-        half = _width(first)
+    roles = [match[name] for name in ("first", "second", "cos", "sin")]
+    # The formula stays the same where the numbers and the angles change their roles.
+    for first, second, cos, sin in (roles, [*roles[2:], *roles[:2]]):
+        found, half = _joined([first, second, *value.node.inputs[2:]], interleaved), _width(first)
         if found is not None and half is not None and half == _width(second):
-            return _Rotation(*found, half, cos, sin, are_whole=False)
+            return _Rotation(*found, half, cos, sin, are_whole=False, interleaved=interleaved)
     return None
 
 
@@ -118,30 +149,17 @@ def _of_neighbours(ctx: Context, value: Output) -> _Rotation | None:
 
 def _of_pairs(value: Output) -> _Rotation | None:
     """What is rotated to ``[..., half, 2]``: neighbours stand in the last dimension."""
-    parts = _concatenated(value, 2)
-    if parts is None or value.shape.rank != _RANK + 1:
-        return None
-    if any(
-        not isinstance(part.node.op, Unsqueeze1) or numbers(part.node.inputs[1]) not in ([-1], [4]) for part in parts
-    ):
-        return None
-    for first, second, cos, sin in _rotated(*(part.node.inputs[0] for part in parts)):
-        found = _joined([first, second], interleaved=True)
-        half = _width(first)
-        if found is not None and half is not None:
-            return _Rotation(*found, half, cos, sin, are_whole=False, interleaved=True)
-    return None
+    has_pairs = value.shape.has_rank and value.shape.rank == _RANK + 1
+    return _of_parts(value, _PAIRS, interleaved=True) if has_pairs else None
 
 
 def _with_rest(ctx: Context, value: Output) -> _Rotation | None:
     """What is rotated as a whole, and behind it numbers of the same heads that stay."""
-    parts = _concatenated(value, 2)
-    if parts is None:
-        return None
-    inner = _of_halves(parts[0]) or _of_neighbours(ctx, parts[0])
+    match = _WITH_REST.match(value)
+    inner = None if isinstance(match, NotMatched) else _of_halves(match["x"]) or _of_neighbours(ctx, match["x"])
     if inner is None:
         return None
-    around, behind = dict(_sources(inner.source)), dict(_sources(parts[1]))
+    around, behind = dict(_sources(inner.source)), dict(_sources(value.node.inputs[1]))
     for source, places in around.items():
         if source in behind:
             start, rest = int(places[inner.start]), behind[source]
@@ -149,43 +167,6 @@ def _with_rest(ctx: Context, value: Output) -> _Rotation | None:
             if np.array_equal(rest, np.arange(stop, stop + rest.size)):
                 return inner._replace(source=source, start=start, stop=stop + rest.size)
     return None
-
-
-def _rotated(real: Output, imaginary: Output) -> Iterator[tuple[Output, Output, Output, Output]]:
-    """The numbers and angles of first cos - second sin and second cos + first sin."""
-    if not isinstance(real.node.op, Subtract1):
-        return
-    for first, cos in _operands(real.node.inputs[0], Multiply1):
-        for second, sin in _operands(real.node.inputs[1], Multiply1):
-            for left, right in _operands(imaginary, Add1):
-                if {second, cos} == _factors(left) and {first, sin} == _factors(right):
-                    yield first, second, cos, sin
-
-
-def _factors(value: Output) -> set[Output]:
-    return set(value.node.inputs) if isinstance(value.node.op, Multiply1) else set()
-
-
-def _operands(value: Output, operation: type[Operation]) -> Sequence[tuple[Output, Output]]:
-    """Both orders of the operands of a layer of that operation."""
-    if not isinstance(value.node.op, operation):
-        return ()
-    a, b = value.node.inputs
-    return (a, b), (b, a)
-
-
-def _concatenated(value: Output, count: int) -> list[Output] | None:
-    """What is joined along the last dimension."""
-    node = value.node
-    if not isinstance(node.op, Concat1) or len(node.inputs) != count or not value.shape.has_rank:
-        return None
-    return list(node.inputs) if node.op.axis in (-1, value.shape.rank - 1) else None
-
-
-def _negated(value: Output) -> Output | None:
-    if isinstance(value.node.op, Negative1):
-        return value.node.inputs[0]
-    return next((one for one, factor in _operands(value, Multiply1) if numbers(factor) == [-1]), None)
 
 
 # --- parts of the last dimension ---
@@ -268,9 +249,8 @@ def _has_equal_halves(value: Output) -> bool:
         width = known.shape[-1] // 2 if known.ndim else 0
         return bool(width) and np.array_equal(known[..., :width], known[..., width:])
     node, rank = value.node, value.shape.rank if value.shape.has_rank else 0
-    halves = _concatenated(value, 2)
-    if halves is not None:
-        return halves[0] is halves[1]
+    if isinstance(_WITH_REST.match(value), Match):
+        return node.inputs[0] is node.inputs[1]
     if node.op.elementwise and len(node.inputs) == 1:
         return _has_equal_halves(node.inputs[0])
     if isinstance(node.op, Unsqueeze1):
