@@ -27,7 +27,7 @@ from converter.onnx_file.schema_table import TABLE, of_onnx, table_of
 from converter.options import json_schema
 from converter.targets.onnxruntime.kernels import TABLE as KERNELS
 from converter.targets.onnxruntime.kernels import table_of as kernel_table
-from converter.to_onnx.registry import all_exporters, refused_operations
+from converter.to_onnx.registry import REFUSALS, all_exporters
 from tests.suite.node_suite import Case, known_failures, node_cases, outcome
 from tests.suite.test_reshape import known_reshape_failures
 
@@ -98,7 +98,7 @@ def export_table() -> str:
     for one in all_exporters():
         text = " ".join((one.function.__doc__ or "").split())
         rows[one.operation.type, text].append(one.operation.opset)
-    for operation, reason in refused_operations().items():
+    for operation, reason in REFUSALS.entries().items():
         rows[operation.type, f"*not written:* {reason}"].append(operation.opset)
     lines = [
         f"| {name} | {', '.join(map(str, sorted(opsets)))} | {text} |"

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from converter.errors import ConversionError
 from converter.passes.decomposition.registry import DECOMPOSITIONS, Decompose
 from ir_runtime.graph.operation import Operation
-from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
+from ir_runtime.registry import Registry
 
 Export = Callable[..., Any]
 F = TypeVar("F", bound=Export)
@@ -44,24 +43,23 @@ class Exporter:
         return names[:count]
 
 
-_EXPORTERS: dict[type[Operation], Exporter] = {}
-_IDIOMS: dict[type[Operation], list[Export]] = {}
-_REFUSED: dict[type[Operation], str] = {}
-_INLINE: set[type[Operation]] = set()
+EXPORTERS = Registry[type[Operation], Exporter]("exporter", PACKAGE)
+IDIOMS = Registry[Export, tuple[type[Operation], ...]]("idiom", PACKAGE)
+"""For each function that writes several layers the operations of the last of them."""
+REFUSALS = Registry[type[Operation], str]("refusal", PACKAGE)
+"""Why operations cannot be written as ONNX operators; it ends the sentence of the error."""
 
 
-def ir_op(*operations: type[Operation], replace: bool = False, local_function: bool = False) -> Callable[[F], F]:
+def ir_op(*operations: type[Operation], local_function: bool = False) -> Callable[[F], F]:
     """Decorator: the function writes these operations, each of them one revision of one IR operation.
 
-    Claiming an operation twice is an error unless ``replace`` is set. With ``local_function`` the nodes become a
-    model-local function: the way of operations that have no counterpart in ONNX.
+    With ``local_function`` the nodes become a model-local function: the way of operations that have no counterpart in
+    ONNX.
     """
 
     def register(function: F) -> F:
         for operation in operations:
-            if operation in _EXPORTERS and not replace:
-                raise ConversionError(f"the operation {operation.type}-{operation.opset} is claimed twice")
-            _EXPORTERS[operation] = Exporter(operation, function, local_function)
+            EXPORTERS.add(operation, Exporter(operation, function, local_function))
         return function
 
     return register
@@ -75,64 +73,44 @@ def ir_idiom(*operations: type[Operation]) -> Callable[[F], F]:
     """
 
     def register(function: F) -> F:
-        for operation in operations:
-            _IDIOMS.setdefault(operation, []).append(function)
+        IDIOMS.add(function, operations)
         return function
 
     return register
 
 
+def find_idioms(operation: type[Operation]) -> Iterator[Export]:
+    """The functions that may write an operation together with layers in front of it."""
+    return (function for function, operations in IDIOMS.entries().items() if operation in operations)
+
+
 def write_inline(*operations: type[Operation]) -> None:
     """Register that the decompositions of these operations, which are few layers, do not become functions."""
-    _INLINE.update(operations)
-
-
-def find_idioms(operation: type[Operation]) -> Sequence[Export]:
-    """The functions that may write an operation together with layers in front of it."""
-    import_all()
-    return _IDIOMS.get(operation, ())
-
-
-def refuse_ir_op(reason: str, *operations: type[Operation]) -> None:
-    """Register why these operations cannot be written as ONNX operators; it ends the sentence of the error."""
-    _REFUSED.update(dict.fromkeys(operations, reason))
+    for operation in operations:
+        EXPORTERS.add(operation, _by_decomposition(operation, DECOMPOSITIONS[operation], is_local_function=False))
 
 
 def find_exporter(operation: type[Operation]) -> Exporter | str:
     """What writes an operation; where there is none, the reason."""
-    import_all()
-    found = _EXPORTERS.get(operation)
-    if found is not None:
-        return found
     function = DECOMPOSITIONS.get(operation)
-    if function is not None:
-        return _by_decomposition(operation, function)
-    return _REFUSED.get(operation, "there is no ONNX operator for it, and nobody has written it by others")
+    found = EXPORTERS.get(operation) or (function and _by_decomposition(operation, function))
+    return found or REFUSALS.get(operation) or "there is no ONNX operator for it, and nobody has written it by others"
 
 
 def all_exporters() -> Iterator[Exporter]:
     """Every exporter, by type and opset of its operation."""
-    import_all()
-    decomposed = [_by_decomposition(*pair) for pair in DECOMPOSITIONS.entries().items() if pair[0] not in _EXPORTERS]
-    yield from sorted([*_EXPORTERS.values(), *decomposed], key=lambda one: (one.operation.type, one.operation.opset))
+    operations = {**DECOMPOSITIONS.entries(), **EXPORTERS.entries()}
+    for operation in sorted(operations, key=lambda one: (one.type, one.opset)):
+        exporter = find_exporter(operation)
+        assert isinstance(exporter, Exporter)
+        yield exporter
 
 
-def _by_decomposition(operation: type[Operation], function: Decompose) -> Exporter:
+def _by_decomposition(operation: type[Operation], function: Decompose, *, is_local_function: bool = True) -> Exporter:
     """The exporter that writes the layers of the IR that a layer is decomposed into."""
 
     @functools.wraps(function)
     def export(ctx: Any, op: Operation, *inputs: Any) -> Any:
         return ctx.decompose()
 
-    return Exporter(operation, export, is_local_function=operation not in _INLINE)
-
-
-def refused_operations() -> dict[type[Operation], str]:
-    """The operations that are known not to be expressible, with the reasons."""
-    import_all()
-    return dict(_REFUSED)
-
-
-def import_all() -> None:
-    """Import every module of the package: each registers what it writes."""
-    import_modules_of(PACKAGE)
+    return Exporter(operation, export, is_local_function)

@@ -14,7 +14,7 @@ import pytest
 from converter import UnsupportedModelError, export_model
 from converter.equivalence import ort_values
 from converter.to_onnx.opsets import OLDEST
-from converter.to_onnx.registry import all_exporters, find_exporter, refused_operations
+from converter.to_onnx.registry import REFUSALS, all_exporters, find_exporter
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.operation import all_operations
@@ -202,7 +202,7 @@ def test_dynamic_dimensions(call: Call) -> None:
 
 
 def test_every_operation_is_written_or_refused_with_a_reason() -> None:
-    refused = refused_operations()
+    refused = REFUSALS.entries()
     missing = {
         operation.type
         for operation in all_operations()

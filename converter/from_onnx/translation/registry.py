@@ -19,6 +19,7 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.schema_table import Schema
 from ir_runtime.records import record
+from ir_runtime.registry import Registry
 
 from .families import import_all_families, import_families, import_families_of_any_domain, is_imported
 
@@ -182,8 +183,10 @@ def onnx_op(
     return register
 
 
-_REFUSED: dict[tuple[str, str], str] = {}
-_FORMS: dict[tuple[str, str], dict[int, Translator]] = {}
+_REFUSALS = Registry[tuple[str, str], str]("refusal")
+"""(domain, operator) -> why no version of it can be translated."""
+_FORMS = Registry[tuple[str, str, int], Translator]("form")
+"""(domain, operator, version) -> a form that no schema has."""
 
 
 def onnx_form(op_type: str, *, versions: Sequence[int]) -> Callable[[Translate], Translate]:
@@ -196,7 +199,7 @@ def onnx_form(op_type: str, *, versions: Sequence[int]) -> Callable[[Translate],
 
     def register(function: Translate) -> Translate:
         form = Translator(op_type, "", tuple(versions), function)
-        _FORMS.setdefault(("", op_type), {}).update(dict.fromkeys(versions, form))
+        _FORMS.of(("", op_type, version) for version in versions)(form)
         return function
 
     return register
@@ -204,12 +207,12 @@ def onnx_form(op_type: str, *, versions: Sequence[int]) -> Callable[[Translate],
 
 def find_form(op_type: str, domain: str, version: int) -> Translator | None:
     """The form outside the schema of that version of an operator."""
-    return _FORMS.get((domain, op_type), {}).get(version)
+    return _FORMS.get((domain, op_type, version))
 
 
 def refuse_op(op_type: str, reason: str, *, domain: str = "") -> None:
     """Register the reason why no version of ``op_type`` can be translated; it ends the sentence of the error."""
-    _REFUSED[domain, op_type] = reason
+    _REFUSALS.add((domain, op_type), reason)
     _forget_found()
 
 
@@ -251,7 +254,7 @@ def _registered_translator(op_type: str, domain: str, opset: int) -> tuple[Trans
             if form is not None:
                 return form, 1
             return f"ONNX has no operator of that name{_of_your_own(domain)}"
-        return _REFUSED.get((domain, op_type), f"the operator is not supported{_of_your_own(domain)}")
+        return _REFUSALS.get((domain, op_type)) or f"the operator is not supported{_of_your_own(domain)}"
     candidates = [version for version in claimed if version <= opset]
     if not candidates:
         return f"the operator is supported from opset {min(claimed)} on"
@@ -271,7 +274,7 @@ def domain_of_operator(op_type: str, domain: str) -> str:
     if domain or schema_table.versions(op_type, ""):
         return domain
     import_families_of_any_domain(op_type)
-    having = {other for other, name in (*_TRANSLATORS, *_REFUSED) if name == op_type}
+    having = {other for other, name in (*_TRANSLATORS, *_REFUSALS.entries()) if name == op_type}
     return having.pop() if len(having) == 1 else domain
 
 
@@ -311,7 +314,7 @@ def only_version(domain: str) -> int | None:
 def refused_operators() -> dict[tuple[str, str], str]:
     """(domain, operator) -> the reason, for operators that are known not to be translatable."""
     import_all_families()
-    return dict(sorted(_REFUSED.items()))
+    return dict(sorted(_REFUSALS.entries().items()))
 
 
 def all_translators() -> Iterator[Translator]:

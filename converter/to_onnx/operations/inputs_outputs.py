@@ -7,16 +7,12 @@ import numpy as np
 from converter.onnx_file.types import onnx_number
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import ir_op, refuse_ir_op
+from converter.to_onnx.registry import REFUSALS, ir_op
 from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Const1, Identity16, ReadValue3, ReadValue6
 
-refuse_ir_op(
-    "ONNX has no variables, and only those of the model itself become inputs and outputs, not those of a body",
-    ReadValue3,
-    ReadValue6,
-    Assign3,
-    Assign6,
+REFUSALS.of((ReadValue3, ReadValue6, Assign3, Assign6))(
+    "ONNX has no variables, and only those of the model itself become inputs and outputs, not those of a body"
 )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import ir_op, refuse_ir_op
+from converter.to_onnx.registry import REFUSALS, ir_op
 from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.strings import StringTensorPack15, StringTensorUnpack15
 
-refuse_ir_op("no ONNX operator gives the bytes of a text", StringTensorUnpack15)
+REFUSALS.add(StringTensorUnpack15, "no ONNX operator gives the bytes of a text")
 
 
 @ir_op(StringTensorPack15)
