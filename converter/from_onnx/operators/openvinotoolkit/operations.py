@@ -85,6 +85,18 @@ def _openvino_op(
     return register
 
 
+def _same_operation(operation: type[Operation], inputs: str, defaults: Mapping[str, Any]) -> None:
+    """Register an operator that has the name, the inputs and the outputs of the IR operation."""
+
+    def emit(ctx: Context, op: Operation, *values: Output) -> tuple[Output, ...]:
+        return tuple(ctx.emit_all(op, *values))
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind) for name in ("ctx", "op", *inputs.split())]
+    emit.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    _openvino_op(operation.type, operation, defaults)(emit)
+
+
 # --- quantisation, activations and normalisations ---
 
 
@@ -294,26 +306,6 @@ def generate_proposals(
 
 
 @_openvino_op(
-    "ExperimentalDetectronGenerateProposalsSingleImage",
-    detectron.ExperimentalDetectronGenerateProposalsSingleImage6,
-    {"nms_threshold": 0.7, "post_nms_count": 1000, "pre_nms_count": 1000},
-)
-def proposals_of_one_image(
-    ctx: Context, op: Operation, image: Output, anchors: Output, deltas: Output, scores: Output
-) -> tuple[Output, ...]:
-    """The best boxes made of anchors, and their scores."""
-    return tuple(ctx.emit_all(op, image, anchors, deltas, scores))
-
-
-@_openvino_op(
-    "ExperimentalDetectronPriorGridGenerator", detectron.ExperimentalDetectronPriorGridGenerator6, {"flatten": 1}
-)
-def prior_grid(ctx: Context, op: Operation, boxes: Output, layer: Output, image: Output) -> Output:
-    """The boxes at every place of a grid."""
-    return ctx.emit(op, boxes, layer, image)
-
-
-@_openvino_op(
     "ExperimentalDetectronROIFeatureExtractor",
     detectron.ExperimentalDetectronROIFeatureExtractor6,
     {"output_size": 7, "sampling_ratio": 2, "pyramid_scales": (4, 8, 16, 32, 64)},
@@ -334,27 +326,26 @@ def region_features(
     return tuple(ctx.emit_all(op, regions, *layers))
 
 
-@_openvino_op("ExperimentalDetectronTopKROIs", detectron.ExperimentalDetectronTopKROIs6, {"max_rois": 1000})
-def top_regions(ctx: Context, op: Operation, regions: Output, scores: Output) -> Output:
-    """The regions of the highest scores."""
-    return ctx.emit(op, regions, scores)
-
-
-@_openvino_op(
-    "ExperimentalDetectronDetectionOutput",
-    detectron.ExperimentalDetectronDetectionOutput6,
-    {
-        "score_threshold": 0.05,
-        "nms_threshold": 0.5,
-        "max_delta_log_wh": math.log(1000 / 16),
-        "num_classes": 81,
-        "post_nms_count": 2000,
-        "max_detections_per_image": 100,
-        "deltas_weights": (10.0, 10.0, 5.0, 5.0),
-    },
-)
-def detectron_detections(
-    ctx: Context, op: Operation, regions: Output, deltas: Output, scores: Output, image: Output
-) -> tuple[Output, ...]:
-    """Regions moved for each class, without those that overlap better ones: boxes, classes and scores."""
-    return tuple(ctx.emit_all(op, regions, deltas, scores, image))
+for _operation, _inputs, _defaults in (
+    (
+        detectron.ExperimentalDetectronGenerateProposalsSingleImage6,
+        "image anchors deltas scores",
+        {"nms_threshold": 0.7, "post_nms_count": 1000, "pre_nms_count": 1000},
+    ),
+    (detectron.ExperimentalDetectronPriorGridGenerator6, "boxes layer image", {"flatten": 1}),
+    (detectron.ExperimentalDetectronTopKROIs6, "regions scores", {"max_rois": 1000}),
+    (
+        detectron.ExperimentalDetectronDetectionOutput6,
+        "regions deltas scores image",
+        {
+            "score_threshold": 0.05,
+            "nms_threshold": 0.5,
+            "max_delta_log_wh": math.log(1000 / 16),
+            "num_classes": 81,
+            "post_nms_count": 2000,
+            "max_detections_per_image": 100,
+            "deltas_weights": (10.0, 10.0, 5.0, 5.0),
+        },
+    ),
+):
+    _same_operation(_operation, _inputs, _defaults)
