@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import Array, Dimension, ElementType, Output, element_types
 from ir_runtime.operations.elementwise import (
     Add1,

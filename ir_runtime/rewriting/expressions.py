@@ -157,9 +157,6 @@ class Expression:
     sin = _unary(elementwise.Sin1)
     sqrt = _unary(elementwise.Sqrt1)
 
-    def matmul(self, other: Expression) -> Expression:
-        return self.emit(matmul.MatMul1(), other)
-
     def truncated(self, divisor: Operand) -> Expression:
         """The quotient; of integers rounded towards zero, where ``//`` and ``/`` round down."""
         return self.emit(elementwise.Divide1(m_pythondiv=False), self.of(divisor))
