@@ -40,7 +40,7 @@ def test_the_row():
 SHOWN_FILES = SHOWN.findall(PAGE.read_text())
 ORDERS = ("converter/passes/order.py", "converter/targets/openvino_cpu/order.py")
 GUIDES = {
-    "an operator": ("converter/from_onnx/operators/microsoft/gates.py", "tests/converter/test_microsoft_gates.py"),
+    "an operator": ("converter/from_onnx/operators/example/softsigns.py", "tests/converter/test_example_softsigns.py"),
     "a pass": ("converter/passes/double_negations.py", ORDERS[0], "tests/converter/test_double_negations.py"),
     "a rule": ("converter/targets/openvino_cpu/exp_of_nan.py", ORDERS[1], PROBES),
 }
