@@ -92,7 +92,7 @@ def same(
 UNARY = {
     "Abs": {}, "Negative": {}, "Floor": {}, "Ceiling": {}, "Exp": {}, "Tanh": {}, "Sqrt": {}, "Log": {},
     "ReLU": {}, "Sigmoid": {}, "Swish": {}, "HSwish": {}, "HSigmoid": {}, "Mish": {}, "SoftPlus": {}, "Erf": {},
-    "Gelu": {}, "Elu": {"alpha": 0.7}, "Clamp": {"min": -0.5, "max": 1.5},
+    "Gelu": {}, "Elu": {"alpha": 0.7}, "Clamp": {"min": -0.5, "max": 1.5}, "Round": {},
 }  # fmt: skip
 SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 88.0, -88.0, 1e4, -1e4, 3.9, -3.95, 20.0, -20.0],
@@ -200,6 +200,27 @@ def test_fake_quantize(levels: int, limits: tuple[float, ...]) -> None:
         return b.emit(op("FakeQuantize", levels=levels), v, *[b.constant(limit, "f32") for limit in limits])
 
     same(model_of(make, [x]), [x])
+
+
+@pytest.mark.parametrize("zero_point", [0, 3, 128, 255])
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (40, 700)])
+def test_fake_quantize_rounds_like_quantize_linear(zero_point: int, shape: tuple[int, ...]) -> None:
+    scale = np.float32(0.0173)
+    limits = [np.float32(-zero_point) * scale, np.float32(255 - zero_point) * scale]
+    # Halves of the scale: every second value lies between two levels.
+    x = (RNG.integers(-600, 600, shape) / 2).astype(np.float32) * scale
+
+    def make(b: Builder, v: Output) -> Output:
+        return b.emit(op("FakeQuantize", levels=256), v, *[b.constant(limit, "f32") for limit in 2 * limits])
+
+    levels = np.clip(np.rint(x / scale) + zero_point, 0, 255) - zero_point
+    np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], levels * scale)
+
+
+def test_round_half_away_from_zero_is_left_to_evaluate() -> None:
+    x = np.array([-2.5, -0.5, 0.5, 1.5, 2.5], np.float32)
+    model = model_of(lambda b, v: b.emit(op("Round", mode="half_away_from_zero"), v), [x])
+    same(model, [x], kernels=0)
 
 
 @pytest.mark.parametrize("opset", [1, 5])

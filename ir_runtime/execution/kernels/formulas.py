@@ -22,6 +22,7 @@ Constants = Sequence["Array | None"]
 _ZERO = np.float32(0)
 _HALF = np.float32(0.5)
 _ONE = np.float32(1)
+_INFINITY = np.float32(np.inf)
 
 _FORMULAS: dict[type[Operation], Callable[[Any, Constants], Formula | None]] = {}
 
@@ -109,18 +110,19 @@ def _power(op: Operation, constants: Constants) -> Formula:
 
 @_formula(activation.ReLU1)
 def _relu(op: Operation, constants: Constants) -> Formula:
-    return lambda x, out, spare: np.maximum(x, _ZERO, out=out)
+    # ``clip`` takes 60 % of the time of ``maximum`` with a scalar, and of ``maximum`` and ``minimum`` 30 %.
+    return lambda x, out, spare: x.clip(_ZERO, _INFINITY, out)
 
 
 @_formula(activation.Clamp1)
 def _clamp(op: Any, constants: Constants) -> Formula:
     low, high = np.float32(op.min), np.float32(op.max)
+    return lambda x, out, spare: x.clip(low, high, out)
 
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        np.maximum(x, low, out=spare[0])
-        np.minimum(spare[0], high, out=out)
 
-    return run
+@_formula(elementwise.Round5)
+def _round(op: Any, constants: Constants) -> Formula | None:
+    return _as_it_is(np.rint) if op.mode == "half_to_even" else None
 
 
 @_formula(activation.Sigmoid1)
@@ -176,8 +178,7 @@ def _swish(op: Operation, constants: Constants) -> Formula | None:
 
 def _hard_sigmoid_into(x: Array, out: Array) -> None:
     np.add(x, np.float32(3), out)
-    np.maximum(out, _ZERO, out=out)
-    np.minimum(out, np.float32(6), out=out)
+    out.clip(_ZERO, np.float32(6), out)
 
 
 @_formula(activation.HSigmoid5)
@@ -211,8 +212,7 @@ def _hardsigmoid(op: Operation, constants: Constants) -> Formula | None:
         made = spare[0]
         np.multiply(x, alpha, made)
         np.add(made, beta, made)
-        np.maximum(made, _ZERO, out=made)
-        np.minimum(made, _ONE, out=out)
+        made.clip(_ZERO, _ONE, out)
 
     return run
 
@@ -273,9 +273,15 @@ def stand_ins(node: Node, constants: Mapping[Output, Array]) -> list[Output | Ar
     return [data, *[one.astype(np.float32).reshape(shape) for one in (factors, beta - mean * factors)]]
 
 
+_MAX_EXACT_LEVELS = 1 << 16
+"""Up to here all levels, and the roundings of limits, are exact enough to find the zero point."""
+
+
 @_formula(quantization.FakeQuantize1)
 def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
-    """For constant scalar limits: x is clamped first, after which the steps of ``evaluate`` keep the limits."""
+    """For constant scalar limits. Limits around zero are the scale and zero point of a QuantizeLinear: dividing by the
+    scale takes a third of the time of the general formula, and rounds as onnxruntime does.
+    """
     limits = [value for value in constants[1:] if value is not None and value.size == 1]
     if len(limits) < 4:
         return None
@@ -283,12 +289,28 @@ def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
     if not low < high or not np.isfinite([low, high, out_low, out_high]).all():
         return None
     steps, dimension, out_dimension = np.float32(op.levels - 1), high - low, out_high - out_low
+    scale = np.float32((float(high) - float(low)) / (op.levels - 1))
+    levels_below_zero = float(low) / float(scale) if scale else math.inf
+    # The limits are rounded to float32, so that the quotient of levels is a whole number up to these roundings.
+    is_whole = abs(levels_below_zero - round(levels_below_zero)) <= op.levels * 2.0**-22 if scale else False
+    if is_whole and (low, high) == (out_low, out_high) and low <= 0 <= high and op.levels <= _MAX_EXACT_LEVELS:
+        first = np.float32(round(levels_below_zero))
+        last = first + steps
+
+        def quantize(x: Array, *rest: Any) -> None:
+            out, spare = rest[-2:]
+            level = spare[0]
+            np.divide(x, scale, level)
+            np.rint(level, level)
+            level.clip(first, last, level)
+            np.multiply(level, scale, out)
+
+        return quantize
 
     def run(x: Array, *rest: Any) -> None:
         out, spare = rest[-2:]
         made = spare[0]
-        np.maximum(x, low, out=made)
-        np.minimum(made, high, out=made)
+        x.clip(low, high, made)
         np.subtract(made, low, made)
         np.divide(made, dimension, made)
         np.multiply(made, steps, made)
