@@ -14,17 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..boundary import boundary, fault_of
+from ..boundary import boundary
 from ..graph import Array, Model
 from ..graph.mapped_file import MappedFile
-from .folded_graph import folded_graph
-from .kernels import Site
 from .kernels.caches import grown_caches
 from .kernels.threads import Unbuffered, Workers, processors
-from .plan import WITHOUT_KERNELS, Plan, step_function
+from .plan import Plan, Schedules
 from .profile import Clock
-from .static_plans import StaticPlan
-from .static_plans.plans_by_shapes import StaticPlans
 from .wide_floats import in_float32
 
 _SHORT_CALL_SECONDS = 2e-4
@@ -41,29 +37,23 @@ class Calls:
 
     def __init__(self, model: Model, *, optimize: bool, threads: int, variables: int = 0, assigned: int = 0) -> None:
         self.fallbacks: Counter[str] = Counter()
-        self.static_plans: StaticPlans | None = None
-        """None where the model is not optimized."""
         self._workers = Workers(threads) if optimize else None
         # More calls than processors would only evict each other's cache and compete for the interpreter's lock.
         self._turns = threading.Semaphore(processors())
         self._shortest_seconds = math.inf
         """The shortest call until now; no longer measured after a short one."""
-        self._plan: Plan | None = None
-        """The plan for any shapes, while there is one."""
-        self._had_other_shapes = False
-        """Whether inputs came for which there was no static plan, after one was made."""
+        self._owned = len(model.results) - assigned
         with boundary("making a plan"):
             # Static plans are made later, of the model as it is now.
-            self._model = model.clone()
-            self._variables = self._model.inputs[len(self._model.inputs) - variables :]
-            self._owned = len(self._model.results) - assigned
+            model = model.clone()
+            carried = model.inputs[len(model.inputs) - variables :]
+            grown = grown_caches(model.nodes(), carried, model.outputs) if optimize else frozenset()
             if optimize:
-                grown = grown_caches(self._model.nodes(), self._variables, self._model.outputs)
                 # A cache of 16 bits would otherwise be converted at each step, twice, instead of growing.
-                in_float32(self._model, kept=grown)
-                self.static_plans = StaticPlans(self._model, self._new_static_plan, grows=bool(grown))
-            if self.static_plans is None or not self.static_plans.is_certain:
-                self._plan = self._new_plan()
+                in_float32(model, kept=grown)
+            self._schedules = Schedules(model, self._workers, self.fallbacks, carried, grows=bool(grown))
+        self.static_plans = self._schedules.static_plans
+        self.plan_for_any_shapes = self._schedules.plan_for_any_shapes
         self._files = _files_of(model)
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
@@ -85,23 +75,7 @@ class Calls:
 
     def _run_now(self, arguments: Sequence[Array], clock: Clock | None) -> list[Array]:
         with np.errstate(all="ignore"), self._buffers():
-            static_plan = None if self.static_plans is None else self.static_plans.plan_for(arguments)
-            if static_plan is not None:
-                if not self._had_other_shapes:
-                    # Each plan holds packed weights of its own: one is enough while the shapes stay the same.
-                    self._plan = None
-                try:
-                    return static_plan.run(arguments, clock)
-                except MemoryError:
-                    # A static plan holds all values at once. The plan for any shapes frees them after their last use.
-                    assert self.static_plans is not None
-                    self.static_plans.drop(arguments)
-                except Exception as error:
-                    # Where the inputs are at fault, the plan for any shapes raises the better error.
-                    self.plan_for_any_shapes().run(arguments, clock)
-                    shapes = [list(array.shape) for array in arguments]
-                    raise fault_of(f"the plan for inputs of the shapes {shapes}", error, WITHOUT_KERNELS) from error
-            values = self.plan_for_any_shapes().run(arguments, clock)
+            values = self._schedules.run(arguments, clock)
             return owned_by_caller(values[: self._owned], arguments) + values[self._owned :]
 
     def plan_of(self, part: Model) -> Plan:
@@ -118,24 +92,6 @@ class Calls:
 
     def _buffers(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._workers is None else Unbuffered()
-
-    def plan_for_any_shapes(self) -> Plan:
-        """The plan for inputs of any shapes, made where there is none."""
-        plan = self._plan
-        if plan is None:
-            self._had_other_shapes = True
-            plan = self._plan = self._new_plan()
-        return plan
-
-    def _new_plan(self) -> Plan:
-        return Plan(self._model, self._workers, self.fallbacks, self._variables)
-
-    def _new_static_plan(self, model: Model) -> StaticPlan:
-        assert self._workers is not None
-        workers, fallbacks = self._workers, self.fallbacks
-        nodes, constants = folded_graph(model, refine_types=True)
-        site = Site(nodes, constants, {node.inputs[0] for node in model.results}, workers)
-        return StaticPlan(model, site, lambda step: step_function(step, constants, workers, fallbacks), fallbacks)
 
 
 def owned_by_caller(values: Sequence[Array], shared: Sequence[Array]) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,18 @@ from typing import Any
 
 from ..boundary import boundary, fault_of
 from ..errors import ExecutionError, ModelError
-from ..graph import Array, Model, Node, Output
+from ..graph import Array, Model, Node, Output, SubGraph, Tensor
 from ..graph.mapped_file import aligned
 from ..graph.operation import Runner
+from ..graph.shape_inference import make_node
+from ..operations.inputs_outputs import Const1
 from ..rewriting.constant_folding import as_tuple
 from .folded_graph import folded_graph
 from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Workers
 from .profile import Clock
+from .static_plans import StaticPlan
+from .static_plans.plans_by_shapes import StaticPlans
 
 StepFunction = Callable[..., "Array | tuple[Array, ...]"]
 """Computes a step: arrays of what it reads in, arrays of what it writes out."""
@@ -196,8 +201,34 @@ def _evaluation(
     op = node.op
     if not op.subgraphs:
         return _with_location(node, op.evaluate)
-    runners: list[Runner] = [Plan(sub.body, workers, fallbacks).run for sub in op.subgraphs]
+    runners = [_runner(sub, node, constants, workers, fallbacks) for sub in op.subgraphs]
     return _with_location(node, lambda *inputs: op.execute(runners, inputs))
+
+
+def _runner(
+    sub: SubGraph, node: Node, constants: Mapping[Output, Array], workers: Workers | None, fallbacks: Counter[str]
+) -> Runner:
+    """Computes a body of the node by the schedules of :class:`Schedules`.
+
+    They are made in the first run: a branch that is never taken needs neither plans nor their memory.
+    """
+
+    @functools.cache
+    def schedules() -> Schedules:
+        with boundary("making a plan"):
+            body = sub.body.clone()
+            carried = {parameter for _, parameter in sub.back_edges}
+            for entry in sub.inputs:
+                value = None if entry.external is None else constants.get(node.inputs[entry.external])
+                if value is None or entry.axis is not None or entry.parameter in carried:
+                    continue
+                # Weights that every iteration reads: a plan packs them instead of copying them in each iteration.
+                parameter = body.parameters[entry.parameter].outputs[0]
+                weights = make_node(Const1(value=Tensor.from_array(value, parameter.element_type)), [])
+                parameter.replace_by(weights.outputs[0])
+            return Schedules(body, workers, fallbacks, repeats=_REPEATS_OF_BODIES)
+
+    return lambda arguments: schedules().run(arguments)
 
 
 def _evaluation_of_each(step: Step, constants: Mapping[Output, Array]) -> StepFunction:
@@ -228,3 +259,74 @@ def _with_location(node: Node, evaluate: Callable[..., Any]) -> Callable[..., An
             raise kind(f"{where}: {str(error) or type(error).__name__}") from error
 
     return compute
+
+
+_REPEATS_OF_BODIES = 16
+"""Iterations of the same shapes before a body gets a static plan: making one takes as long as some ten iterations."""
+
+
+class Schedules:
+    """The plans of one model: static ones for shapes that repeat, and one for any shapes, each made when needed.
+
+    Without ``workers`` there is only the plan for any shapes, without kernels. A model that ``grows`` has other shapes
+    in each call. Inputs of dynamic shapes get a static plan where the same shapes come ``repeats`` times in a row.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        workers: Workers | None,
+        fallbacks: Counter[str],
+        variables: Iterable[Output] = (),
+        *,
+        grows: bool = False,
+        repeats: int = 2,
+    ) -> None:
+        self._model, self._workers, self._fallbacks = model, workers, fallbacks
+        self._variables = frozenset(variables)
+        self._plan: Plan | None = None
+        self._had_other_shapes = False
+        """Whether inputs came for which there was no static plan, after one was made."""
+        self.static_plans: StaticPlans | None = None
+        if workers is not None:
+            self.static_plans = StaticPlans(model, self._new_static_plan, grows=grows, repeats=repeats)
+        if self.static_plans is None or not self.static_plans.is_certain:
+            self._plan = self._new_plan()
+
+    def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
+        """The outputs' values; they may be views of ``arguments`` or of constants, or one array twice."""
+        static_plan = None if self.static_plans is None else self.static_plans.plan_for(arguments)
+        if static_plan is not None:
+            if not self._had_other_shapes:
+                # Each plan holds packed weights of its own: one is enough while the shapes stay the same.
+                self._plan = None
+            try:
+                return static_plan.run(arguments, clock)
+            except MemoryError:
+                # A static plan holds all values at once. The plan for any shapes frees them after their last use.
+                assert self.static_plans is not None
+                self.static_plans.drop(arguments)
+            except Exception as error:
+                # Where the inputs are at fault, the plan for any shapes raises the better error.
+                self.plan_for_any_shapes().run(arguments, clock)
+                shapes = [list(array.shape) for array in arguments]
+                raise fault_of(f"the plan for inputs of the shapes {shapes}", error, WITHOUT_KERNELS) from error
+        return self.plan_for_any_shapes().run(arguments, clock)
+
+    def plan_for_any_shapes(self) -> Plan:
+        """The plan for inputs of any shapes, made where there is none."""
+        plan = self._plan
+        if plan is None:
+            self._had_other_shapes = True
+            plan = self._plan = self._new_plan()
+        return plan
+
+    def _new_plan(self) -> Plan:
+        return Plan(self._model, self._workers, self._fallbacks, self._variables)
+
+    def _new_static_plan(self, model: Model) -> StaticPlan:
+        assert self._workers is not None
+        workers, fallbacks = self._workers, self._fallbacks
+        nodes, constants = folded_graph(model, refine_types=True)
+        site = Site(nodes, constants, {node.inputs[0] for node in model.results}, workers)
+        return StaticPlan(model, site, lambda step: step_function(step, constants, workers, fallbacks), fallbacks)

@@ -52,9 +52,8 @@ class _Instance:
 
     def __init__(self, plan: StaticPlan) -> None:
         binding = Binding(plan.site, _homes(plan.site), plan.packs)
-        self.inputs: list[Array] = []
-        for output in plan.inputs:
-            self.inputs.append(binding.new(output))
+        read = set(plan.outputs).union(plan.site.users)
+        self.inputs = [binding.new(output) if output in read else None for output in plan.inputs]
         self.cells: dict[Output, list[Any]] = {}
         self.steps = [_Timed(*plan.described(work), self._bound(work, plan, binding)) for work in plan.works]
         self.calls = [call for step in self.steps for call in step.calls]
@@ -92,7 +91,8 @@ class _Instance:
 
     def run(self, arguments: Sequence[Array], clock: Clock | None) -> list[Array]:
         for target, value in zip(self.inputs, arguments):
-            np.copyto(target, value)
+            if target is not None:
+                np.copyto(target, value)
         if clock is None:
             for call in self.calls:
                 call()

@@ -23,14 +23,19 @@ _Key = tuple[tuple[int, ...], ...]
 class StaticPlans:
     """The static plans of one model; ``make`` makes the plan of a model whose inputs have static shapes.
 
-    A model that ``grows`` has other shapes at each step, and no plans.
+    A model that ``grows`` has other shapes at each step, and no plans. Shapes that come ``repeats`` times in a row get
+    one.
     """
 
-    def __init__(self, model: Model, make: Callable[[Model], StaticPlan], *, grows: bool = False) -> None:
+    def __init__(
+        self, model: Model, make: Callable[[Model], StaticPlan], *, grows: bool = False, repeats: int = 2
+    ) -> None:
         self._model = model
         self._make = make
         self._plans: dict[_Key, StaticPlan | None] = {}
         self._seen: _Key | None = None
+        self._times_seen = 0
+        self._repeats = repeats
         self._lock = threading.Lock()
         # Strings have no fixed size, so that no array can be made for them before a call.
         self.is_possible = (
@@ -45,7 +50,7 @@ class StaticPlans:
             self.is_certain = self._add(key, model.clone()) is not None
 
     def plan_for(self, arguments: Sequence[Array]) -> StaticPlan | None:
-        """The plan for the shapes of ``arguments``, made where they come a second time; None where there is none."""
+        """The plan for these shapes, made where they have come often enough; None where there is none."""
         if not self.is_possible:
             return None
         key = tuple([array.shape for array in arguments])
@@ -53,7 +58,9 @@ class StaticPlans:
         with contextlib.suppress(KeyError):
             return self._plans[key]
         if key != self._seen:
-            self._seen = key
+            self._seen, self._times_seen = key, 0
+        self._times_seen += 1
+        if self._times_seen < self._repeats:
             return None
         with self._lock:
             if key in self._plans:
