@@ -292,7 +292,7 @@ def test_picking_from_tables_that_are_not_aligned(kind: Any, axis: int, known: b
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
 @pytest.mark.parametrize("name", ["AvgPool", "AvgPool excluding", "MaxPool"])
-@pytest.mark.parametrize("dimensions", [(33, 20), (20,)])
+@pytest.mark.parametrize("dimensions", [(33, 20), (20,), (7, 9, 8)])
 def test_pooling(name: str, rounding: str, dimensions: tuple[int, ...]) -> None:
     x = image(2, 5, *dimensions)
     rank = len(dimensions)

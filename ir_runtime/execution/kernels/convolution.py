@@ -34,14 +34,10 @@ _PADDED_ELEMENTS_AT_ONCE = 1 << 16
 """Depthwise channels are computed in blocks of about this many elements of padded images."""
 _MIN_OUTPUTS_FOR_PRODUCT_PER_KERNEL_ROW = 128
 """With fewer output channels all rows of the kernel are multiplied at once, and their products are then summed."""
-_MIN_KERNEL_WIDTH_FOR_BANDS = 16
-"""Kernels of few output channels become banded matrices from this width on."""
 _MAX_TAPS_COPIED_ONE_BY_ONE = 32
 """With more kernel elements, and few positions, windows are copied at once and not element by element."""
 _MIN_ROWS_FOR_ROW_UNFOLDING = 8
 """Images of fewer rows are unfolded in both directions: there is little to copy."""
-_MAX_BANDED_WEIGHTS = 1 << 20
-"""The limit of elements of banded weights."""
 _MIN_DEPTH_PER_KERNEL_ROW = 16
 """With less depth (channels times kernel width) a product for each kernel row would be too small: whole windows are
 unfolded."""
@@ -75,7 +71,6 @@ class _Convolution:
         self._by_row: Array | None = None
         self._stacks: dict[int, Array] = {}
         self._weights = weights if self._height * self._width > 1 else aligned(weights)
-        self._bands: dict[Any, Array] = {}
         if self._depthwise:
             # [taps, G, M, 1]
             taps = self._height * self._width
@@ -123,15 +118,9 @@ class _Convolution:
         if out.size and data.size:
             images = data.reshape(batch, self._groups, self._depth, y.dimension, x.dimension)
             if self._depthwise:
-                band = self._band(y, x)
-                if band:
-                    self._by_bands(images, y, x, band, out)
-                else:
-                    self._by_taps(images, y, x, out)
+                self._by_taps(images, y, x, out)
             elif self._height * self._width == 1:
                 self._by_points(images, y, x, out)
-            elif (columns := self._columns_at_once(x)) > 1:
-                self._by_columns(images, y, x, columns, out)
             else:
                 self._unfolded(images, y, x, out)
         elif out.size:
@@ -272,70 +261,6 @@ class _Convolution:
                     np.add(total, part, out=total)
                 empty = False
 
-    # --- few outputs, or a wide kernel ---
-
-    def _columns_at_once(self, x: Axis) -> int:
-        """The number of neighbouring outputs that one banded matrix computes; 1 where unfolding is faster.
-
-        A product is fast if it has some 48 columns; that is worth multiplications by zero.
-        """
-        if self._groups > 1 or self._per_group >= 48 or self._width < _MIN_KERNEL_WIDTH_FOR_BANDS:
-            return 1
-        best, speed = 1, self._per_group / 48 * 0.8
-        count = 4
-        while count < 2 * x.count and count <= 512:
-            span = self._span(x, count)
-            reached = min(1.0, self._per_group * count / 48) * self._width / span
-            size = self._depth * self._height * span * self._per_group * count
-            if reached > speed and size <= _MAX_BANDED_WEIGHTS:
-                best, speed = count, reached
-            count *= 2
-        return best
-
-    @staticmethod
-    def _span(x: Axis, count: int) -> int:
-        return (count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
-
-    def _by_columns(self, images: Array, y: Axis, x: Axis, columns: int, out: Array) -> None:
-        """[rows and blocks of columns, the data under them] times the kernel as a banded matrix."""
-        span = self._span(x, columns)
-        blocks = -(-x.count // columns)
-        depth = self._depth * self._height * span
-        more = self._per_group
-        band = self._bands.get((x, columns))
-        if band is None:
-            made = np.zeros((self._depth, self._height, span, more, columns), np.float32)
-            for column in range(columns):
-                for tap in range(self._width):
-                    at = column * x.stride + tap * x.dilation
-                    made[:, :, at, :, column] = self._weights[0, :, :, :, tap].transpose(1, 2, 0)
-            self._bands = {(x, columns): (band := made.reshape(depth, -1))}
-        step = max(1, min(y.count, _UNFOLDED_ELEMENTS_AT_ONCE // (2 * blocks * depth)))
-        starts = [(item, start) for item in range(len(images)) for start in range(0, y.count, step)]
-
-        def work(parts: Sequence[tuple[int, int]]) -> None:
-            for item, start in parts:
-                rows = min(step, y.count - start)
-                seen = scratch("images", rows * blocks * depth).reshape(rows, blocks, self._depth, self._height, span)
-                for block in range(blocks):
-                    first = block * columns * x.stride
-                    # As if the outputs were this far apart: one element after the other.
-                    window = Axis(x.dimension, span, 1, 1, 1, x.begin - first)
-                    for tap in range(self._height):
-                        target = seen[:, block, :, tap].transpose(1, 0, 2)
-                        place_taps(images[item, 0], y, window, tap * y.dilation + start * y.stride, 0, rows, target)
-                made = scratch("sums", rows * blocks * more * columns).reshape(rows * blocks, -1)
-                np.matmul(seen.reshape(-1, depth), band, out=made)
-                placed = made.reshape(rows, blocks, more, columns).transpose(2, 0, 1, 3)
-                whole = x.count // columns
-                target = out[item, 0, :, start : start + rows]
-                for block in range(whole):
-                    target[..., block * columns : (block + 1) * columns] = placed[:, :, block]
-                if whole < blocks:
-                    target[..., whole * columns :] = placed[:, :, whole, : x.count - whole * columns]
-
-        self._workers.each(work, starts, len(images) * y.count * blocks * depth * more * columns // 8)
-
     # --- depthwise ---
 
     def _by_taps(self, images: Array, y: Axis, x: Axis, out: Array) -> None:
@@ -376,70 +301,6 @@ class _Convolution:
 
         effort = 2 * len(places) * len(images) * self._groups * more * length
         self._workers.each(work, starts, effort)
-
-    def _band(self, y: Axis, x: Axis) -> int:
-        """The number of neighbouring outputs of one banded matrix, 0 where sums of shifted images are faster.
-
-        It estimates the nanoseconds of both ways from their calls and elements; the order of magnitude is enough.
-        """
-        if self._per_group > 1:
-            return 0
-        area = y.count * x.padded
-        best, least = 0, y.kernel * x.kernel * (150 + 0.3 * area)
-        for columns in (x.count, 64):
-            span = x.dimension if columns >= x.count else self._span(x, columns)
-            if self._groups * y.kernel * span * columns > 4 * _MAX_BANDED_WEIGHTS:
-                continue
-            pieces = y.count * -(-x.count // columns) * y.kernel
-            time = 400 + pieces * (15 + 0.25 * span + 0.045 * span * columns)
-            if time < least:
-                best, least = min(columns, x.count), time
-        return best
-
-    def _by_bands(self, images: Array, y: Axis, x: Axis, columns: int, out: Array) -> None:
-        """The kernel's rows as banded matrices, which pieces of rows of the image are multiplied by."""
-        blocks = -(-x.count // columns)
-        # Whole rows need no copy of the padding; pieces of rows do, so that they share the matrix.
-        span, offset = (x.dimension, x.begin) if blocks == 1 else (self._span(x, columns), 0)
-        bands = self._bands.get((x, columns))
-        if bands is None:
-            made = np.zeros((self._groups, y.kernel, span, columns), np.float32)
-            for column in range(columns):
-                for tap in range(x.kernel):
-                    at = column * x.stride + tap * x.dilation - offset
-                    if 0 <= at < span:
-                        made[:, :, at, column] = self._weights[:, 0, 0, :, tap]
-            self._bands = {(x, columns): (bands := made.reshape(self._groups, -1, columns))}
-        depth = y.kernel * span
-        rows = y.count * blocks
-        step = max(1, _PADDED_ELEMENTS_AT_ONCE // (rows * depth))
-        starts = [(item, start) for item in range(len(images)) for start in range(0, self._groups, step)]
-        # As if the outputs were as far apart as what they see: one element after the other.
-        begin = x.begin - offset
-        windows = [Axis(x.dimension, span, 1, 1, 1, begin - block * columns * x.stride) for block in range(blocks)]
-
-        def work(parts: Sequence[tuple[int, int]]) -> None:
-            seen_all = scratch("images", step * rows * depth)
-            made_all = scratch("sums", step * rows * columns)
-            for item, start in parts:
-                count = min(step, self._groups - start)
-                seen = seen_all[: count * rows * depth].reshape(count, y.count, blocks, y.kernel, span)
-                for tap in range(y.kernel):
-                    for block, window in enumerate(windows):
-                        target = seen[:, :, block, tap]
-                        place_taps(
-                            images[item, start : start + count, 0], y, window, tap * y.dilation, 0, y.count, target
-                        )
-                target = out[item, start : start + count, 0]
-                factors = bands[start : start + count]
-                if blocks * columns == x.count:
-                    np.matmul(seen.reshape(count, rows, depth), factors, out=target.reshape(count, rows, columns))
-                else:
-                    made = made_all[: count * rows * columns].reshape(count, rows, columns)
-                    np.matmul(seen.reshape(count, rows, depth), factors, out=made)
-                    target[...] = made.reshape(count, y.count, blocks * columns)[..., : x.count]
-
-        self._workers.each(work, starts, len(images) * self._groups * rows * depth * columns // 8)
 
 
 def _packed(weights: Array) -> Array:

@@ -44,9 +44,6 @@ def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produ
     if not grouped:
         weights = weights[None]
     order = _CHANNELS_LAST[x.ndim]
-    spread = _wide(windows, weights, x)
-    if spread:
-        return None
     home = b.homes.get(target)
     if home is not None and home.whole in b.arrays and not _has_channels_last(b.arrays[home.whole]):
         return None
@@ -70,34 +67,30 @@ def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produ
     return Produced(calls, order, parts)
 
 
-def _wide(windows: list[Window], weights: Array, x: Array) -> bool:
-    """Whether few outputs of a wide kernel are better made by banded matrices, as the kernel for any shapes does."""
-    return len(weights) == 1 and weights.shape[1] < 48 and windows[-1].kernel >= 16 and windows[-1].stride < 8
-
-
 def _has_channels_last(array: Array) -> bool:
     return array.strides[1] == array.itemsize
 
 
 def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, value: float = 0) -> Array:
-    """``[N, H, W, C]`` with the padding that the windows see; calls that fill it. The images themselves where there
-    is none."""
-    reach = []
-    begins = []
-    for window, dimension in zip(windows, images.shape[1:3]):
-        begin, _ = window.pads(dimension)
-        begins.append(begin)
-        reach.append((window.count(dimension) - 1) * window.stride + window.span)
-    batch, height, width, channels = images.shape
-    if not any(begins) and reach[0] <= height and reach[1] <= width:
+    """``[N, ..., C]`` with the padding that the windows see; calls that fill it. The images themselves where there is
+    none."""
+    begins = [window.pads(dimension)[0] for window, dimension in zip(windows, images.shape[1:])]
+    spans = [
+        (window.count(dimension) - 1) * window.stride + window.span
+        for window, dimension in zip(windows, images.shape[1:])
+    ]
+    if not any(begins) and all(span <= dimension for span, dimension in zip(spans, images.shape[1:])):
         return images
-    made = b.scratch((batch, *reach, channels))
-    top, left = begins
-    bottom, right = min(reach[0], top + height), min(reach[1], left + width)
-    for border in (made[:, :top], made[:, bottom:], made[:, top:bottom, :left], made[:, top:bottom, right:]):
-        if border.size:
-            calls.append(partial(border.fill, value))
-    calls.append(partial(np.copyto, made[:, top:bottom, left:right], images[:, : bottom - top, : right - left]))
+    made = inside = b.scratch((images.shape[0], *spans, images.shape[-1]))
+    source = images
+    for axis, (begin, span, dimension) in enumerate(zip(begins, spans, images.shape[1:]), 1):
+        before = (slice(None),) * axis
+        stop = min(span, begin + dimension)
+        for border in (inside[(*before, slice(begin))], inside[(*before, slice(stop, None))]):
+            if border.size:
+                calls.append(partial(border.fill, value))
+        inside, source = inside[(*before, slice(begin, stop))], source[(*before, slice(stop - begin))]
+    calls.append(partial(np.copyto, inside, source))
     return made
 
 

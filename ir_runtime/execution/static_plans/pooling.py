@@ -14,43 +14,39 @@ from ir_runtime.operations.windows import Window, covered, shifted
 from .binding import Binding, Call, binder, is_float32
 from .convolution import padded
 
-_CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}
-_BLOCK_ELEMENTS = 1 << 16
-
 
 @binder(AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14)
 def pooling(node: Node, b: Binding) -> list[Call] | None:
     op: Any = node.op
     x = b.array(node.inputs[0])
-    if x is None or x.ndim not in _CHANNELS_LAST or not x.size or not is_float32(x) or not _only_first(node, b):
+    if x is None or x.ndim < 3 or not x.size or not is_float32(x) or not _only_first(node, b):
         return None
     if not node.outputs[0].shape.element_count().value:
         return None
     is_mean = isinstance(op, (AvgPool1, AvgPool14, AvgPool16))
-    order = _CHANNELS_LAST[x.ndim]
+    order = (0, *range(2, x.ndim), 1)
     windows: list[Window] = op.windows()
+    if any(min(window.pads(dimension)) < 0 for window, dimension in zip(windows, x.shape[2:])):
+        return None
     out = b.new(node.outputs[0], order).transpose(order)
     images = x.transpose(order)
-    if x.ndim == 3:
-        images, out, windows = images[:, None], out[:, None], [Window(1, 1, 1, 0, 0), *windows]
     calls: list[Call] = []
-    dimensions = images.shape[1:3]
     seen = padded(images, windows, calls, b, 0 if is_mean else -np.inf)
     function = np.add if is_mean else np.maximum
-    y, x_window = windows
-    # Along the columns first: each row of the result is contiguous.
-    along = b.scratch((*seen.shape[:2], *out.shape[2:])) if x_window.kernel > 1 or x_window.stride > 1 else None
-    if along is None:
-        along = seen
-    else:
-        taps = [shifted(seen, 2, x_window, tap, out.shape[2]) for tap in range(x_window.kernel)]
-        _joined(taps, along, function, calls)
-    if is_mean:
-        along = _divided(along, seen, x_window, dimensions[1], 2, op.exclude_pad, calls, b)
-    _joined([shifted(along, 1, y, tap, out.shape[1]) for tap in range(y.kernel)], out, function, calls)
-    if is_mean:
-        _divided(out, along, y, dimensions[0], 1, op.exclude_pad, calls, b)
-    elif len(node.outputs) > 1:
+    # Along the last of the dimensions first: each row of the result is contiguous.
+    for axis in range(len(windows), 0, -1):
+        window, count = windows[axis - 1], out.shape[axis]
+        if axis == 1:
+            target = out
+        elif window.kernel == window.stride == 1 and seen.shape[axis] == images.shape[axis]:
+            continue
+        else:
+            target = b.scratch((*seen.shape[:axis], count, *seen.shape[axis + 1 :]))
+        _joined([shifted(seen, axis, window, tap, count) for tap in range(window.kernel)], target, function, calls)
+        if is_mean:
+            _divide(target, window, images.shape[axis], axis, op.exclude_pad, calls)
+        seen = target
+    if not is_mean and len(node.outputs) > 1:
         calls.append(partial(_unless_nan, op, x, b.arrays[node.outputs[0]]))
     return calls
 
@@ -63,19 +59,15 @@ def _joined(taps: list[Array], out: Array, function: Any, calls: list[Call]) -> 
     calls.extend(partial(function, out, tap, out=out) for tap in taps[2:])
 
 
-def _divided(
-    sums: Array, source: Array, window: Window, dimension: int, axis: int, exclude: bool, calls: list[Call], b: Binding
-) -> Array:
-    """The sums divided by the numbers of their elements, along one axis."""
+def _divide(sums: Array, window: Window, dimension: int, axis: int, exclude: bool, calls: list[Call]) -> None:
+    """Divide the sums by the numbers of their elements along one axis."""
     divisor = covered(window, dimension, not exclude).astype(np.float32)
-    if (divisor == 1).all():
-        return sums
-    out = b.scratch(sums.shape) if sums is source else sums
     if (divisor == divisor[0]).all():
-        calls.append(partial(np.divide, sums, divisor[0], out))
-    else:
-        calls.append(partial(np.divide, sums, divisor.reshape([-1 if at == axis else 1 for at in range(4)]), out))
-    return out
+        divisor = divisor[:1]
+    if (divisor != 1).any():
+        shape = [1] * sums.ndim
+        shape[axis] = -1
+        calls.append(partial(np.divide, sums, divisor.reshape(shape), sums))
 
 
 def _unless_nan(op: Any, x: Array, out: Array) -> None:
