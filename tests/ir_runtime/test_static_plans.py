@@ -543,6 +543,61 @@ def test_a_reduction_into_a_part_of_a_concat(name: str, keep_dims: bool) -> None
     alike(model_of(make, inputs), inputs)
 
 
+# --- layers of other types ---
+
+WHOLE = [np.arange(-6, 6).reshape(shape) for shape in [(3, 4), (1, 12), (12,)]]
+TRUTH = [np.arange(12).reshape(3, 4) % 3 == 0, np.arange(4) % 2 == 0]
+FUNCTIONS = [
+    ("Add", [WHOLE[0], WHOLE[0][:, :1]]),
+    ("Equal", [WHOLE[0].astype(np.int32), np.int32([-1, 0, 1, 2])]),
+    ("Less", [normal(3, 4), normal(1, 4)]),
+    ("LogicalAnd", TRUTH),
+    ("BitwiseAnd", [WHOLE[1].astype(np.uint8), WHOLE[2].astype(np.uint8)]),
+    ("Maximum", [np.zeros((0, 4), np.int64), np.zeros(4, np.int64)]),
+    ("Negative", [np.int64(3)]),
+    ("IsNaN", [np.float32([1, np.nan])]),
+    ("Select", [TRUTH[0], WHOLE[0], WHOLE[0][:1]]),
+    ("Select", [TRUTH[1], np.float32(2), normal(3, 4)]),
+    ("Select", [np.array(True), np.float32([np.nan, 1]), np.float32([2])]),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs"), FUNCTIONS, ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize("joined", [False, True])
+def test_functions_of_any_type(name: str, inputs: list[Any], joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = [np.asarray(value) for value in inputs]
+    layer = op(name)
+
+    def make(b: Builder, *values: Output) -> Output:
+        made = b.emit(layer, *values)
+        # A part of a Concat's output has other strides.
+        return b.emit(op("Concat", axis=-1), made, made) if joined and made.shape.rank else made
+
+    model = model_of(make, inputs)
+    alike(model, inputs)
+    expected = compile_model(model, optimize=False)(inputs)[0]
+    compiled = compile_model(model)
+    monkeypatch.setattr(type(layer), "evaluate", None)
+    np.testing.assert_array_equal(compiled(inputs)[0], expected)
+
+
+@pytest.mark.parametrize("name", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("axes", [[0], [-1, 0], [1], []])
+@pytest.mark.parametrize("keep_dims", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_extremes(name: str, axes: list[int], keep_dims: bool, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = (5 * normal(3, 1, 4)).astype(kind)
+    if kind is np.float32:
+        x[0, 0, 1] = np.nan
+    layer = op(name, keep_dims=keep_dims)
+    model = model_of(lambda b, v: b.emit(layer, v, b.constant(np.array(axes, np.int64))), [x])
+    alike(model, [x])
+    expected = compile_model(model, optimize=False)([x])[0]
+    compiled = compile_model(model)
+    monkeypatch.setattr(type(layer), "evaluate", None)
+    np.testing.assert_array_equal(compiled([x])[0], expected)
+
+
 # --- bodies ---
 
 

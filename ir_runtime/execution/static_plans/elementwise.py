@@ -1,4 +1,5 @@
-"""Chains of elementwise layers in a static plan: block by block, after a producer's parts or on their own.
+"""Elementwise layers in a static plan: chains of float32 block by block, after a producer's parts or on their own, and
+single layers of other types.
 
 All arrays are seen in the shape of the output, with its axes in the order of memory and joined where they can be. A
 vector along the channels is repeated so that NumPy's inner loops, which run along the last axis, are long.
@@ -8,18 +9,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ir_runtime.execution.kernels.elementwise_chains import Layer, allocated, blocks_of, read_by
 from ir_runtime.graph import Array, Node, Output
+from ir_runtime.operations.elementwise import Arithmetic, Binary, Predicate, Select1, Unary
 
-from .binding import Binding, Call, Produced
+from .binding import Binding, Call, Produced, binder
 
 _MAX_REPEATED_ROW = 1 << 12
 """Vectors along the last axis are repeated up to this many elements."""
 _MIN_ROW_LENGTH = 1 << 10
 """Rows of at least this many elements are not lengthened."""
+
+
+_CALLING_ONE_FUNCTION = (Binary.evaluate, Arithmetic.evaluate, Unary.evaluate, Predicate.evaluate)
+"""The ``evaluate`` of operations whose ``kernel`` does all the work."""
+
+
+def bind_function(node: Node, b: Binding) -> list[Call] | None:
+    """A layer that is one function of NumPy, of any type: called with the array of the output."""
+    op: Any = node.op
+    function = getattr(type(op), "kernel", None)
+    if not isinstance(function, np.ufunc) or type(op).evaluate not in _CALLING_ONE_FUNCTION:
+        return None
+    arrays = b.all_arrays(node.inputs)
+    output = node.outputs[0]
+    if arrays is None or not b.is_bindable(output) or not _broadcasts_as_in_numpy(op):
+        return None
+    try:
+        types = function.resolve_dtypes((*[array.dtype for array in arrays], None))
+    except TypeError:  # there is no such function for the type
+        return None
+    if types[-1] != output.element_type.dtype:
+        return None
+    return [partial(function, *arrays, out=b.new(output))]
+
+
+def _broadcasts_as_in_numpy(op: Any) -> bool:
+    return getattr(op, "auto_broadcast", "numpy") != "pdpd"
+
+
+@binder(Select1)
+def select(node: Node, b: Binding) -> list[Call] | None:
+    arrays = b.all_arrays(node.inputs)
+    if arrays is None or not _broadcasts_as_in_numpy(node.op):
+        return None
+    condition, then, otherwise = arrays
+    out = b.new(node.outputs[0])
+    return [partial(np.copyto, out, otherwise), partial(np.copyto, out, then, where=condition)]
 
 
 def bind_chain(members: list[Node], layers: list[Layer], b: Binding) -> list[Call] | None:

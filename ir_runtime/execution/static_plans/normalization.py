@@ -14,7 +14,7 @@ from ir_runtime.execution.kernels.softmax import softmax_rows
 from ir_runtime.graph import Array, Node, Output, normalize_axes
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.normalization import MVN6
-from ir_runtime.operations.reduction import ReduceMean1, ReduceSum1
+from ir_runtime.operations.reduction import ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1
 
 from .binding import Binding, Call, Produced, as_matrix, binder, is_float32, is_matrix_for_blas, producer
 from .elementwise import order_of
@@ -114,6 +114,17 @@ def softmax(node: Node, b: Binding) -> list[Call] | None:
     else:
         end = []
     return [*calls, partial(softmax_rows, source, made, b.site.workers), *end]
+
+
+@binder(ReduceMax1, ReduceMin1)
+def extreme(node: Node, b: Binding) -> list[Call] | None:
+    op: Any = node.op
+    x, axes = b.array(node.inputs[0]), b.constant(node.inputs[1])
+    if x is None or axes is None or not x.size:
+        return None
+    function = np.maximum if isinstance(op, ReduceMax1) else np.minimum
+    over = tuple(normalize_axes(np.atleast_1d(axes).tolist(), x.ndim))
+    return [partial(function.reduce, x, axis=over, out=b.new(node.outputs[0]), keepdims=op.keep_dims)]
 
 
 @binder(ReduceMean1, ReduceSum1)

@@ -23,7 +23,7 @@ from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced
-from .elementwise import bind_after, bind_chain
+from .elementwise import bind_after, bind_chain, bind_function
 from .group_normalization import group_normalization, reshaped_and_back
 
 Runner = Callable[..., Any]
@@ -135,8 +135,7 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
             produced = make(node, binding, root, False)
             if produced is not None:
                 return _all_calls(produced)
-        bind = BINDERS.get(type(node.op))
-        return None if bind is None else bind(node, binding)
+        return BINDERS.get(type(node.op), bind_function)(node, binding)
     if not work.sources:
         return bind_chain(work.nodes, work.layers, binding)
     value = work.sources[-1].outputs[0]
