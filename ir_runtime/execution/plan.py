@@ -140,7 +140,7 @@ WITHOUT_KERNELS = ", and use compile_model(model, optimize=False) until it is me
 
 
 def _kernel_results(
-    kernel: Kernel, evaluate: StepFunction, name: str, type: str, inputs: Sequence[Array]
+    kernel: Kernel, evaluate: StepFunction, name: str, type: str, inputs: Sequence[Array], **out: Array
 ) -> Array | tuple[Array, ...] | None:
     """The kernel's results for these inputs; None where it leaves them to ``evaluate``.
 
@@ -148,7 +148,7 @@ def _kernel_results(
     inputs, too: its error is the better one.
     """
     try:
-        return kernel(*inputs)
+        return kernel(*inputs, **out)
     except MemoryError:
         raise
     except Exception as error:
@@ -161,7 +161,7 @@ def step_function(
 ) -> StepFunction:
     """Computes the step by its kernel, or by ``evaluate`` where it has none or the kernel leaves the inputs alone.
 
-    ``fallbacks`` counts the latter.
+    ``fallbacks`` counts the latter. For a kernel that fills, the function takes its argument ``out``.
     """
     evaluate = _evaluation(step, constants, workers, fallbacks)
     if step.prepared is None:
@@ -169,8 +169,8 @@ def step_function(
     kernel = step.prepared.run
     name, kind = step.nodes[-1].name, step.type
 
-    def compute(*inputs: Array) -> Any:
-        results = _kernel_results(kernel, evaluate, name, kind, inputs)
+    def compute(*inputs: Array, **out: Array) -> Any:
+        results = _kernel_results(kernel, evaluate, name, kind, inputs, **out)
         if results is None:
             fallbacks[kind] += 1
             return evaluate(*inputs)

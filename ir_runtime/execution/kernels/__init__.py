@@ -10,7 +10,7 @@ from ir_runtime.graph.operation import Operation
 from ir_runtime.lazy import import_modules_of
 
 from .formulas import has_formula
-from .registry import Kernel, Prepared, Site, Step, has_kernel, prepare, prepared
+from .registry import Kernel, Prepared, Site, Step, has_kernel, prepare
 
 import_modules_of(__name__)
 
@@ -20,4 +20,4 @@ def is_arithmetic(op: Operation) -> bool:
     return has_kernel(op) or has_formula(op)
 
 
-__all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "is_arithmetic", "prepare", "prepared"]
+__all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "is_arithmetic", "prepare"]

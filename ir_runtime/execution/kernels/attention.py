@@ -35,7 +35,7 @@ _MIN_KEYS_FOR_TRANSPOSED_PRODUCT = 512
 @kernel(ScaledDotProductAttention13)
 def attention(node: Node, site: Site) -> Prepared | None:
     run = _attention(node, site.workers)
-    return None if run is None else Prepared(run, fresh=True)
+    return None if run is None else Prepared(run, fresh=True, fills=True)
 
 
 @fusion
@@ -123,6 +123,7 @@ class _Attention:
         sink: Array | None = None,
         *,
         groups: int = 1,
+        out: Array | None = None,
     ) -> Array | None:
         if min(query.ndim, key.ndim, value.ndim) < 2 or not query.size or not key.size or not value.size:
             return None
@@ -161,7 +162,8 @@ class _Attention:
         keys = np.broadcast_to(key, (*lead, seen, depth))
         values = np.broadcast_to(value, (*lead, seen, width))
         heads = (*lead[:-1], lead[-1] * groups) if groups > 1 else lead
-        out = np.empty((*heads, rows, width), np.float32)
+        if out is None:
+            out = np.empty((*heads, rows, width), np.float32)
         target = out.reshape(*lead, groups, rows, width)
 
         def compute(place: tuple[int | slice, ...], head: tuple[int, ...]) -> None:

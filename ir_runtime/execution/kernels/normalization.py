@@ -25,17 +25,17 @@ def mvn(node: Node, site: Site) -> Prepared | None:
         return None
     wanted = np.atleast_1d(axes).tolist()
 
-    def run(x: Array, _: Array) -> Array | None:
+    def run(x: Array, _: Array, out: Array | None = None) -> Array | None:
         over = normalize_axes(wanted, x.ndim)
         first = x.ndim - len(over)
         if not over or tuple(sorted(over)) != tuple(range(first, x.ndim)) or not x.size:
             return None
-        out = np.empty(x.shape, np.float32)
+        out = np.empty(x.shape, np.float32) if out is None else out
         columns = math.prod(x.shape[first:])
         normalize_rows(x.reshape(-1, columns), out.reshape(-1, columns), op, site.workers)
         return out
 
-    return Prepared(run, fresh=True)
+    return Prepared(run, fresh=True, fills=True)
 
 
 @kernel(GroupNormalization12)

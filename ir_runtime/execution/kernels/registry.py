@@ -26,10 +26,12 @@ class Prepared:
     """A kernel prepared for one node.
 
     ``fresh`` means that its outputs are C-contiguous arrays in memory of their own, of which there is no other view.
+    A kernel that ``fills`` has an argument ``out``, a C-contiguous array for its only output, and returns that.
     """
 
     run: Kernel
     fresh: bool = False
+    fills: bool = False
     packed: tuple[Output, ...] = ()
     """Constants that the kernel keeps in a packed form of its own."""
 
@@ -64,6 +66,8 @@ class Site:
     users: dict[Output, list[Node]] = field(default_factory=dict)
     fresh: set[Output] = field(default_factory=set)
     """Outputs that are in memory of their own: see :class:`Prepared`."""
+    kernels: dict[Node, Prepared | None] = field(default_factory=dict)
+    """The kernels that were prepared: see :meth:`kernel_of`."""
 
     def __post_init__(self) -> None:
         for node in self.nodes:
@@ -81,6 +85,13 @@ class Site:
         output = Output(node, 0, TensorType(element_types.from_dtype(value.dtype), shape))
         self.constants[output] = value
         return output
+
+    def kernel_of(self, node: Node) -> Prepared | None:
+        """The kernel of one node, prepared once; None where there is none for it."""
+        if node not in self.kernels:
+            maker = _MAKERS.get(type(node.op))
+            self.kernels[node] = None if maker is None else maker(node, self)
+        return self.kernels[node]
 
     def only_user(self, output: Output) -> Node | None:
         """The only node that reads ``output``; None where there are several, or the plan returns it."""
@@ -125,12 +136,6 @@ def has_kernel(op: Operation) -> bool:
     return type(op) in _MAKERS
 
 
-def prepared(node: Node, site: Site) -> Prepared | None:
-    """The kernel of one node; None where there is none for it."""
-    maker = _MAKERS.get(type(node.op))
-    return None if maker is None else maker(node, site)
-
-
 def prepare(site: Site) -> list[Step]:
     """The steps of the plan, in order."""
     claimed: dict[Node, Step] = {}
@@ -147,7 +152,7 @@ def prepare(site: Site) -> list[Step]:
             steps.append(fused)
     for step in steps:
         if step.prepared is None and len(step.nodes) == 1:
-            step.prepared = prepared(step.nodes[0], site)
+            step.prepared = site.kernel_of(step.nodes[0])
         if step.prepared is not None and step.prepared.fresh:
             site.fresh.update(step.writes)
     return steps

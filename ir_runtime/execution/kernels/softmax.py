@@ -50,14 +50,15 @@ def softmax(node: Node, site: Site) -> Prepared | None:
     if not is_float32(*node.inputs):
         return None
 
-    def run(x: Array) -> Array | None:
-        if op.axis not in (-1, x.ndim - 1) or not x.ndim or not x.flags.c_contiguous:
+    def run(x: Array, out: Array | None = None) -> Array | None:
+        if op.axis not in (-1, x.ndim - 1) or not x.ndim:
             return None
-        private = site.is_private(node.inputs[0], [node]) and x.flags.writeable
-        out = x if private else np.empty(x.shape, np.float32)
+        if out is None:
+            private = site.is_private(node.inputs[0], [node]) and x.flags.writeable and x.flags.c_contiguous
+            out = x if private else np.empty(x.shape, np.float32)
         columns = x.shape[-1]
         if x.size:
             softmax_rows(x.reshape(-1, columns), out.reshape(-1, columns), site.workers)
         return out
 
-    return Prepared(run)
+    return Prepared(run, fills=True)

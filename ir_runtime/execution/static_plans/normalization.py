@@ -1,4 +1,4 @@
-"""MVN, SoftMax and sums of float32 along rows that lie together in memory, some rows at a time."""
+"""MVN and reductions of rows that lie together in memory, some rows at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels.normalization import normalize_rows
-from ir_runtime.execution.kernels.softmax import softmax_rows
 from ir_runtime.graph import Array, Node, Output, normalize_axes
-from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1
 
@@ -92,28 +90,6 @@ def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:
         turned, (*lead, math.prod(tail)), (*turned.strides[: len(lead)], array.itemsize)
     )
     return as_matrix(joined)
-
-
-@binder(SoftMax1, SoftMax8)
-def softmax(node: Node, b: Binding) -> list[Call] | None:
-    op: Any = node.op
-    x = b.array(node.inputs[0])
-    if x is None or not x.ndim or not x.size or not is_float32(x) or op.axis not in (-1, x.ndim - 1):
-        return None
-    order = tuple(range(x.ndim))
-    source = _rows_of(x, order, 1)
-    calls: list[Call] = []
-    if source is None:
-        source = b.scratch(x.shape)
-        calls.append(partial(np.copyto, source, x))
-        source = source.reshape(-1, x.shape[-1])
-    made = _rows_of(b.new(node.outputs[0]), order, 1)
-    if made is None:
-        made = b.scratch(x.shape).reshape(-1, x.shape[-1])
-        end = [partial(np.copyto, b.arrays[node.outputs[0]], made.reshape(x.shape))]
-    else:
-        end = []
-    return [*calls, partial(softmax_rows, source, made, b.site.workers), *end]
 
 
 @binder(ReduceMax1, ReduceMin1)

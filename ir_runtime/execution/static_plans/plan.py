@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.execution.kernels import Site, Step, has_kernel, prepared
+from ir_runtime.execution.kernels import Site, Step, has_kernel
 from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of, read_by
 from ir_runtime.execution.profile import Clock
 from ir_runtime.graph import Array, Model, Node, Output, normalize_axis
@@ -79,6 +79,9 @@ class _Instance:
         run = plan.runner(node)
         if arrays is not None and all(binding.is_bindable(output) for output in node.outputs):
             targets = [binding.new(output) for output in node.outputs]
+            kernel = binding.site.kernel_of(node)
+            if kernel is not None and kernel.fills and targets[0].flags.c_contiguous:
+                run = partial(run, out=targets[0])
             return [partial(_run_into, run, arrays, targets)]
         for source in node.inputs:
             if source not in self.cells:
@@ -109,7 +112,7 @@ class _Instance:
 
 def _run_into(run: Runner, arrays: Sequence[Array], targets: Sequence[Array]) -> None:
     for target, value in zip(targets, as_tuple(run(*arrays))):
-        if value is None:  # a kernel may leave out an output that nothing reads
+        if value is None or value is target:  # a kernel may leave out an output that nothing reads, or fill it
             continue
         if np.shape(value) != target.shape:
             raise ValueError(f"a value of the shape {target.shape} was expected, but has {np.shape(value)}")
@@ -186,7 +189,7 @@ class StaticPlan:
         """The function that computes the node for any shapes."""
         found = self._runners.get(node)
         if found is None:
-            step = Step([node], list(node.inputs), list(node.outputs), prepared(node, self.site))
+            step = Step([node], list(node.inputs), list(node.outputs), self.site.kernel_of(node))
             found = self._runners[node] = self._make_runner(step)
         return found
 
