@@ -85,9 +85,10 @@ def test_blocks(groups: int, mask: str, shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("block", [1, 5, 8, 21, 40, 60])
 @pytest.mark.parametrize(("groups", "mask"), list(itertools.product([1, 2, 3], ["boolean of heads", "all"])))
-def test_any_cut(block: int, groups: int, mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("heads_at_once", [0, 45, 130])
+def test_any_cut(block: int, heads_at_once: int, groups: int, mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "_BLOCK_ELEMENTS", block)
-    monkeypatch.setattr(attention, "_ALL_HEADS_ELEMENTS", 0)
+    monkeypatch.setattr(attention, "_ALL_HEADS_ELEMENTS", heads_at_once)
     check(groups, mask, sink=True)
     check(groups, mask, causal=True)
 

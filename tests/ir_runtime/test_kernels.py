@@ -320,9 +320,15 @@ def test_product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[bool, boo
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 300, 401)])
 @pytest.mark.parametrize("axis", [-1, 0])
-def test_softmax(shape: tuple[int, ...], axis: int) -> None:
-    x = 30 * normal(*shape)
-    x.reshape(-1)[::7] = -np.inf
+@pytest.mark.parametrize("values", ["wide", "narrow", "far apart", "NaN"])
+def test_softmax(shape: tuple[int, ...], axis: int, values: str) -> None:
+    x = 30 * normal(*shape) if values == "wide" else np.clip(normal(*shape), -5, 5)
+    if values == "wide":
+        x.reshape(-1)[::7] = -np.inf
+    elif values == "far apart":  # rows that are zero where they are shifted by the maximum of others
+        x[:1] += 200
+    elif values == "NaN":
+        x.reshape(-1)[3] = np.nan
     along_last = axis in (-1, len(shape) - 1)
     same(
         model_of(lambda b, v: b.emit(op("SoftMax", axis=axis), v), [x]),

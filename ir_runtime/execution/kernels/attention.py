@@ -19,7 +19,7 @@ from ir_runtime.operations.movement import Reshape1
 from ir_runtime.records import record
 
 from .registry import Prepared, Site, Step, fusion, is_float32, kernel
-from .softmax import exponentials
+from .softmax import exponentials, exponentials_of_rows
 from .threads import Workers
 
 _BLOCK_ELEMENTS = 1 << 20
@@ -99,9 +99,9 @@ def _attention(node: Node, workers: Workers) -> _Attention | None:
 
 @record
 class _Part:
-    """Some rows of some queries of a head of keys."""
+    """Some rows of some queries of a head of keys, or all of those of several heads."""
 
-    head: tuple[int, ...]
+    head: tuple[int | slice, ...]
     groups: slice
     rows: slice
 
@@ -166,7 +166,7 @@ class _Attention:
             out = np.empty((*heads, rows, width), np.float32)
         target = out.reshape(*lead, groups, rows, width)
 
-        def compute(place: tuple[int | slice, ...], head: tuple[int, ...]) -> None:
+        def compute(place: tuple[int | slice, ...], head: tuple[int | slice, ...]) -> None:
             part = scaled[place]
             flat = (*part.shape[:-3], part.shape[-3] * part.shape[-2])
             scores = _products(part.reshape(*flat, depth), keys[head])
@@ -176,13 +176,14 @@ class _Attention:
             if added is not None:
                 # NaN where a mask of minus infinity meets an infinite score, as without kernels.
                 np.add(weights, added[place], out=weights)
-            greatest = weights.max(axis=-1, keepdims=True)
-            if sink is not None:
-                np.maximum(greatest, sink[place], out=greatest)
-            np.subtract(weights, greatest, out=weights)
-            exponentials(scores)
-            total = weights.sum(axis=-1, keepdims=True)
-            if sink is not None:
+            if sink is None:
+                exponentials_of_rows(weights, weights)
+                total = weights.sum(axis=-1, keepdims=True)
+            else:
+                greatest = np.maximum(weights.max(axis=-1, keepdims=True), sink[place])
+                np.subtract(weights, greatest, out=weights)
+                exponentials(scores)
+                total = weights.sum(axis=-1, keepdims=True)
                 total += np.exp(sink[place] - greatest)
             made = target[place]
             if made.flags.c_contiguous:
@@ -226,4 +227,10 @@ def _parts(lead: tuple[int, ...], groups: int, rows: int, seen: int) -> list[_Pa
     group_step = max(1, min(groups, _BLOCK_ELEMENTS // (rows * seen)))
     cut_groups = [slice(start, start + group_step) for start in range(0, groups, group_step)]
     cut_rows = [slice(start, start + row_step) for start in range(0, rows, row_step)]
-    return [_Part(*cut) for cut in itertools.product(np.ndindex(*lead), cut_groups, cut_rows)]
+    heads: list[tuple[int | slice, ...]] = list(np.ndindex(*lead))
+    step = _ALL_HEADS_ELEMENTS // (groups * rows * seen)
+    if lead and step > 1:
+        # Small heads, several at a time.
+        cut_heads = [slice(start, start + step) for start in range(0, lead[-1], step)]
+        heads = [(*index, some) for index in np.ndindex(*lead[:-1]) for some in cut_heads]
+    return [_Part(*cut) for cut in itertools.product(heads, cut_groups, cut_rows)]
