@@ -93,6 +93,11 @@ class OnnxDecoder:
         self._length = 0
 
     @property
+    def is_recurrent(self) -> bool:
+        """Whether a cache has a fixed size, into which each token goes."""
+        return any(sum(size is None for size in cache.shape) < 2 for cache in self._caches)
+
+    @property
     def is_narrow(self) -> bool:
         """Whether the caches have fewer bits than float32."""
         return any(value.dtype.itemsize < 4 for value in self._past.values())

@@ -46,11 +46,7 @@ class ExactModel:
     """
 
     def __init__(self, source: ModelSource, options: Mapping[str, Any]) -> None:
-        with silent():
-            model = in_float64(convert_model(source, target="any", fuse=False, exact=True, **options))
-        for name in _narrow_layers(model):
-            raise VerificationError(f"layer '{name}' cannot be computed in float64")
-        self._engine = engine_for("numpy", model)
+        self._engine = engine_for("numpy", exact_model(source, options))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name, for inputs by the names of the ONNX model."""
@@ -78,6 +74,15 @@ class ExactModel:
         return run_by_names(engine_for("numpy", model), inputs)
 
 
+def exact_model(source: ModelSource, options: Mapping[str, Any]) -> Model:
+    """The IR of an ONNX model in float64, plainly translated; raises as :class:`ExactModel` does."""
+    with silent():
+        model = in_float64(convert_model(source, target="any", fuse=False, exact=True, **options))
+    for name in _narrow_layers(model):
+        raise VerificationError(f"layer '{name}' cannot be computed in float64")
+    return model
+
+
 @graph_pass("ties", PASSES)
 def _break_ties(model: Model, generator: np.random.Generator) -> None:
     for part in model.parts():
@@ -93,8 +98,15 @@ def _round_layers(model: Model, generator: np.random.Generator) -> None:
             op = node.op
             if op.movement or not op.is_pure:
                 continue
-            if any(output.element_type is element_types.f64 for output in node.outputs):
+            if any(output.element_type in (element_types.f64, element_types.f32) for output in node.outputs):
                 node.op = _Changed(op, partial(_rounded, op, generator))
+
+
+def rounded_model(model: Model, seed: int) -> Model:
+    """A copy whose layers' results in float32 change at random by up to one representable value."""
+    copy = model.clone()
+    _round_layers(copy, np.random.default_rng(seed))
+    return copy
 
 
 class _Changed(Operation):
@@ -120,12 +132,16 @@ def _with_ties(op: Operation, generator: np.random.Generator, *inputs: Array) ->
 
 
 def _rounded(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
-    """Change the results at random by up to half of float32's last bit."""
-    results = tuple(
-        value * (1 + generator.uniform(-_ROUNDING, _ROUNDING, value.shape)) if value.dtype == np.float64 else value
-        for value in as_tuple(op.evaluate(*inputs))
-    )
+    """Change the results at random by up to half of float32's last bit, or by that bit where they have it alone."""
+    results = tuple(_nudged(value, generator) for value in as_tuple(op.evaluate(*inputs)))
     return results if len(results) > 1 else results[0]
+
+
+def _nudged(value: Array, generator: np.random.Generator) -> Array:
+    if value.dtype not in (np.float64, np.float32):
+        return value
+    most = _ROUNDING if value.dtype == np.float64 else 2 * _ROUNDING
+    return np.asarray(value * (1 + generator.uniform(-most, most, value.shape)), value.dtype)
 
 
 def _narrow_layers(model: Model) -> Iterator[str]:

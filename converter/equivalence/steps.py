@@ -15,6 +15,7 @@ import numpy as np
 
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
+from converter.equivalence.exact import exact_model, rounded_model
 from converter.equivalence.references import OnnxReference
 from converter.equivalence.report import LayerDifference
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
@@ -25,6 +26,7 @@ from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
 from converter.option_values import tolerance_of
 from converter.stages import inform, silent, stage, verbosely
+from converter.states.stateful import make_stateful
 from converter.states.stateless import make_stateless
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
@@ -119,8 +121,9 @@ def verify_steps(
     """Compare a language model with its stateful IR over a prompt and ``steps`` tokens.
 
     Runs: a prompt (longer than the windows that the IR's masks have, up to 1024 tokens) and tokens behind it; the same
-    after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left; beams that go on
-    with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine`` and
+    after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left, where a row
+    may be that of the ONNX model with the padding, and is left out of recurrent models that padding changes; beams that
+    go on with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine`` and
     ``verbose`` are those of :func:`verify`.
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
@@ -136,15 +139,19 @@ def verify_steps(
     caches = caches_of(reference, model)
     onnx_side = OnnxDecoder(reference, caches)
     ir_side = _WithRounding(model, engine, stored, onnx_side)
-    runs = _Runs(onnx_side, ir_side, (rtol, atol), seed, _prompt_length(model))
+    length = _prompt_length(model)
     done: list[Step] = []
-    layer, problem = None, ""
+    layer, problem, is_rounding = None, "", False
     with stage("steps"):
-        for step, feeds in runs.all(steps):
+        for step, feeds in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps):
             done.append(step)
             if not step.comparison.passed and len([one for one in done if not one.comparison.passed]) == 1:
                 with stage("layers"), silent():
-                    layer, problem = _first_layer(onnx_model, model, feeds, rtol, atol)
+                    layer, problem, is_rounding = _first_layer(onnx_model, model, feeds, rtol, atol)
+    if is_rounding:
+        with stage("rounding"):
+            ir_side.add_rounding(model, onnx_model)
+            done = [step for step, _ in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps)]
     report = StepsReport(reference.name, ir_side.name, seed, tuple(done), layer, problem)
     inform("%s", report.verdict)
     return report
@@ -164,29 +171,63 @@ def _prompt_length(model: Model) -> int:
     return max(_MIN_PROMPT, max(window for window in windows if window <= _MAX_WINDOW) + 8)
 
 
+@record
+class _Logits:
+    """The logits of a step, and what rounding may change."""
+
+    values: Array
+    allowance: Array
+    """For each row how much rounding may change its logits in the IR."""
+    exact: Array | None
+    """The logits of the ONNX model in float64, where rounding is measured."""
+
+    def row(self, place: int, expected: Array) -> tuple[Array, float]:
+        """The logits of a row for the last tokens, those that ``expected`` ``[1, s, vocabulary]`` has.
+
+        And how far rounding may move them from ``expected``, which is rounded, too.
+        """
+        count = expected.shape[1]
+        error = 0.0 if self.exact is None else float(np.abs(self.exact[place][-count:] - expected[0]).max())
+        return self.values[place][None, -count:], float(self.allowance[place]) + error
+
+
 class _WithRounding:
-    """The IR, and copies of it with weights changed by as much as their compression may have rounded them."""
+    """The IR, and copies of it with weights changed by as much as their compression may have rounded them.
+
+    Where each layer is right and a result is not, copies whose layers round at random, and the ONNX model in float64,
+    tell what rounding does: in recurrent models it adds up from token to token.
+    """
 
     def __init__(self, model: Model, engine: str, path: str | os.PathLike[str] | None, onnx_side: OnnxDecoder) -> None:
         self._decoder = IrDecoder(model, engine, path, onnx_side.output)
         is_rounded = bool(RoundedWeights.of(model)) and not onnx_side.is_narrow
         copies = [perturbed_model(model, seed) for seed in range(RUNS if is_rounded else 0)]
         self._copies = [IrDecoder(copy, "numpy", None, onnx_side.output) for copy in copies]
+        self._exact: list[IrDecoder] = []
+        self._output = onnx_side.output
         self.name = self._decoder.name
-        self.allowance: Array = np.zeros(1)
-        """For each row of the last step how much rounding may change its logits."""
+
+    def add_rounding(self, model: Model, source: ModelSource) -> None:
+        """Measure what rounding does, too."""
+        copies = [rounded_model(model, seed) for seed in range(RUNS)]
+        self._copies += [IrDecoder(copy, "numpy", None, self._output) for copy in copies]
+        try:
+            exact = exact_model(source, {})
+            make_stateful(exact)
+            self._exact = [IrDecoder(exact, "numpy", None, self._output)]
+        except ModelError:  # some layer has no float64: the copies decide
+            self._exact = []
 
     def reset(self) -> None:
-        for decoder in (self._decoder, *self._copies):
+        for decoder in (self._decoder, *self._copies, *self._exact):
             decoder.reset()
 
-    def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
+    def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> _Logits:
         found = self._decoder(tokens, mask, beams)
         others = [decoder(tokens, mask, beams) for decoder in self._copies]
-        self.allowance = np.array(
-            [allowance_of(row, [np.abs(other[at] - row) for other in others]) for at, row in enumerate(found)]
-        )
-        return found
+        allowance = [allowance_of(row, [np.abs(other[at] - row) for other in others]) for at, row in enumerate(found)]
+        exact = [decoder(tokens, mask, beams) for decoder in self._exact]
+        return _Logits(found, np.array(allowance), exact[0] if exact else None)
 
 
 class _Runs:
@@ -248,7 +289,7 @@ class _Runs:
             feeds = self._onnx.feeds(tokens)
             expected = self._onnx(tokens)
             actual = self._ir(tokens, mask)
-            yield self._step(run, number, tokens, 0, (expected, actual, self._ir.allowance[0])), feeds
+            yield self._step(run, number, tokens, 0, expected, *actual.row(0, expected)), feeds
             tokens = expected[:, -1:].argmax(-1)
 
     def _together(
@@ -261,25 +302,27 @@ class _Runs:
         for row, prompt in enumerate(prompts):
             tokens[row, longest - prompt.shape[1] :], mask[row, longest - prompt.shape[1] :] = prompt, 1
         self._ir.reset()
-        found = [(self._ir(tokens, mask), self._ir.allowance)]
+        found = [self._ir(tokens, mask)]
         given = [self._random.integers(0, self._vocabulary, (len(prompts), 1)) for _ in range(steps)]
         for number, step in enumerate(given):
             mask = np.concatenate([mask, np.ones_like(step)], axis=1)
-            found.append((self._ir(step, mask, beams if number == 0 else None), self._ir.allowance))
+            found.append(self._ir(step, mask, beams if number == 0 else None))
         padded = [] if beams is not None else self._padded([tokens, *given], mask)
         for row in rows:
             self._onnx.reset()
             source = row if beams is None else beams[row]
-            for number, (logits, allowance) in enumerate(found):
+            for number, logits in enumerate(found):
                 tokens = prompts[source] if number == 0 else given[number - 1][row : row + 1]
                 feeds = self._onnx.feeds(tokens)
                 expected = self._onnx(tokens)[:, -1:]
                 at = source if number == 0 else row
-                actual = logits[at][None, -1:], allowance[at]
-                made = self._step(run, number, tokens, row, (expected, *actual))
-                if not made.comparison.passed and padded:
-                    # The padding may change what the ONNX model itself computes, as it does a recurrent state.
-                    made = self._step(run, number, tokens, row, (padded[number][row][None, -1:], *actual))
+                made = self._step(run, number, tokens, row, expected, *logits.row(at, expected))
+                if padded and not made.comparison.passed:
+                    # Padding may change what the ONNX model itself computes, as it does a recurrent state.
+                    own = padded[number][row][None, -1:]
+                    if self._onnx.is_recurrent and not self._compare(expected, own, 0.0).passed:
+                        break
+                    made = self._step(run, number, tokens, row, own, *logits.row(at, own))
                 yield made, feeds
 
     def _padded(self, parts: list[Array], mask: Array) -> list[Array]:
@@ -294,18 +337,24 @@ class _Runs:
             return []
         return found
 
-    def _step(self, run: str, number: int, tokens: Array, row: int, values: tuple[Array, Array, float]) -> Step:
-        expected, actual, rounding = values
+    def _step(
+        self, run: str, number: int, tokens: Array, row: int, expected: Array, actual: Array, rounding: float
+    ) -> Step:
+        return Step(run, number, tokens.shape[1], row, self._compare(expected, actual, rounding))
+
+    def _compare(self, expected: Array, actual: Array, rounding: float) -> Comparison:
         choose = chosen_by(*self._tolerances, _PRECISIONS.get(expected.dtype.name, ""))
-        allowed = replace(choose(expected), rounding=float(rounding))
-        compared = compare(self._onnx.output, expected, actual.astype(expected.dtype), allowed)
-        return Step(run, number, tokens.shape[1], row, compared)
+        allowed = replace(choose(expected), rounding=rounding)
+        return compare(self._onnx.output, expected, actual.astype(expected.dtype), allowed)
 
 
 def _first_layer(
     onnx_model: ModelSource, model: Model, feeds: Feeds, rtol: float | None, atol: float | None
-) -> tuple[LayerDifference | None, str]:
-    """The first layer that is wrong in a step, with the caches of the ONNX model; or why none is named."""
+) -> tuple[LayerDifference | None, str, bool]:
+    """The first layer that is wrong in a step, with the caches of the ONNX model; or why none is named.
+
+    Also whether each layer was compared, and is right by itself.
+    """
 
     plain = model.clone()
     try:
@@ -317,11 +366,13 @@ def _first_layer(
             _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
         found = verify(onnx_model, plain, inputs=given, rtol=rtol, atol=atol, layers=True, weights=False)
     except ModelError as error:
-        return None, str(error)
+        return None, str(error), False
     layer = found.first_fault or found.first_divergence
+    is_right = found.first_fault is None and not found.layers_problem
     if layer is None:
-        return None, found.layers_problem or "no layer differs with the caches of the ONNX model: the caches differ"
-    return layer, ""
+        problem = found.layers_problem or "no layer differs with the caches of the ONNX model: the caches differ"
+        return None, problem, is_right
+    return layer, "", is_right
 
 
 @graph_pass("constant_input", OPTIONS)
