@@ -266,7 +266,7 @@ def _of_data(held: Tensor, there: Tensor) -> Iterator[str]:
         return
     unequal, largest = 0, 0.0
     for ours, theirs in _parts_in_pairs(held, there):
-        different = _unequal(ours, theirs)
+        different = _unequal(ours, theirs, held.element_type.bits)
         if different.any():
             unequal += int(different.sum())
             if ours.dtype.kind not in "OUST":
@@ -294,12 +294,15 @@ def _parts_in_pairs(held: Tensor, there: Tensor) -> Iterator[tuple[Array, Array]
         ours, theirs = ours[count:], theirs[count:]
 
 
-def _unequal(ours: Array, theirs: Array) -> Array:
-    """Where two arrays differ, compared bit by bit where elements have a fixed width."""
+def _unequal(ours: Array, theirs: Array, bits: int) -> Array:
+    """Where two arrays differ, compared bit by bit where elements have a fixed width of ``bits``."""
     if ours.dtype.kind in "OUST":
         return np.asarray(ours != theirs)
     kind = f"u{ours.dtype.itemsize}"
-    return np.asarray(np.ascontiguousarray(ours).view(kind) != np.ascontiguousarray(theirs).view(kind))
+    different = np.ascontiguousarray(ours).view(kind) ^ np.ascontiguousarray(theirs).view(kind)
+    if bits < 8:  # in memory an element has a byte, whose other bits mean nothing
+        different &= np.uint8((1 << bits) - 1)
+    return np.asarray(different != 0)
 
 
 def types_of(layers: Iterable[tuple[str, str]]) -> dict[str, int]:

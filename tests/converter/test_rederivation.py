@@ -15,6 +15,7 @@ from onnx import numpy_helper
 import converter
 import ir_runtime
 from converter.derivation import Derivation
+from tests.converter.option_models import encoder
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_derivation import ROWS, converted, network, product
 from tests.language_models.decoders import Decoder
@@ -161,3 +162,14 @@ def test_the_command(path: Path, tmp_path: Path) -> None:
     result: dict[str, Any] = json.loads(text)
     assert (code, result["same"], result["source_changed"]) == (1, False, False)
     assert ir_runtime.read_model(ir).inputs
+
+
+def test_bits_beside_an_element_do_not_count(tmp_path: Path) -> None:
+    """In memory an element of 4 bits has a byte, and where it comes from decides about the other half of that."""
+    onnx.save(encoder(), tmp_path / "m.onnx")
+    converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml", compress="int4")
+    types = {
+        str(node.op.data.element_type) for node in ir_runtime.read_model(tmp_path / "m.xml").nodes() if node.op.data
+    }
+    assert "i4" in types
+    assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
