@@ -123,6 +123,7 @@ def check_verification(options: Any) -> dict[str, Any]:
     return {
         "layers": None if options.layers is None else bool(options.layers),
         "stress": bool(options.stress),
+        "accept_unproven": bool(options.accept_unproven),
         "weights": bool(options.weights),
         **{name: tolerance_of(name, getattr(options, name)) for name in ("rtol", "atol")},
     }

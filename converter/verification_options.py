@@ -149,6 +149,17 @@ class VerificationOptions:
         schema=TEXT,
         path="input",
     )
+    accept_unproven: bool = option(
+        False,
+        """Let models pass that nothing shows to be different, nor to be equal.
+
+        The verdict is unproven where an output proves nothing, a weight is not accounted for, or a layer differs from
+        its derivation without effect on the numbers.
+        """,
+        "--accept-unproven",
+        group=_COMPARISON,
+        schema=SWITCH,
+    )
     minimise: str | os.PathLike[str] | None = option(
         None,
         "Write the smallest part of both models that shows the first wrong layer.",

@@ -126,6 +126,7 @@ LINES = [
 ]
 
 WORDS = {
+    "accept_unproven": "--accept-unproven",
     "activations": "",
     "again": "--again",
     "against": "--against n.xml",
@@ -192,7 +193,18 @@ WORDS = {
 PLACES = {"output_model", "output", "output_dir", "as_json"}
 """Where results go, which each line has set already, and how they are printed."""
 
+ACCEPTING = [
+    ("accept_unproven", f"verify {words}")
+    for words in (
+        "m.onnx m.xml",
+        "m.onnx m.xml --inputs inputs.npz",
+        "m.onnx m.xml n.onnx n.xml",
+        "decoder.onnx decoder.xml --steps 2",
+    )
+]
 NO_EFFECT = {
+    **dict.fromkeys(ACCEPTING, "the verdict is derived; --json has the option"),
+    ("batch", "verify m.onnx m.xml --inputs inputs.npz"): "the inputs have their sizes, and nothing differs",
     ("inline_functions", "export m.xml -o out.onnx"): "the model has no layers that become functions",
     ("inline_functions", "export m.xml -o out.onnx --verify"): "the model has no layers that become functions",
     ("inline_functions", "export ir -o out"): "the model has no layers that become functions",
@@ -224,7 +236,7 @@ NO_EFFECT = {
     ("seed", "roundtrip m.onnx"): "all random numbers go there and back; --json has the differences",
 }
 """Options that change nothing for these very files, with the reason."""
-SEEN_IN_JSON = {("seed", "roundtrip m.onnx"), ("static", "batch zoo --check")}
+SEEN_IN_JSON = {("seed", "roundtrip m.onnx"), ("static", "batch zoo --check"), *ACCEPTING}
 """Those of :data:`NO_EFFECT` that change what ``--json`` prints."""
 
 

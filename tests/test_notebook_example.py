@@ -59,7 +59,7 @@ def check(notebook: nbformat.NotebookNode) -> None:
     assert "<table>" in shown["outputs"][0]["data"]["text/html"]
     bytes_of = json.loads(outputs(sizes).replace("'", '"'))
     assert bytes_of["small.bin"] < 0.6 * bytes_of["network.bin"]
-    assert outputs(plain).startswith("Report(passed against onnxruntime")
+    assert outputs(plain).startswith("Report(derived against onnxruntime")
     assert "PASSED" in plain["outputs"][0]["data"]["text/html"]
     assert re.search(r"^PASSED against onnxruntime", outputs(small), re.M)
     assert re.search(r"^weights: \d+ compressed", outputs(small), re.M)

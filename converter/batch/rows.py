@@ -14,6 +14,8 @@ CONVERTED = "converted"
 """Converted, and not compared."""
 DIFFERS = "differs"
 """Converted, and the two sides do not agree."""
+UNPROVEN = "unproven"
+"""Converted, and neither shown to be equal nor to differ."""
 NOT_COMPARED = "not compared"
 """Converted, but a side could not be run."""
 REFUSED = "refused"
@@ -27,9 +29,21 @@ OUT_OF_MEMORY = "out of memory"
 LOST = "lost"
 """The executor gave no result."""
 
-VERDICTS = (VERIFIED, CONVERTED, DIFFERS, NOT_COMPARED, REFUSED, FAULT, CRASHED, OUT_OF_TIME, OUT_OF_MEMORY, LOST)
+VERDICTS = (
+    VERIFIED,
+    CONVERTED,
+    UNPROVEN,
+    DIFFERS,
+    NOT_COMPARED,
+    REFUSED,
+    FAULT,
+    CRASHED,
+    OUT_OF_TIME,
+    OUT_OF_MEMORY,
+    LOST,
+)
 PASSED = frozenset({VERIFIED, CONVERTED})
-WITH_IR = frozenset({VERIFIED, CONVERTED, DIFFERS})
+WITH_IR = frozenset({VERIFIED, CONVERTED, UNPROVEN, DIFFERS})
 """Verdicts that a second run on the same files would only repeat."""
 
 

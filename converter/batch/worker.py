@@ -19,7 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from converter.batch.jobs import Job
-from converter.batch.rows import CONVERTED, DIFFERS, FAULT, NOT_COMPARED, OUT_OF_MEMORY, REFUSED, VERIFIED, Row
+from converter.batch.rows import (
+    CONVERTED,
+    DIFFERS,
+    FAULT,
+    NOT_COMPARED,
+    OUT_OF_MEMORY,
+    REFUSED,
+    UNPROVEN,
+    VERIFIED,
+    Row,
+)
 
 
 def main() -> None:
@@ -112,8 +122,8 @@ class _Work:
             compared, unproven = list(report.outputs), report.unproven
         self.row = replace(
             self.row,
-            verdict=VERIFIED if report.passed else DIFFERS,
-            reason="" if report.verdict == "passed" else report.verdict,
+            verdict=VERIFIED if report.passed else UNPROVEN if report.verdict == UNPROVEN else DIFFERS,
+            reason="" if report.passed else report.reason,
             oracle=report.oracle,
             unproven=unproven,
             max_absolute=max((one.max_absolute for one in compared), default=0.0),

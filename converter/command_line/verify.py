@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 def verify_command(state: State, files: tuple[Path, ...], as_json: bool, steps: int | None, **values: Any) -> None:
     """Compare the ONNX file MODEL, or another IR, with the IR (.xml), output by output and weight by weight.
 
-    With --steps both may be folders with a language model. Several models are compared in pairs, or with the IRs of
+    The verdict is derived or equal (exit code 0), unproven or different (1). With --steps both may be folders with a
+    language model. Several models are compared in pairs, or with the IRs of
     their names in a folder that comes last.
 
     \b
@@ -97,8 +98,8 @@ def _verify_one(
 ) -> Outcome:
     """Compare a pair; its JSON, which is not printed here, and the report."""
     if steps is not None:
-        limits = {"rtol": options.rtol, "atol": options.atol, "seed": options.seed, "engine": options.engine}
-        return _verify_steps(state, model, ir, as_json, steps=steps, **limits)
+        names = ("rtol", "atol", "seed", "engine", "accept_unproven")
+        return _verify_steps(state, model, ir, as_json, steps=steps, **{name: getattr(options, name) for name in names})
     from converter.equivalence.verification import verify
 
     for path in (model, ir):

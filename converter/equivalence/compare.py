@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +89,41 @@ _ALIKE = 4.0
 onnxruntime (the greatest ones up to 2.7 times) in Gemma 2, Qwen3-Next and Zamba 2 with random weights."""
 _NOISE_SHARE = 0.1
 """Outputs with a larger error in the reference itself, as a share of their size, say little about the model."""
+
+
+def errors_of(exact: Array, actual: Array, references: Sequence[Array], ties: Sequence[Array] = ()) -> Errors | None:
+    """The errors of the IR's values and those of the reference's runs; None where they cannot be compared.
+
+    ``ties`` are results of the model in float64 whose layers were rounded at random. Nothing can be compared where
+    shapes differ, values are strings, or NaN and infinities are not in the same places.
+    """
+    sides = [exact, actual, *references, *ties]
+    if any(side.shape != exact.shape or side.dtype.kind in "OUST" for side in sides) or not exact.size:
+        return None
+    wide = [side.astype(np.float64) for side in sides]
+    finite = np.isfinite(wide[0])
+    if any(not np.array_equal(side[~finite], wide[0][~finite], equal_nan=True) for side in wide):
+        return None
+    right, *others = (side[finite] for side in wide)
+    if not right.size or not all(np.isfinite(side).all() for side in others):
+        return None
+    gaps = [np.abs(side - right) for side in others]
+    squares = [_root_mean_square(gap) for gap in gaps]
+    greatest = [float(gap.max()) for gap in gaps]
+    end = 1 + len(references)
+    return Errors(
+        squares[0],
+        greatest[0],
+        max(squares[1:end]),
+        max(greatest[1:end]),
+        max(squares[end:], default=0.0),
+        max(greatest[end:], default=0.0),
+        _root_mean_square(right),
+    )
+
+
+def _root_mean_square(values: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 @record

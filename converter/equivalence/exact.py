@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from converter.conversion import convert_model
-from converter.equivalence.compare import Errors
 from converter.equivalence.engines import engine_for
 from converter.equivalence.references import run_by_names
 from converter.equivalence.rounding import ROUNDING_TO_STEPS, TIE_SHARE_OF_STEP, moved_by_steps
@@ -151,38 +150,3 @@ def _narrow_layers(model: Model) -> Iterator[str]:
             kinds = {output.element_type for output in node.outputs} if node.op.data is None else set()
             if not kinds.isdisjoint((element_types.f16, element_types.bf16, element_types.f32)):
                 yield node.name
-
-
-def errors_of(exact: Array, actual: Array, references: Sequence[Array], ties: Sequence[Array] = ()) -> Errors | None:
-    """The errors of the IR's values and those of the reference's runs; None where they cannot be compared.
-
-    ``ties`` are results of :meth:`ExactModel.run_with_ties`, or of :meth:`ExactModel.run_with_rounding`. Nothing can be
-    compared where shapes differ, values are strings, or NaN and infinities are not in the same places.
-    """
-    sides = [exact, actual, *references, *ties]
-    if any(side.shape != exact.shape or side.dtype.kind in "OUST" for side in sides) or not exact.size:
-        return None
-    wide = [side.astype(np.float64) for side in sides]
-    finite = np.isfinite(wide[0])
-    if any(not np.array_equal(side[~finite], wide[0][~finite], equal_nan=True) for side in wide):
-        return None
-    right, *others = (side[finite] for side in wide)
-    if not right.size or not all(np.isfinite(side).all() for side in others):
-        return None
-    gaps = [np.abs(side - right) for side in others]
-    squares = [_root_mean_square(gap) for gap in gaps]
-    greatest = [float(gap.max()) for gap in gaps]
-    end = 1 + len(references)
-    return Errors(
-        squares[0],
-        greatest[0],
-        max(squares[1:end]),
-        max(greatest[1:end]),
-        max(squares[end:], default=0.0),
-        max(greatest[end:], default=0.0),
-        _root_mean_square(right),
-    )
-
-
-def _root_mean_square(values: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))

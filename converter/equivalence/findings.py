@@ -7,35 +7,51 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from converter.derivation import Derivation
-from converter.equivalence.compare import Comparison, compare
+import numpy as np
+
+from converter.equivalence.accounting import account_for
+from converter.equivalence.compare import Comparison, compare, errors_of
 from converter.equivalence.engines import Engine
 from converter.equivalence.evidence import unproven
-from converter.equivalence.exact import ExactModel, errors_of
+from converter.equivalence.exact import ExactModel
 from converter.equivalence.layers import Compared, worst_of
-from converter.equivalence.report import Report, Sample, WeightCheck
+from converter.equivalence.report import (
+    DIFFERENT,
+    INAPPLICABLE,
+    DerivationCheck,
+    Report,
+    Sample,
+    WeightAccount,
+    WeightCheck,
+)
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Run
-from converter.equivalence.suspects import sentences, suspects
 from converter.equivalence.tolerances import Loss, furthest, gaps, widened
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.stages import stage
 from ir_runtime import CompiledModel, ModelError, compile_model
-from ir_runtime.graph import Array
+from ir_runtime.graph import Array, Node
 
 _CHANGED_RUNS = 3
 
 
 class Findings:
-    """What ``runs`` show. ``source`` and ``options`` are what the IR was converted from, and how."""
+    """What ``runs`` show.
 
-    def __init__(self, runs: Runs, source: ModelSource, options: Mapping[str, Any]) -> None:
+    ``source`` and ``options`` are what the IR was converted from, and how; ``derivation`` is the IR beside its
+    derivation.
+    """
+
+    def __init__(
+        self, runs: Runs, source: ModelSource, options: Mapping[str, Any], derivation: DerivationCheck
+    ) -> None:
         self._runs = runs.runs
         self._sides = runs.sides
         self._source = source
         self._options = options
+        self._derivation = derivation
 
     def report(
         self,
@@ -47,6 +63,7 @@ class Findings:
         folder: Path | None,
         histograms: bool = False,
         directed: bool = False,
+        accept_unproven: bool = False,
     ) -> Report:
         """Everything that was found; layers, weights and another IR are compared now.
 
@@ -63,31 +80,33 @@ class Findings:
         first = next((run for run in runs if not run.passed), runs[0])
         compared, problem = Compared(), ""
         at_fault = first
-        is_unclear = not first.passed or bool(proofless) or folder is not None
+        is_edited = self._derivation.state == DIFFERENT
+        is_unclear = not first.passed or bool(proofless) or is_edited or folder is not None
         wants_layers = layers or directed or (layers is None and is_unclear)
         if wants_layers:
             with stage("layers"):
-                compared, problem = sides.layers(first, histograms=histograms, directed=bool(layers) or directed)
+                directs = bool(layers) or directed or is_edited
+                compared, problem = sides.layers(first, histograms=histograms, directed=directs)
                 # Layers may be wrong at some sizes alone.
                 for run in self._other_sizes(first) if layers or proofless else ():
                     at_fault = first if _is_faulty(compared) else run
                     more, also = sides.layers(run, histograms=histograms)
                     compared, problem = worst_of(compared, more), problem or also
-        faulty = _is_faulty(compared)
-        checks = self._weights() if weights else ()
-        if not first.passed and compared.layers and not faulty and not problem:
+        checks, of_file = self._weights() if weights else ((), frozenset())
+        if not first.passed and compared.layers and not _is_faulty(compared) and not problem:
             if sides.loss is not None:
                 self._allow(sides.loss)
             if all(check.passed for check in checks) and sides.default_tolerance:
                 compared, problem = self._compare_errors(compared, {str(first.shapes)})
-                faulty = _is_faulty(compared)
+        account = self._account(of_file, compared) if weights else None
+        if account is not None and account.missing and not wants_layers and layers is None:
+            with stage("layers"):
+                compared, problem = sides.layers(first)
+            account = self._account(of_file, compared)
         others = self._against(against) if against is not None else ()
         outputs = tuple(furthest([run.outputs[i] for run in runs]) for i in range(len(runs[0].outputs)))
+        shown = tuple(name for name in proofless if self._is_shown(name, compared, problem))
         found = Report(
-            passed=all(run.passed for run in runs)
-            and not faulty
-            and all(check.passed for check in checks)
-            and all(one.passed for one in others),
             oracle=sides.reference.name,
             seed=seed,
             inputs=runs[0].shapes,
@@ -97,25 +116,33 @@ class Findings:
             engine=sides.engine.name,
             samples=tuple(Sample(run.description, run.shapes, run.passed) for run in runs),
             weights=checks,
+            account=account,
+            derivation=self._derivation,
             against=others,
             notes=tuple(dict.fromkeys(sides.notes)),
-            unproven=tuple(proofless),
+            unproven=tuple(name for name in proofless if name not in shown),
+            shown_by_layers=shown,
+            accept_unproven=accept_unproven,
         )
-        return self._with_fault(found, at_fault, folder)
+        return self._with_part(found, at_fault, folder)
 
-    def _with_fault(self, found: Report, run: Run, folder: Path | None) -> Report:
-        """``found`` with the layers that were changed, and the smallest part that shows the fault, in ``folder``."""
-        model, reference = self._sides.processing.core, self._sides.reference
-        if not reference.shows_inside or model is None:
-            return found
-        fault = found.first_fault
-        # Without a record of the compression, a conversion now does not round weights.
-        if fault is not None or Derivation.of(model).steps or not RoundedWeights.of(model):
-            part = () if fault is None else fault.part
-            with stage("conversions now"):
-                changed = suspects(self._source, self._options, model)
-            found = replace(found, suspects=sentences(changed, part))
-        if folder is None or fault is None:
+    def _is_shown(self, name: str, compared: Compared, problem: str) -> bool:
+        """True if the layers before an output that proves nothing were all compared, on values that show something."""
+        is_finite = any(np.isfinite(run.expected[name]).any() for run in self._runs)
+        is_telling = any(layer.is_telling for layer in compared.layers)
+        return is_finite and is_telling and not problem and not _is_faulty(compared)
+
+    def _account(self, of_file: frozenset[Node], compared: Compared) -> WeightAccount | None:
+        model = self._sides.processing.core
+        if model is None or not self._sides.reference.shows_inside:
+            return None
+        with stage("account"):
+            return account_for(model, of_file, self._derivation, compared.layers)
+
+    def _with_part(self, found: Report, run: Run, folder: Path | None) -> Report:
+        """``found`` with the smallest part that shows the first fault written to ``folder``."""
+        model, reference, fault = self._sides.processing.core, self._sides.reference, found.first_fault
+        if folder is None or fault is None or model is None or not reference.shows_inside:
             return found
         try:
             given = self._sides.given(run.feeds)
@@ -206,16 +233,17 @@ class Findings:
         }
         return gaps({name: run.actual[name] for name in run.expected}, rounded)
 
-    def _weights(self) -> tuple[WeightCheck, ...]:
+    def _weights(self) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
         if not self._sides.reference.shows_inside:
-            return ()
+            return (), frozenset()
         returned = list(self._runs[0].expected)
         core = self._sides.processing.core
         if core is None:
             self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
-            return ()
+            return (), frozenset()
         with stage("weights"):
-            return self._sides.reference.check_weights(core, returned)
+            guess = self._derivation.state in (DIFFERENT, INAPPLICABLE)
+            return self._sides.reference.check_weights(core, returned, guess=guess)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.

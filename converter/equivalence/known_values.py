@@ -26,6 +26,10 @@ class KnownValues:
         known = bool(node.inputs) and all(source.node in self._layers for source in node.inputs)
         return known and node.op.is_pure
 
+    def holds(self, node: Node) -> bool:
+        """True if the results of ``node`` depend on constants alone."""
+        return node in self._layers
+
     def value(self, output: Output) -> Array | None:
         """The value of ``output``; None where it depends on more than constants."""
         if output.node not in self._layers:

@@ -147,10 +147,18 @@ def _returned(value: Any) -> Array | list[Any]:
 
 
 def _reference(graph: OnnxGraph, model: onnx.ModelProto | None, hint: str) -> Evaluate:
+    return evaluate_by_definition(embedded(graph, model or graph.whole({})), hint)
+
+
+def evaluate_by_definition(model: onnx.ModelProto, hint: str = "") -> Evaluate:
+    """Return what runs ``model``, which holds all of its weights, in onnx's own evaluator.
+
+    ``hint`` ends the messages of errors. Raises :class:`VerificationError` where the evaluator cannot load it.
+    """
     from onnx.reference import ReferenceEvaluator
 
     try:
-        evaluator = ReferenceEvaluator(embedded(graph, model or graph.whole({})))
+        evaluator = ReferenceEvaluator(model)
     except Exception as error:
         raise VerificationError(f"onnx's ReferenceEvaluator cannot load the model: {error}{hint}") from error
 

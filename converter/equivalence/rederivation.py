@@ -8,26 +8,29 @@ effect no tolerance shows are compared like all others.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from converter.conversion import compressed, convert_model
 from converter.derivation import TAG, Derivation, Step, digest_of, digest_of_ir
+from converter.equivalence.report import DERIVED, DIFFERENT, EQUIVALENT, INAPPLICABLE, DerivationCheck
 from converter.errors import VerificationError
 from converter.from_ir import is_ir
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.options import SavingOptions
 from converter.preprocessing.recorded import Recorded
 from converter.stages import silent, stage
-from ir_runtime import Model, read_model
+from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
-from ir_runtime.graph.model_difference import ModelDifference, compare_models
+from ir_runtime.errors import InternalError
+from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models
 
 _REPEATED = ("input", "output", "batch", "static", "target", "fuse", "skip_passes", "exact", "stateful")
 _CURRENT = Step("convert").version
 _NAMES = ("freeze", "extensions")
 """Options of which the record has names alone."""
+_NO_RECORD = "the IR has no record of how it was derived: it was saved with --no-record, or by another program"
 
 
 @dataclass(frozen=True)
@@ -94,22 +97,108 @@ def derive(
         If the IR has no record, or a step cannot be repeated.
     """
     model = ir if isinstance(ir, Model) else read_model(ir)
-    steps = Derivation.of(model).steps
-    if not steps:
-        raise VerificationError(
-            "the IR has no record of how it was derived: it was saved with --no-record, or by another program"
-        )
-    start, source_changed = _start(steps, source)
-    given = {"input": input, "freeze": freeze, "extensions": extensions}
-    with stage("derive"), silent():
-        derived = repeated(steps[start:], source, Recorded.of(model), given)
-    with stage("compare"):
-        difference = compare_models(model, derived, names=True, ignored=(TAG,))
-    versions = sorted({step.version for step in steps[start:]} - {_CURRENT})
-    notes = [f"a step was done by onnx2ir {version}, and is repeated by {_CURRENT}" for version in versions]
-    if not all(step.digest for step in steps[start : start + 1]):
-        notes.append("the digest of the source was not recorded: it was an object in memory")
-    return Rederivation(difference, source_changed, tuple(notes))
+    return _Repetition(model, source, {"input": input, "freeze": freeze, "extensions": extensions}).result()
+
+
+class _Repetition:
+    """The recorded steps of ``model`` that begin with ``source``, done again."""
+
+    def __init__(self, model: Model, source: ModelSource | Model, given: Mapping[str, Any]) -> None:
+        steps = Derivation.of(model).steps
+        if not steps:
+            raise VerificationError(_NO_RECORD)
+        start, self.source_changed = _start(steps, source)
+        self.model, self.steps = model, steps[start:]
+        end = len(self.steps)
+        while self.steps[end - 1].action == "save":
+            end -= 1
+        with stage("derive"), silent():
+            self.unrounded = _repeated(self.steps[:end], source, Recorded.of(model), given)
+            """The model before its weights were compressed."""
+            self.derived = _repeated(self.steps[end:], self.unrounded, None, {})
+        self.versions = sorted({step.version for step in self.steps} - {_CURRENT})
+
+    def difference(self, *, names: bool = True) -> ModelDifference:
+        """Return what the model has otherwise than its derivation."""
+        with stage("compare"):
+            return compare_models(self.model, self.derived, names=names, ignored=(TAG,))
+
+    def result(self) -> Rederivation:
+        """Return the comparison bit by bit."""
+        notes = [f"a step was done by onnx2ir {version}, and is repeated by {_CURRENT}" for version in self.versions]
+        if not self.steps[0].digest:
+            notes.append("the digest of the source was not recorded: it was an object in memory")
+        return Rederivation(self.difference(), self.source_changed, tuple(notes))
+
+    def check(self) -> DerivationCheck:
+        """Return the comparison as a part of a verification."""
+        if self.difference().same:
+            return DerivationCheck(DERIVED, "the recorded steps give this IR again, bit for bit")
+        difference = self.difference(names=False)
+        if difference.same:
+            return DerivationCheck(EQUIVALENT, "only names and rt_info differ from the IR's derivation")
+        if self._reshape():
+            reshaped = self.difference(names=False)
+            if reshaped.same:
+                return DerivationCheck(EQUIVALENT, "only the shapes of inputs differ from the IR's derivation")
+            difference = reshaped
+        if self.source_changed:
+            return DerivationCheck(INAPPLICABLE, "the IR was derived from another source, whose digest differs")
+        if self.versions:
+            others = ", ".join(self.versions)
+            return DerivationCheck(INAPPLICABLE, f"onnx2ir {others} derived the IR, and {_CURRENT} gives another one")
+        return DerivationCheck(DIFFERENT, "the IR is not what its recorded steps give", _changes(difference))
+
+    def _reshape(self) -> bool:
+        """Give the derivation the input shapes of the model; False if it has them, or cannot have them."""
+        ours = {name: node.outputs[0].shape for node in self.model.parameters for name in node.end_names}
+        theirs = {node.end_names[0]: node.outputs[0].shape for node in self.derived.parameters if node.end_names}
+        shapes = {name: ours[name] for name, shape in theirs.items() if name in ours and ours[name] != shape}
+        if not shapes:
+            return False
+        try:
+            self.derived = self.derived.clone()
+            self.derived.reshape(shapes)
+        except InternalError:
+            raise
+        except ModelError:
+            return False
+        return True
+
+
+def check_derivation(
+    model: Model, source: ModelSource | Model, given: Mapping[str, Any]
+) -> tuple[DerivationCheck, Model | None]:
+    """Compare ``model`` with its derivation from ``source`` for a verification.
+
+    Options ``given`` are used where the record has only their names. Returns also the model before its weights were
+    compressed: None where they were not, or where the derivation differs.
+    """
+    needed = {name for step in Derivation.of(model).steps for name in _unrecorded(step)}
+    try:
+        repetition = _Repetition(model, source, {name: value for name, value in given.items() if name in needed})
+        check = repetition.check()
+    except InternalError:
+        raise
+    except ModelError as error:
+        return DerivationCheck(INAPPLICABLE, str(error)), None
+    is_compressed = repetition.derived is not repetition.unrounded and check.state == DERIVED
+    return check, repetition.unrounded if is_compressed else None
+
+
+def _changes(difference: ModelDifference) -> tuple[LayerChange, ...]:
+    """Return every difference as a change of a layer; one that another layer of its name replaces is changed, too."""
+    gone, added = dict(difference.only_second), dict(difference.only_first)
+    found = list(difference.changed)
+    for name, kind in difference.only_first:
+        if name in gone:
+            found.append(LayerChange(name, name, kind, (f"it is {kind}, there {gone[name]}",)))
+        else:
+            found.append(LayerChange(name, "", kind, ("the derivation has no such layer",)))
+    for name, kind in difference.only_second:
+        if name not in added:
+            found.append(LayerChange("", name, kind, ("only the derivation has it",)))
+    return tuple(found)
 
 
 def _start(steps: Sequence[Step], source: ModelSource | Model) -> tuple[int, bool]:
@@ -132,11 +221,10 @@ def _kind_and_digest(source: ModelSource | Model) -> tuple[str, str]:
     return "onnx", digest_of(skeleton) if skeleton else ""
 
 
-def repeated(steps: Sequence[Step], source: Any, processing: Recorded | None, given: Mapping[str, Any]) -> Model:
-    """Return what ``steps`` make of ``source``, the first of which converts it.
+def _repeated(steps: Sequence[Step], source: Any, processing: Recorded | None, given: Mapping[str, Any]) -> Model:
+    """Return what ``steps`` make of ``source``.
 
-    ``processing`` is done where a step has it, unless it is None, and options ``given`` replace those of the first
-    step.
+    ``processing`` is done where a step has it, and options ``given`` replace those of the first step.
 
     Raises :class:`VerificationError` where an option of a step is not recorded whole, and not given.
     """
@@ -162,11 +250,17 @@ def _options(step: Step, processing: Recorded | None, given: Mapping[str, Any]) 
         raise VerificationError(f"the record has the options {', '.join(unknown)}, which cannot be repeated")
     if options.pop("preprocess", False) and processing is not None:
         options.update(preprocess=processing.inputs, postprocess=processing.outputs)
-    for name in _NAMES:
-        if name in options and not given.get(name):
-            raise VerificationError(f"the record has only the names of {name}: {options[name]}; pass {name} again")
-    if "input" in options and not given.get("input"):
-        text = options["input"]
-        if not isinstance(text, str) or "=" in text:
-            raise VerificationError(f"the record has only the names of constant inputs: {text}; pass input again")
+    for name in _unrecorded(step):
+        if not given.get(name):
+            what = "constant inputs" if name == "input" else name
+            text = step.options[name]
+            raise VerificationError(f"the record has only the names of {what}: {text}; pass {name} again")
     return options
+
+
+def _unrecorded(step: Step) -> Iterator[str]:
+    """Yield the options of which the step has names alone."""
+    yield from (name for name in _NAMES if name in step.options)
+    text = step.options.get("input", "")
+    if not isinstance(text, str) or "=" in text:
+        yield "input"

@@ -25,7 +25,7 @@ from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
-from ir_runtime.graph import Array
+from ir_runtime.graph import Array, Node
 
 
 class Reference(ABC):
@@ -86,9 +86,11 @@ class Reference(ABC):
         """The inner tensors of both sides: see :func:`converter.equivalence.layers.compare_layers`."""
         return Compared()
 
-    def check_weights(self, model: Model, outputs: Sequence[str]) -> tuple[WeightCheck, ...]:
-        """What ``model`` has of each weight that ``outputs`` depend on."""
-        return ()
+    def check_weights(
+        self, model: Model, outputs: Sequence[str], *, guess: bool
+    ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
+        """What ``model`` has of each weight: see :func:`converter.equivalence.weights.check_weights`."""
+        return (), frozenset()
 
     def minimise(self, *arguments: Any) -> str:
         """Write the smallest part with a fault: see :func:`converter.equivalence.minimise.minimise`."""
@@ -159,8 +161,10 @@ class OnnxReference(Reference):
     def compare_layers(self, *arguments: Any, **options: Any) -> Compared:
         return compare_layers(self.oracle, *arguments, **options)
 
-    def check_weights(self, model: Model, outputs: Sequence[str]) -> tuple[WeightCheck, ...]:
-        return check_weights(self.graph, model, outputs)
+    def check_weights(
+        self, model: Model, outputs: Sequence[str], *, guess: bool
+    ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
+        return check_weights(self.graph, model, outputs, guess=guess)
 
     def minimise(self, *arguments: Any) -> str:
         return minimise(self.oracle, *arguments)

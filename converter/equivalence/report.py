@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from converter.equivalence.compare import Comparison
 from ir_runtime.displayed import Printed
+from ir_runtime.graph.model_difference import LayerChange
 from ir_runtime.records import record
+
+DERIVED, EQUAL, UNPROVEN, DIFFERENT = "derived", "equal", "unproven", "different"
+VERDICTS = (DERIVED, EQUAL, UNPROVEN, DIFFERENT)
+"""The verdicts of a verification; the first two pass."""
+EQUIVALENT, INAPPLICABLE = "equivalent", "inapplicable"
+FILE, REPEATED, COMPARED = "file", "derived", "compared"
+CONVERSION, MISSING = "conversion", "missing"
+_NAMED = 3
+"""How many layers, weights or outputs a sentence names."""
 
 Histogram = tuple[float, float, list[int], list[int]]
 """The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
@@ -22,6 +33,7 @@ class LayerDifference:
     the graph alone: the layers behind the nearest tensors that both sides have are computed from the oracle's values,
     and may differ by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
     ``node`` is the ONNX node that makes the tensor, ``histogram`` counts the values of both sides for a page.
+    ``is_telling`` is false where the expected values are all alike or none is finite, so that they show little.
     """
 
     layer: str
@@ -31,6 +43,7 @@ class LayerDifference:
     node: str
     part: tuple[str, ...]
     histogram: Histogram | None = None
+    is_telling: bool = True
 
 
 @record
@@ -71,40 +84,94 @@ class Sample:
 
 
 @record
+class DerivationCheck:
+    """The IR beside its derivation: what its recorded steps make of the reference now."""
+
+    state: str
+    """``derived``: the same bit by bit. ``equivalent``: the same layers and weights, but other names or ``rt_info``, or
+    other shapes of inputs. ``different``: other layers or weights. ``inapplicable``: there is no derivation to compare
+    with, for lack of a record, or because another version or source led to the IR."""
+    reason: str
+    """The comparison in one sentence, or why there is none."""
+    differences: tuple[LayerChange, ...] = ()
+    """The layers that are ``different``."""
+
+    def of_part(self, part: Sequence[str]) -> tuple[LayerChange, ...]:
+        """Return the differences of these layers; all where none of them differs."""
+        return tuple(one for one in self.differences if one.layer in part) or self.differences
+
+
+@record
+class WeightAccount:
+    """Where the values of the IR's constants come from."""
+
+    values: Mapping[str, int]
+    """How many values are ``file`` (those of the ONNX file, moved, converted, compressed or scaled), ``derived`` (what
+    the recorded steps compute from these), ``compared`` (shown by the numbers of the layers that read them),
+    ``conversion`` (shapes, axes and single numbers, which no file declares) and ``missing``."""
+    missing: tuple[str, ...] = ()
+    """The constants whose values are not accounted for."""
+
+    @property
+    def share(self) -> float:
+        """The share of the values that are accounted for."""
+        total = sum(self.values.values())
+        return 1.0 - self.values.get(MISSING, 0) / total if total else 1.0
+
+    def to_text(self) -> str:
+        """The account in one line."""
+        total = sum(self.values.values())
+        parts = ", ".join(f"{count:,} {origin}" for origin, count in self.values.items() if count)
+        # Rounding must not turn a value that is missing into 100 %.
+        share = "100" if not self.missing else f"{min(99.9, 100 * self.share):.1f}"
+        return f"{share} % of {total:,} values of the IR are accounted for ({parts or 'none'})"
+
+
+@record
 class Report(Printed):
     """The result of :func:`verify`.
 
-    ``passed`` is true where outputs and weights agree. ``oracle`` names what ran the reference, ``engine`` what ran the
-    IR, ``seed`` is that of the random inputs, None for the caller's. ``samples`` lists the runs; ``inputs`` are
-    the shapes of the first. ``outputs`` has for each output the comparison of the run in which it differed most.
-    ``layers`` lists inner tensors in the order of the graph, where they were asked for, an output failed or proves
-    nothing; ``first_fault`` is the first that is wrong although its inputs were right, ``first_divergence`` the
-    first that is beyond its tolerance in the whole run. ``layers_problem`` tells why tensors could not be compared.
-    ``suspects`` name layers that differ from those of a conversion now: those near the fault, if there is one.
-    ``unproven`` are the outputs that prove nothing about the layers before them. ``verdict`` is one sentence;
-    ``only_adds_up`` means that outputs differ and no single layer is wrong, which fails, too. ``unwritten`` has the
-    errors of writing the page or the smallest part; ``page`` is the path of the page that was written. ``weights`` has
-    the state of every tensor that the file declares, ``against`` the comparisons with another IR. ``minimised`` is the
-    folder that the smallest wrong part was written to. ``notes`` are what else a reader must know.
+    ``verdict`` is its summary in one word, ``reason`` in one sentence; it ``passed`` if it is ``derived`` or ``equal``.
     """
 
-    passed: bool
     oracle: str
+    """What ran the reference."""
     seed: int | None
+    """The seed of the random inputs; None for the caller's inputs."""
     inputs: dict[str, list[int]]
+    """The shapes of the inputs of the first run."""
     outputs: tuple[Comparison, ...]
+    """For each output the comparison of the run in which it differed most."""
     layers: tuple[LayerDifference, ...] = ()
+    """Inner tensors in the order of the graph, where they were asked for, an output failed or proves nothing."""
     layers_problem: str = ""
+    """Why tensors could not be compared."""
     engine: str = "NumPy"
+    """What ran the IR."""
     samples: tuple[Sample, ...] = ()
+    """The runs."""
     weights: tuple[WeightCheck, ...] = ()
+    """The state of every tensor that the file declares."""
+    account: WeightAccount | None = None
+    """Where the values of the IR's constants come from; None where weights were not compared."""
+    derivation: DerivationCheck = DerivationCheck(INAPPLICABLE, "the derivation was not repeated")
+    """The IR beside its derivation."""
     against: tuple[Comparison, ...] = ()
+    """The comparisons with another IR."""
     notes: tuple[str, ...] = ()
+    """What else a reader must know."""
     minimised: str = ""
-    suspects: tuple[str, ...] = ()
+    """The folder that the smallest wrong part was written to."""
     unproven: tuple[str, ...] = ()
+    """The outputs that prove nothing about the layers before them, and whose layers do not either."""
+    shown_by_layers: tuple[str, ...] = ()
+    """The outputs that prove nothing, but whose layers were all compared by themselves."""
+    accept_unproven: bool = False
+    """True if a verdict of ``unproven`` passes."""
     unwritten: tuple[str, ...] = ()
+    """The errors of writing the page or the smallest part."""
     page: str = ""
+    """The path of the page that was written."""
 
     @property
     def first_divergence(self) -> LayerDifference | None:
@@ -131,24 +198,88 @@ class Report(Printed):
 
     @property
     def verdict(self) -> str:
-        """What was found, in one sentence."""
-        if self.passed:
-            proofless = ", ".join(f"'{name}'" for name in self.unproven)
-            return f"passed, but outputs prove nothing: {proofless}" if self.unproven else "passed"
+        """The result in one word.
+
+        * ``derived``: the recorded steps give this IR again, bit for bit, and the numbers agree;
+        * ``equal``: numbers and weights agree, and the derivation does not apply, or is equivalent;
+        * ``unproven``: nothing disagrees, but an output proves nothing, a weight is not accounted for, or a layer
+          differs from its derivation without effect on the numbers;
+        * ``different``: an output, a layer or a weight is wrong.
+        """
+        if self._difference:
+            return DIFFERENT
+        if self._doubt:
+            return UNPROVEN
+        return DERIVED if self.derivation.state == DERIVED else EQUAL
+
+    @property
+    def passed(self) -> bool:
+        """True if both sides are shown to be equal, or if that is unproven and accepted."""
+        return self.verdict in (DERIVED, EQUAL) or (self.verdict == UNPROVEN and self.accept_unproven)
+
+    @property
+    def headline(self) -> str:
+        """``PASSED``, ``FAILED`` or, where neither is shown, ``UNPROVEN``."""
+        return headline(self.verdict, self.passed)
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is, and what would settle it, in one sentence."""
+        if self._difference:
+            return self._difference
+        if self._doubt:
+            return f"nothing disagrees, but {self._doubt}"
+        return f"outputs agree, and {self.derivation.reason}"
+
+    @property
+    def _difference(self) -> str:
+        """What is wrong; empty if nothing is."""
         fault = self.first_fault
-        wrong = [check.name for check in self.weights if not check.passed]
+        wrong = [check for check in self.weights if not check.passed]
+        outputs = any(not one.passed for one in self.outputs)
+        changes = self.derivation.of_part(() if fault is None else fault.part)
+        changed = f"; from its derivation {changes_text(changes)}" if changes else ""
         if fault is not None:
             where = "" if self.engine == "NumPy" else f" in {self.engine}"
-            return f"failed: layer '{fault.layer}' is wrong{where} although its inputs are right"
+            return f"layer '{fault.layer}' is wrong{where} although its inputs are right{changed}"
         if wrong:
-            return f"failed: weights of the file are changed, the first is '{wrong[0]}'"
+            where = f", in layer '{wrong[0].layers[0]}'" if wrong[0].layers else ""
+            return f"weights of the file are changed, the first is '{wrong[0].name}'{where}{changed}"
+        if outputs and changes:
+            return f"outputs differ{changed}"
         if self.only_adds_up:
-            return "failed: outputs differ, but no single layer is wrong: the rounding of layers adds up"
+            return (
+                "outputs differ, but no single layer is wrong: the rounding of layers adds up; real inputs (--inputs) "
+                "show whether that matters"
+            )
         if self._no_layer_is_wrong:
-            return f"failed: outputs differ in {self.engine}, but no layer alone is wrong there"
-        if any(not one.passed for one in self.outputs):
-            return "failed: outputs differ"
-        return "failed: the outputs of the other IR differ"
+            return (
+                f"outputs differ in {self.engine}, but no layer alone is wrong there; --engine numpy shows whether "
+                f"{self.engine} alone differs"
+            )
+        if outputs:
+            return "outputs differ; --layers shows where the difference begins"
+        if any(not one.passed for one in self.against):
+            return "the outputs of the other IR differ; onnx2ir diff lists the differences of both"
+        return ""
+
+    @property
+    def _doubt(self) -> str:
+        """What is unproven, and what would settle it; empty if nothing is."""
+        if self.derivation.state == DIFFERENT:
+            return (
+                f"the IR is not what its recorded steps give: {changes_text(self.derivation.differences)}; "
+                f"convert the model again"
+            )
+        if self.account is not None and self.account.missing:
+            some = _named(self.account.missing)
+            return (
+                f"the values of {some} do not follow from the file's; an IR with a record of its derivation settles it"
+            )
+        if self.unproven:
+            how = "inputs for which they vary (--inputs, --values) settle it"
+            return f"outputs prove nothing: {_named(self.unproven)}; {how}"
+        return ""
 
     @property
     def weight_states(self) -> dict[str, int]:
@@ -159,15 +290,32 @@ class Report(Printed):
         """The report as plain values, ready for JSON."""
         first, fault = self.first_divergence, self.first_fault
         return {
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "reason": self.reason,
             **asdict(self),
             "first_divergence": None if first is None else asdict(first),
             "first_fault": None if fault is None else asdict(fault),
             "weight_states": self.weight_states,
-            "verdict": self.verdict,
             "only_adds_up": self.only_adds_up,
         }
 
     def __repr__(self) -> str:
-        verdict = "passed" if self.passed else "FAILED"
         failed = [output.name for output in self.outputs if not output.passed]
-        return f"Report({verdict} against {self.oracle}, {len(self.outputs)} outputs, failed: {failed})"
+        return f"Report({self.verdict} against {self.oracle}, {len(self.outputs)} outputs, failed: {failed})"
+
+
+def headline(verdict: str, passed: bool) -> str:
+    """Return the word that a ``verdict`` is shown with."""
+    return "PASSED" if passed else "UNPROVEN" if verdict == UNPROVEN else "FAILED"
+
+
+def changes_text(changes: Sequence[LayerChange]) -> str:
+    """Return the first of the ``changes`` in one line."""
+    more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
+    return "; ".join(f"layer '{one.layer or one.other}': {', '.join(one.what)}" for one in changes[:_NAMED]) + more
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(f"'{name}'" for name in names[:_NAMED]) + more

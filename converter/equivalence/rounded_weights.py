@@ -81,9 +81,15 @@ class RoundedWeights:
         return np.asarray(widened + widened * (amount * eps), widened.dtype)
 
 
-def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, float]:
-    """How much each real output of ``model`` may differ because of its weights' rounding alone."""
+def rounding_allowances(model: Model, feeds: Mapping[str, Array], unrounded: Model | None = None) -> dict[str, float]:
+    """How much each real output of ``model`` may differ because of its weights' rounding alone.
+
+    That is the difference from the ``unrounded`` model where that is known, else an estimate.
+    """
     plain = _run(model, feeds)
+    if unrounded is not None:
+        exact = _run(unrounded, feeds)
+        return {name: _limited(value, _gap(value, exact[name])) for name, value in plain.items() if name in exact}
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
     least = min((value.size for value in plain.values()), default=0)
     runs = next((count for size, count in _RUNS_OF_OUTPUTS_BELOW.items() if least < size), RUNS)
@@ -91,8 +97,7 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array]) -> dict[str, f
         for name, value in _run(perturbed_model(model, seed), feeds).items():
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue
-            with np.errstate(invalid="ignore"):
-                gaps[name].append(np.nan_to_num(np.abs(value - plain[name]), nan=0.0, posinf=0.0))
+            gaps[name].append(_gap(value, plain[name]))
     return {name: allowance_of(plain[name], found) for name, found in gaps.items()}
 
 
@@ -101,8 +106,21 @@ def allowance_of(value: Array, gaps: list[Array]) -> float:
     found = np.array(gaps)
     if not found.size:
         return 0.0
-    wanted = max(_DEVIATIONS * float(np.sqrt(np.mean(np.square(found)))), _TIMES_LARGEST * float(found.max()))
-    return min(wanted, _MOST_OF_LARGEST * float(np.abs(value[np.isfinite(value)]).max(initial=0.0)))
+    return _limited(value, np.array([_DEVIATIONS * np.sqrt(np.mean(np.square(found))), _TIMES_LARGEST * found.max()]))
+
+
+def _gap(first: Array, second: Array) -> Array:
+    """The differences of values that are finite on both sides; 0 elsewhere, and where the shapes differ."""
+    if first.shape != second.shape:
+        return np.zeros(1)
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(np.abs(first - second), nan=0.0, posinf=0.0)
+
+
+def _limited(value: Array, gaps: Array) -> float:
+    """The largest gap, but at most a share of the largest of the values."""
+    most = _MOST_OF_LARGEST * float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
+    return min(float(gaps.max(initial=0.0)), most)
 
 
 def _run(model: Model, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -55,12 +55,16 @@ class Sides:
     default_tolerance: bool
     frozen: Mapping[str, Array]
     wanted: tuple[str, ...] | None
+    unrounded: Model | None = None
+    """The IR before its weights were compressed, which compressing makes the IR again, bit for bit."""
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.ports: Sequence[Port] = self.engine.inputs
         self.rounded = RoundedWeights.of(self.model) if self.default_tolerance else RoundedWeights(frozenset())
         self.processing = Processing(self.model, self.reference.processing)
+        if self.unrounded is not None and RoundedWeights.of(self.unrounded):
+            self.unrounded = None  # weights were compressed before, too
         self.names = {port.name: self._reference_name(port) for port in self.ports}
         """The reference's name for each input of the IR."""
         self.gaps: dict[str, float] = {}
@@ -121,7 +125,7 @@ class Sides:
                 f"If the conversion was given outputs, give the same here with output (--output)"
             )
         names = {alias: port.name for port in self.engine.outputs for alias in (port.name, *port.names)}
-        allowances = rounding_allowances(self.model, feeds) if self.rounded else {}
+        allowances = rounding_allowances(self.model, feeds, self.unrounded) if self.rounded else {}
         if self.loss is not None:
             plain = self.expected(feeds, plain=True)
             for name, gap in gaps(expected, plain).items():
@@ -142,6 +146,8 @@ class Sides:
         if not self.reference.shows_inside:
             return Compared(), ""
         core = self.processing.core
+        if core is not None and self.unrounded is not None:
+            core = Processing(self.unrounded, self.reference.processing).core
         if core is None:
             return Compared(), self.processing.hidden
         given = self.given(run.feeds)

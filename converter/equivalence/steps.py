@@ -16,8 +16,19 @@ import numpy as np
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
 from converter.equivalence.exact import exact_model, rounded_model
+from converter.equivalence.rederivation import check_derivation
 from converter.equivalence.references import OnnxReference
-from converter.equivalence.report import LayerDifference
+from converter.equivalence.report import (
+    DERIVED,
+    DIFFERENT,
+    EQUAL,
+    INAPPLICABLE,
+    UNPROVEN,
+    DerivationCheck,
+    LayerDifference,
+    changes_text,
+    headline,
+)
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
 from converter.equivalence.tolerances import chosen_by
 from converter.equivalence.verification import verify
@@ -59,22 +70,30 @@ class Step:
 class StepsReport(Printed):
     """The result of :func:`verify_steps`.
 
-    ``oracle`` names what ran the ONNX model, ``engine`` what ran the IR, ``seed`` is that of the random tokens.
-    ``steps`` are those of all runs, ``first_wrong`` the first that differs, ``layer`` the first layer of it that is
-    wrong although its inputs are right, or the first that differs; ``layer_problem`` tells why none is named.
+    ``verdict`` and ``reason`` are as those of :class:`converter.Report`.
     """
 
     oracle: str
+    """What ran the ONNX model."""
     engine: str
+    """What ran the IR."""
     seed: int
+    """The seed of the random tokens."""
     steps: tuple[Step, ...]
+    """The steps of all runs."""
     layer: LayerDifference | None = None
+    """The first layer of a wrong step that is wrong although its inputs are right, or the first that differs."""
     layer_problem: str = ""
+    """Why no layer is named."""
+    derivation: DerivationCheck = DerivationCheck(INAPPLICABLE, "the derivation was not repeated")
+    """The IR beside its derivation."""
+    accept_unproven: bool = False
+    """True if a verdict of ``unproven`` passes."""
 
     @property
     def passed(self) -> bool:
-        """Whether all steps agree."""
-        return self.first_wrong is None
+        """True if all steps agree and nothing is unproven, or if that is accepted."""
+        return self.verdict in (DERIVED, EQUAL) or (self.verdict == UNPROVEN and self.accept_unproven)
 
     @property
     def first_wrong(self) -> Step | None:
@@ -83,13 +102,29 @@ class StepsReport(Printed):
 
     @property
     def verdict(self) -> str:
-        """What was found, in one sentence."""
-        wrong = self.first_wrong
+        """``derived``, ``equal``, ``unproven`` or ``different``."""
+        if self.first_wrong is not None:
+            return DIFFERENT
+        return {DERIVED: DERIVED, DIFFERENT: UNPROVEN}.get(self.derivation.state, EQUAL)
+
+    @property
+    def headline(self) -> str:
+        """``PASSED``, ``FAILED`` or, where neither is shown, ``UNPROVEN``."""
+        return headline(self.verdict, self.passed)
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is, and what would settle it, in one sentence."""
+        wrong, changes = self.first_wrong, self.derivation.differences
+        if wrong is None and not changes:
+            return f"all steps agree, and {self.derivation.reason}"
+        changed = changes_text(changes)
         if wrong is None:
-            return "passed"
+            return f"all steps agree, but {self.derivation.reason}: {changed}; convert the model again"
         where = "the prompt" if wrong.number == 0 else f"token {wrong.number}"
         layer = "" if self.layer is None else f"; the first layer is '{self.layer.layer}' ({self.layer.type})"
-        return f"failed: {wrong.run}: {where} differs: {wrong.comparison.reason}{layer}"
+        derived = f"; from its derivation {changed}" if changes else ""
+        return f"{wrong.run}: {where} differs: {wrong.comparison.reason}{layer}{derived}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
@@ -98,6 +133,7 @@ class StepsReport(Printed):
             **asdict(self),
             "passed": self.passed,
             "verdict": self.verdict,
+            "reason": self.reason,
             "first_wrong": None if wrong is None else asdict(wrong),
         }
 
@@ -116,6 +152,7 @@ def verify_steps(
     rtol: float | None = None,
     atol: float | None = None,
     engine: str = "numpy",
+    accept_unproven: bool = False,
     verbose: bool = False,
 ) -> StepsReport:
     """Compare a language model with its stateful IR over a prompt and ``steps`` tokens.
@@ -123,8 +160,8 @@ def verify_steps(
     Runs: a prompt (longer than the windows that the IR's masks have, up to 1024 tokens) and tokens behind it; the same
     after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left, where a row
     may be that of the ONNX model with the padding, and is left out of recurrent models that padding changes; beams that
-    go on with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine`` and
-    ``verbose`` are those of :func:`verify`.
+    go on with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine``,
+    ``accept_unproven`` and ``verbose`` are those of :func:`verify`.
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
     """
@@ -152,8 +189,10 @@ def verify_steps(
         with stage("rounding"):
             ir_side.add_rounding(model, onnx_model)
             done = [step for step, _ in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps)]
-    report = StepsReport(reference.name, ir_side.name, seed, tuple(done), layer, problem)
-    inform("%s", report.verdict)
+    derivation, _ = check_derivation(model, onnx_model, {})
+    names = reference.name, ir_side.name
+    report = StepsReport(*names, seed, tuple(done), layer, problem, derivation, bool(accept_unproven))
+    inform("%s: %s", report.verdict, report.reason)
     return report
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
+from converter.equivalence.rederivation import check_derivation
 from converter.equivalence.references import reference_for
 from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs
@@ -74,6 +75,7 @@ def verify(
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
     bound = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch).bound(list(reference.input_names))
+    derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
     running = engine_for(chosen.engine, model, stored)
     sides = Sides(
         reference,
@@ -83,6 +85,7 @@ def verify(
         default_tolerance=chosen.rtol is None and chosen.atol is None,
         frozen=bound.frozen,
         wanted=bound.outputs,
+        unrounded=unrounded,
     )
     sides.check_inputs()
     runs = Runs(sides)
@@ -99,7 +102,8 @@ def verify(
     for run in runs.runs:
         inform("run on %s %s: %s", run.description, run.shapes, "equal" if run.passed else "different")
     source = b"" if isinstance(onnx_model, Model) else onnx_model
-    findings = Findings(runs, source, {name: getattr(chosen, name) for name in ("input", "freeze", "output", "batch")})
+    conversion = {name: getattr(chosen, name) for name in ("input", "freeze", "output", "batch")}
+    findings = Findings(runs, source, conversion, derivation)
     found = findings.report(
         chosen.seed if chosen.inputs is None else None,
         layers=layers if layers is not None or report is None else True,
@@ -108,6 +112,7 @@ def verify(
         folder=None if chosen.minimise is None else Path(chosen.minimise),
         histograms=report is not None,
         directed=chosen.stress and layers is not False,
+        accept_unproven=chosen.accept_unproven,
     )
     if report is not None:
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
@@ -117,7 +122,7 @@ def verify(
             found = replace(found, page=str(report))
         except FileError as error:  # the report must not be lost with the page
             found = replace(found, unwritten=(*found.unwritten, str(error)))
-    inform("%s", found.verdict)
+    inform("%s: %s", found.verdict, found.reason)
     return found
 
 

@@ -51,13 +51,21 @@ _ROUNDING_STEPS = {"float16", "Convert", "unpacked"}
 _MOVING = {"Constant", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
-def check_weights(graph: OnnxGraph, model: Model, outputs: Sequence[str]) -> tuple[WeightCheck, ...]:
-    """The state of every tensor that the file declares; ``outputs`` are the tensors that the IR returns."""
-    return tuple(_WeightChecks(graph, model, outputs).checks())
+def check_weights(
+    graph: OnnxGraph, model: Model, outputs: Sequence[str], *, guess: bool = True
+) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
+    """Return the state of every tensor that the file declares, and the constants of the IR that hold them.
+
+    ``outputs`` are the tensors that the IR returns. With ``guess`` a constant of which many values are those of a
+    tensor is taken for that tensor, damaged; it is not needed where a derivation shows what was changed.
+    """
+    checks = _WeightChecks(graph, model, outputs, guess)
+    return tuple(checks.checks()), frozenset(checks.matched)
 
 
 class _WeightChecks:
-    def __init__(self, graph: OnnxGraph, model: Model, outputs: Sequence[str]) -> None:
+    def __init__(self, graph: OnnxGraph, model: Model, outputs: Sequence[str], guess: bool) -> None:
+        self._guess = guess
         self._graph = graph
         self._model = model
         nodes = model.nodes()
@@ -77,7 +85,8 @@ class _WeightChecks:
         self._beside_data = self._read_beside_data(needed)
         self._held: dict[Output, list[Node]] = {}
         self._by_sum: dict[Output, dict[ValueSum, list[Node]]] = {}
-        self._matched: set[Node] = set()
+        self.matched: set[Node] = set()
+        """The constants that hold tensors of the file, and the scales and zero points beside them."""
         self._scaled_constants: set[Node] = set()
         self._recorded, self._places = self._read_record()
 
@@ -119,7 +128,7 @@ class _WeightChecks:
             found[name] = check or WeightCheck(name, "folded", self._into(name))
         into = {name: self._into(name) for name, (tensor, _) in left.items() if tensor.element_type.is_real}
         times = Counter(layer for layers in into.values() for layer in layers)
-        for name, (tensor, places) in left.items():
+        for name, (tensor, places) in left.items() if self._guess else ():
             # Where nothing else was folded into the layers, a constant that is near can only be this weight, damaged.
             alone = name in into and all(times[layer] == 1 for layer in into[name])
             found[name] = self._damaged(name, tensor, places, alone=alone) or found[name]
@@ -131,12 +140,11 @@ class _WeightChecks:
             assert held is not None
             form = form_of(tensor, held)
             if form is not None:
-                self._matched.add(node)
+                self.matched.add(node)
                 state = "converted" if form.startswith("as ") else "identical"
                 return WeightCheck(name, state, (node.name,), form)
             packed = self._compressed(name, tensor, node)
             if packed is not None:
-                self._matched.add(node)
                 return packed
         return None
 
@@ -147,7 +155,7 @@ class _WeightChecks:
         for node in self._nearby(name, tensor):
             held = node.op.data
             assert held is not None
-            if node in self._matched or held.size != tensor.size or not held.element_type.is_real:
+            if node in self.matched or held.size != tensor.size or not held.element_type.is_real:
                 continue
             if not self._may_be_scaled(node):
                 continue
@@ -163,7 +171,7 @@ class _WeightChecks:
             if not scaled:
                 continue
             found = min(scaled, key=lambda one: int(one.wrong.sum()))
-            self._matched.add(node)
+            self.matched.add(node)
             self._scaled_constants.add(node)
             if not found.wrong.any():
                 return WeightCheck(name, "scaled", (node.name,), "each channel times a factor")
@@ -188,7 +196,7 @@ class _WeightChecks:
         """
         for node in places:
             held = node.op.data
-            if held is None or node in self._matched or held.size != tensor.size or held.size < 2:
+            if held is None or node in self.matched or held.size != tensor.size or held.size < 2:
                 continue
             if _is_list(tensor) or self._is_computed(node) or self._is_scaled_bias(node):
                 continue
@@ -314,6 +322,7 @@ class _WeightChecks:
         worst = float((gap / step).max(initial=0.0))
         error = float(gap.max(initial=0.0))
         form = f"{node.outputs[0].element_type}, at most {worst:.2f} steps away{scaling}"
+        self.matched.update(layer for layer in between(output, {}) if layer.op.data is not None)
         if worst > _LARGEST_STEP:
             return WeightCheck(name, "changed", (node.name,), form, error, f"a weight is {worst:.3g} steps away")
         return WeightCheck(name, "compressed", (node.name,), form, error)

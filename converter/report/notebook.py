@@ -22,9 +22,10 @@ _RIGHT, _WRONG = "#1a7f37", "#cf222e"
 
 def html_of(report: Report) -> str:
     """The report as HTML that needs no style of the page around it."""
-    rows = [_row(one, one.name in report.unproven) for one in report.outputs]
+    rows = [_row(one, report) for one in report.outputs]
     weights = ", ".join(f"{times} {state}" for state, times in report.weight_states.items())
     more = f"<p>weights: {escape(weights)}</p>" if weights else ""
+    more += "" if report.account is None else f"<p>{escape(report.account.to_text())}</p>"
     more += "".join(
         f"<p>errors of '{escape(one.name)}' against the result in float64: {escape(one.errors.to_text())}</p>"
         for one in report.outputs
@@ -57,16 +58,18 @@ def html_of_round_trip(found: RoundTrip) -> str:
 
 
 def _verdict(report: Report | StepsReport) -> str:
-    word = "PASSED" if report.passed else "FAILED"
-    more = "" if report.verdict == "passed" else f"<p>{escape(report.verdict)}</p>"
     return (
-        f'<div><p><b style="color:{_colour(report.passed)}">{word}</b> against {escape(report.oracle)}, '
-        f"IR in {escape(report.engine)}</p>{more}"
+        f'<div><p><b style="color:{_colour(report.passed)}">{report.headline}</b> against {escape(report.oracle)}, '
+        f"IR in {escape(report.engine)}</p><p>{report.verdict}: {escape(report.reason)}</p>"
     )
 
 
-def _row(one: Comparison, proves_nothing: bool) -> tuple[object, ...]:
-    agreed = "proves nothing" if proves_nothing else "equal" if one.errors is None else "equal (errors alike)"
+def _row(one: Comparison, report: Report) -> tuple[object, ...]:
+    agreed = "equal" if one.errors is None else "equal (errors alike)"
+    if one.name in report.unproven:
+        agreed = "proves nothing"
+    elif one.name in report.shown_by_layers:
+        agreed = "shown by its layers"
     verdict = cell(agreed if one.passed else one.reason, f"color:{_colour(one.passed)}")
     return one.name, one.element_type, list(one.shape), *_error(one), verdict
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from converter.equivalence import Comparison, Report
+    from converter.equivalence import Comparison, DerivationCheck, Report
     from converter.equivalence.steps import StepsReport
     from converter.round_trips import RoundTrip
 
 _WIDTH = 120
 _SHOWN = 20
-"""How many layers that the last pass of a round trip changed are listed."""
+"""How many layers are listed that the last pass of a round trip changed, or that are not as derived."""
 
 
 def plain_text(draw: Callable[[Console], None]) -> str:
@@ -35,7 +35,7 @@ def plain_text(draw: Callable[[Console], None]) -> str:
 
 def draw_report(report: Report, console: Console) -> None:
     """Print a report: outputs, weights, the first wrong layer, the verdict."""
-    console.print(_outputs_table("output", report.outputs, report.unproven))
+    console.print(_outputs_table("output", report.outputs, report.unproven, report.shown_by_layers))
     if report.against:
         console.print("against the other IR:")
         console.print(_outputs_table("output", report.against))
@@ -50,6 +50,9 @@ def draw_report(report: Report, console: Console) -> None:
     if report.weights:
         counts = ", ".join(f"{times} {name}" for name, times in report.weight_states.items())
         console.print(f"weights: {counts}")
+    if report.account is not None:
+        console.print(report.account.to_text())
+    if report.weights:
         for check in report.weights:
             if not check.passed:
                 where = f"weight '{check.name}' in layer {', '.join(check.layers)}"
@@ -60,10 +63,7 @@ def draw_report(report: Report, console: Console) -> None:
     if report.minimised:
         console.print(escape(report.minimised))
     inputs = "given inputs" if report.seed is None else f"{len(report.samples)} random inputs (seed {report.seed})"
-    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
-    console.print(f"{verdict} against {escape(report.oracle)} on {inputs}, IR in {escape(report.engine)}")
-    if report.verdict != "passed":
-        console.print(escape(report.verdict))
+    _print_verdict(console, report, f" on {inputs}")
 
 
 def draw_steps(report: StepsReport, console: Console) -> None:
@@ -83,10 +83,8 @@ def draw_steps(report: StepsReport, console: Console) -> None:
         console.print(f"[red]first layer that is {how}[/]: {escape(where)}")
     elif report.layer_problem:
         console.print(f"no layer is named: {escape(report.layer_problem)}")
-    verdict = "[bold green]PASSED[/]" if report.passed else "[bold red]FAILED[/]"
-    console.print(f"{verdict} against {escape(report.oracle)} (seed {report.seed}), IR in {escape(report.engine)}")
-    if not report.passed:
-        console.print(escape(report.verdict))
+    _print_changes(console, report.derivation)
+    _print_verdict(console, report, f" (seed {report.seed})")
 
 
 def draw_round_trip(found: RoundTrip, console: Console) -> None:
@@ -110,6 +108,22 @@ def draw_round_trip(found: RoundTrip, console: Console) -> None:
     console.print("[bold green]PASSED[/]" if found.passed else "[bold red]FAILED[/]")
 
 
+def _print_verdict(console: Console, report: Report | StepsReport, inputs: str) -> None:
+    colour = {"PASSED": "green", "UNPROVEN": "yellow"}.get(report.headline, "red")
+    engines = f"against {escape(report.oracle)}{inputs}, IR in {escape(report.engine)}"
+    console.print(f"[bold {colour}]{report.headline}[/] {engines}")
+    console.print(f"{report.verdict}: {escape(report.reason)}")
+
+
+def _print_changes(console: Console, derivation: DerivationCheck) -> None:
+    changes = derivation.differences
+    for change in changes[:_SHOWN]:
+        where = f"layer '{change.layer or change.other}' ({change.type})"
+        console.print(f"[red]not as derived[/]: {escape(where)}: {escape('; '.join(change.what))}")
+    if len(changes) > _SHOWN:
+        console.print(f"... and {len(changes) - _SHOWN} more: onnx2ir derive --all shows them")
+
+
 def _print_layers(console: Console, report: Report) -> None:
     fault, first = report.first_fault, report.first_divergence
     if report.layers:
@@ -124,13 +138,14 @@ def _print_layers(console: Console, report: Report) -> None:
         where = f"layer '{first.layer}' ({first.type}), tensor '{first.comparison.name}'"
         console.print(f"first divergence: {escape(where)}: {escape(first.comparison.reason)}")
         console.print("  no layer is wrong from right inputs: rounding adds up from layer to layer")
-    for suspect in report.suspects:
-        console.print(f"  differs from a conversion now: {escape(suspect)}")
+    _print_changes(console, report.derivation)
     if report.layers_problem:
         console.print(f"inner tensors could not be compared: {escape(report.layers_problem)}")
 
 
-def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[str] = ()) -> Table:
+def _outputs_table(
+    title: str, rows: Sequence[Comparison], unproven: Sequence[str] = (), shown_by_layers: Sequence[str] = ()
+) -> Table:
     table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in rows:
         agreed = "within rounding" if row.tolerance.rounding else "equal"
@@ -138,6 +153,8 @@ def _outputs_table(title: str, rows: Sequence[Comparison], unproven: Sequence[st
             agreed = "equal (errors alike)"
         if row.name in unproven:
             agreed = "proves nothing"
+        elif row.name in shown_by_layers:
+            agreed = "shown by its layers"
         verdict = f"[green]{agreed}[/]" if row.passed else f"[red]{escape(row.reason)}[/]"
         table.add_row(
             escape(row.name),

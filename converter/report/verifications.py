@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converter.equivalence.compare import Comparison, Errors
-from converter.equivalence.report import LayerDifference, Report, WeightCheck
-from converter.report.graph_data import CHANGED, DRIFTED, EQUAL, WRONG, GraphData
+from converter.equivalence.report import (
+    DERIVED,
+    DIFFERENT,
+    EQUAL,
+    UNPROVEN,
+    LayerDifference,
+    Report,
+    WeightCheck,
+)
+from converter.report.graph_data import CHANGED, DRIFTED, WRONG, GraphData
+from converter.report.graph_data import EQUAL as SAME
 from converter.report.markup import Table
 from converter.report.page import Finding, Page, constants_table, size_facts
 from ir_runtime.graph import Model
+from ir_runtime.graph.model_difference import LayerChange
 
+_TONES = {"PASSED": "good", "UNPROVEN": "mark", "FAILED": "bad"}
 _COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict")
 
 
@@ -23,12 +34,14 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
     for check in report.weights:
         if not check.passed:
             _note_weight(graph, check)
+    for change in report.derivation.differences:
+        _note_change(graph, change)
     states = {name: _state(check) for check in report.weights for name in check.layers}
     graph.set_states(states)
     page = Page(
         title,
-        "PASSED" if report.passed else "FAILED",
-        "good" if report.passed else "bad",
+        report.headline,
+        _TONES[report.headline],
         _sentence(report),
         _facts(report, xml),
         [*_tables(report), constants_table(model, states)],
@@ -45,7 +58,7 @@ def _note_difference(graph: GraphData, found: LayerDifference) -> None:
     if not places:
         return
     layer = graph.layers[places[0]]
-    verdict = WRONG if not found.local.passed else EQUAL if found.comparison.passed else DRIFTED
+    verdict = WRONG if not found.local.passed else SAME if found.comparison.passed else DRIFTED
     reason = found.local.reason or found.comparison.reason
     if verdict >= layer["v"]:
         layer["v"] = verdict
@@ -56,6 +69,16 @@ def _note_difference(graph: GraphData, found: LayerDifference) -> None:
     layer["o"] = found.node
     if found.histogram is not None:
         layer.setdefault("h", []).append([found.comparison.name, *found.histogram])
+
+
+def _note_change(graph: GraphData, change: LayerChange) -> None:
+    """Mark a layer that is not as derived, or the layers that read a constant that is not."""
+    for place in graph.find(change.layer):
+        layer = graph.layers[place]
+        if layer["v"] != WRONG:
+            layer["v"] = CHANGED
+        reason = f"'{change.layer}' is not as derived: {'; '.join(change.what)}"
+        layer["r"] = "; ".join(filter(None, (layer.get("r"), reason)))
 
 
 def _note_weight(graph: GraphData, check: WeightCheck) -> None:
@@ -70,14 +93,12 @@ def _note_weight(graph: GraphData, check: WeightCheck) -> None:
 
 
 def _sentence(report: Report) -> str:
-    if not report.passed:
-        text = report.verdict.removeprefix("failed: ")
-        return f"{text[:1].upper()}{text[1:]}."
+    if report.verdict in (UNPROVEN, DIFFERENT):
+        return f"{report.verdict.capitalize()}: {report.reason}."
     runs, outputs = _counted(len(report.samples), "run"), _counted(len(report.outputs), "output")
-    unproven = ", ".join(f"'{name}'" for name in report.unproven)
-    doubt = f" But outputs prove nothing: {unproven}." if unproven else ""
     agree = "agrees" if len(report.outputs) == 1 else "agree"
-    return f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}.{doubt}"
+    how = f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}"
+    return f"{report.verdict.capitalize()}: {how}; {report.derivation.reason}."
 
 
 def _counted(count: int, what: str) -> str:
@@ -104,6 +125,13 @@ def _findings(report: Report, graph: GraphData) -> list[Finding]:
             places = [place for name in check.layers for place in graph.find(name)]
             read = f", read by layer {graph.layers[places[0]]['n']}," if places else ""
             found.append(Finding(f"Weight {check.name}{read} is changed: {check.reason}", _first(places)))
+    for change in report.derivation.differences:
+        text = f"Layer {change.layer or change.other} ({change.type}) is not as derived: {'; '.join(change.what)}"
+        found.append(Finding(text, _first(graph.find(change.layer))))
+    for name in () if report.account is None else report.account.missing:
+        found.append(Finding(f"Constant {name} is not accounted for", _first(graph.find(name))))
+    for name in report.unproven:
+        found.append(Finding(f"Output {name} proves nothing", _output_place(graph, name)))
     for output in (*report.outputs, *report.against):
         if not output.passed:
             found.append(Finding(f"Output {output.name}: {output.reason}", _output_place(graph, output.name)))
@@ -123,12 +151,16 @@ def _output_place(graph: GraphData, name: str) -> int | None:
 
 def _actions(report: Report) -> list[str]:
     """What a reader may do next."""
-    if report.passed:
-        if not report.unproven:
-            return []
-        return ["Give inputs (--inputs) or values (--values) for which these outputs are not always the same."]
+    if report.verdict in (DERIVED, EQUAL):
+        return []
     fault = report.first_fault
     found = []
+    if report.unproven:
+        found.append("Give inputs (--inputs) or values (--values) for which these outputs are not always the same.")
+    if report.derivation.differences:
+        found.append("Convert the model again: the IR was changed after its conversion.")
+    if report.account is not None and report.account.missing:
+        found.append("Compare with an IR that records its derivation, as onnx2ir convert writes it.")
     if any(not check.passed for check in report.weights):
         found.append(
             "The IR does not hold the weights of this ONNX file. Convert the file again, or compare with the file that "
@@ -139,8 +171,6 @@ def _actions(report: Report) -> list[str]:
             f"Look at layer {fault.layer} first: everything before it is right. With --minimise FOLDER verify writes "
             f"this part alone, as a model that can be run."
         )
-    if report.suspects:
-        found.append("The suspects below differ from the layers of a conversion now: convert the model again.")
     if report.only_adds_up:
         found.append("If rounding of this size is good enough, allow it with --rtol or --atol.")
     elif fault is None and any(not one.passed for one in report.outputs):
@@ -158,16 +188,18 @@ def _facts(report: Report, xml: Path | None) -> list[tuple[str, str]]:
     fault = report.first_fault
     if fault is not None:
         facts.append(("first wrong layer", f"{fault.layer} ({fault.type}), tensor {fault.comparison.name}"))
-    facts += [("suspect", suspect) for suspect in report.suspects]
+    facts.append(("derivation", report.derivation.reason))
     if report.weights:
         counts = ", ".join(f"{count} {state}" for state, count in report.weight_states.items())
         facts.append(("weights of the ONNX file", counts))
+    if report.account is not None:
+        facts.append(("values of the IR", report.account.to_text()))
     return facts
 
 
 def _tables(report: Report) -> list[Table]:
     return [
-        Table("Outputs", _COLUMNS, [_row(one, report.unproven) for one in report.outputs], is_open=True),
+        Table("Outputs", _COLUMNS, [_row(one, report) for one in report.outputs], is_open=True),
         Table(
             "Errors against the result in float64",
             ("output", "IR", "IR, greatest", "reference", "reference, greatest", "ties", "ties, greatest"),
@@ -193,6 +225,12 @@ def _tables(report: Report) -> list[Table]:
                 for one in report.layers
                 if not one.local.passed
             ],
+            is_open=True,
+        ).merged(),
+        Table(
+            "Layers that are not as derived",
+            ("layer", "type", "difference"),
+            [(one.layer or one.other, one.type, "; ".join(one.what)) for one in report.derivation.differences],
             is_open=True,
         ).merged(),
         Table(
@@ -227,9 +265,13 @@ def _state(check: WeightCheck) -> str:
     return f"{check.state} ({check.form})" if check.form else check.state
 
 
-def _row(one: Comparison, unproven: Sequence[str] = ()) -> tuple[str, ...]:
+def _row(one: Comparison, report: Report | None = None) -> tuple[str, ...]:
     cosine = "-" if one.cosine is None else f"{one.cosine:.7f}"
     agreed = "equal" if one.errors is None else "equal (errors alike)"
-    verdict = one.reason or ("proves nothing" if one.name in unproven else agreed)
+    if report is not None and one.name in report.unproven:
+        agreed = "proves nothing"
+    elif report is not None and one.name in report.shown_by_layers:
+        agreed = "shown by its layers"
+    verdict = one.reason or agreed
     figures = (f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}", cosine)
     return (one.name, one.element_type, str(list(one.shape)), *figures, verdict)

@@ -9,6 +9,7 @@ import pytest
 
 import converter
 from converter.conversion import compressed
+from converter.derivation import without_record
 from ir_runtime import Model
 from tests.converter.idioms.convolutions import IMAGE, convolution, scaled_first
 from tests.converter.idioms.graphs import Graph, Idiom
@@ -34,9 +35,9 @@ def types(made: Model) -> list[str]:
 def test_compression(kind: str, compress: str | None, half: bool) -> None:
     proto = model(kind)
     way = None if compress is None else converter.WeightCompression.named(compress)
-    made = compressed(converter.convert_model(proto), way, half).model
+    made = without_record(compressed(converter.convert_model(proto), way, half).model)
     report = converter.verify(proto.SerializeToString(), made)
-    assert report.passed, report.to_text()
+    assert report.verdict == "equal", report.to_text()
 
 
 @pytest.mark.parametrize("kind", ["factor", "norm"])
@@ -48,7 +49,7 @@ def test_targets_and_the_way_back(kind: str, target: str) -> None:
     exported = converter.export_model(made)
     again = converter.convert_model(exported, target=target)
     assert types(again) == types(made)
-    assert converter.verify(proto.SerializeToString(), again, weights=False).passed
+    assert converter.verify(proto.SerializeToString(), without_record(again), weights=False).passed
 
 
 def test_exact_keeps_the_factor() -> None:

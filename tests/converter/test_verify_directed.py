@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 import converter
 from benchmarks.injected_faults import KINDS
+from converter.derivation import without_record
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.operation import find_operation
 from ir_runtime.graph.shape_inference import make_node
@@ -111,12 +112,31 @@ def test_good_irs_pass(name: str, options: dict[str, bool]) -> None:
 def test_edits_that_normal_values_hide_are_caught(name: str, options: dict[str, bool]) -> None:
     ir = converter.convert_model(built(name), target="any")
     EDITS[name](ir)
+    ir = without_record(ir)
     values = {"indices": "0..6"} if name == "gather" else {}
-    assert converter.verify(built(name), ir, seed=1, values=values).passed, "normal values show the edit"
+    plain = converter.verify(built(name), ir, seed=1, values=values)
+    assert plain.verdict == "equal", "normal values show the edit"
     report = converter.verify(built(name), ir, seed=1, values=values, **options)
-    assert not report.passed
+    assert report.verdict == "different"
     assert report.first_fault is not None
-    assert "layer" in report.verdict
+    assert "layer" in report.reason
+
+
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("name", EDITS)
+def test_edits_that_no_value_shows_are_not_as_derived(name: str) -> None:
+    """The record names the layer, whatever the inputs are."""
+    ir = converter.convert_model(built(name), target="any")
+    before = {(node.name, node.op) for node in ir.nodes()}
+    EDITS[name](ir)
+    changed = {node.name for node in ir.nodes() if (node.name, node.op) not in before}
+    values = {"indices": "0..6"} if name == "gather" else {}
+    report = converter.verify(built(name), ir, seed=1, values=values, layers=False)
+    assert report.verdict == "unproven"
+    assert not report.passed
+    assert {change.layer for change in report.derivation.differences} & changed
+    assert all(f"layer '{one.layer or one.other}'" in report.reason for one in report.derivation.differences)
+    assert converter.verify(built(name), ir, seed=1, values=values).verdict == "different"  # by directed values
 
 
 def test_the_reason_names_the_values() -> None:

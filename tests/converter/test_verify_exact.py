@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from benchmarks.injected_faults import faults
-from converter.equivalence.compare import Errors
-from converter.equivalence.exact import ExactModel, errors_of
+from converter.equivalence.compare import Errors, errors_of
+from converter.equivalence.exact import ExactModel
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.tensor import Tensor
@@ -249,3 +249,29 @@ def test_a_model_in_float64_rounds_nowhere(tmp_path: Path) -> None:
         o.element_type.name for n in in_float64(converter.convert_model(path)).nodes() for o in n.outputs if n.inputs
     }
     assert types.isdisjoint({"f32", "f16"})
+
+
+def equal_terms() -> onnx.ModelProto:
+    """A convolution that adds 1,152 equal terms, whose partial sums are all rounded in one direction."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1, 1, 1, 1])]
+    nodes.append(helper.make_node("Relu", ["c"], ["y"], name="relu"))
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 128, 28, 28])]
+    weights = [numpy_helper.from_array(np.full((32, 128, 3, 3), 0.000315, np.float32), "w")]
+    graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="y")], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.00002])
+def test_a_layer_that_is_right_in_float64_is_right(factor: float) -> None:
+    """onnx's evaluator in float64 decides where two sums in float32 are further apart than their tolerance."""
+    inputs = {"x": np.full((1, 128, 28, 28), 1.27, np.float32)}
+    model = converter.convert_model(equal_terms())
+    node = next(node for node in model.nodes() if node.op.data is not None and node.op.data.size > 1000)
+    assert node.op.data is not None
+    changed = node.op.data.array() * np.float32(factor)
+    node.op = Const1(value=Tensor.from_array(changed, node.op.data.element_type))
+    report = converter.verify(equal_terms(), model, inputs=inputs, layers=True, weights=False)
+    errors = [layer.local.errors for layer in report.layers]
+    (local,) = (layer.local for layer in report.layers if layer.layer == "conv")
+    assert local.passed is (factor == 1.0), local
+    assert (errors[0] is not None) is (factor == 1.0)

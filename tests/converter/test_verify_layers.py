@@ -81,7 +81,9 @@ def test_the_first_wrong_layer_is_distinguished_from_those_behind_it(deep: Path)
     wrong = [one.comparison.name for one in report.layers if not one.comparison.passed]
     assert wrong[:3] == ["p5", "t5", "p6"]
     assert [one.comparison.name for one in report.layers if not one.local.passed] == ["p5"]
-    assert report.suspects == ("layer 'product5': transpose_b is false, there true",)
+    (change,) = report.derivation.differences
+    assert (change.layer, change.what) == ("product5", ("transpose_b is false, there true",))
+    assert report.reason.endswith("from its derivation layer 'product5': transpose_b is false, there true")
 
 
 def test_notes_are_printed(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,9 +142,10 @@ def test_rounding_that_adds_up_is_no_fault(tmp_path: Path) -> None:
     assert report.first_fault is None
     assert len(report.layers) == 160
     # Not a pass, for nobody can tell; but no layer is to blame.
-    parted = replace(report, passed=False, outputs=(replace(report.outputs[0], passed=False),))
+    parted = replace(report, outputs=(replace(report.outputs[0], passed=False),))
     assert parted.only_adds_up
-    assert parted.verdict.startswith("failed: outputs differ, but no single layer is wrong")
+    assert (parted.verdict, parted.passed) == ("different", False)
+    assert parted.reason.startswith("outputs differ, but no single layer is wrong")
     assert parted.to_dict()["only_adds_up"] is True
     assert not replace(parted, layers=()).only_adds_up  # nobody has looked
 

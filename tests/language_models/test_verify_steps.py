@@ -122,7 +122,8 @@ def test_faults_are_found(spoil: Callable[[Model], str], decoder: Decoder, run: 
     assert report.first_wrong is not None
     assert report.first_wrong.run == run
     assert (report.layer is not None) == is_layer, report.layer_problem
-    assert run in report.verdict
+    assert report.verdict == "different"
+    assert run in report.reason
 
 
 def test_the_layer_with_swapped_keys_is_named() -> None:
@@ -131,7 +132,7 @@ def test_the_layer_with_swapped_keys_is_named() -> None:
     report = verify_steps(model, ir, steps=1)
     assert report.layer is not None
     assert name in (report.layer.layer, *report.layer.part)
-    assert f"the first layer is '{report.layer.layer}'" in report.verdict
+    assert f"the first layer is '{report.layer.layer}'" in report.reason
 
 
 def test_rounded_weights_are_allowed_for_and_hide_no_fault(tmp_path: Path) -> None:

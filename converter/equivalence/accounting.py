@@ -1,0 +1,109 @@
+"""Where the values of every constant of the IR come from: the file, the recorded steps, or the conversion itself.
+
+:mod:`converter.equivalence.weights` looks for what the file declares. This is the other direction: a constant that
+holds nothing of the file has to follow from it in another way, or nothing shows that it is right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from converter.derivation import Derivation
+from converter.equivalence.known_values import KnownValues
+from converter.equivalence.report import (
+    COMPARED,
+    CONVERSION,
+    DIFFERENT,
+    FILE,
+    INAPPLICABLE,
+    MISSING,
+    REPEATED,
+    DerivationCheck,
+    LayerDifference,
+    WeightAccount,
+)
+from ir_runtime import Model
+from ir_runtime.graph import Node, Tensor
+
+_LONGEST_LIST = 64
+"""Constants of at most so many whole numbers are axes, dimensions and the like."""
+
+
+def account_for(
+    model: Model,
+    of_file: Collection[Node],
+    derivation: DerivationCheck,
+    layers: Sequence[LayerDifference],
+) -> WeightAccount:
+    """Return where the values of the constants of ``model`` come from.
+
+    ``of_file`` are the constants that hold tensors of the file. Where no derivation shows how the others were computed,
+    the ``layers`` that read them have to compute right results from right inputs.
+    """
+    recorded = Derivation.of(model).weights or {}
+    changed = {one.layer for one in derivation.differences}
+    values: Counter[str] = Counter()
+    missing: list[str] = []
+    unknown: list[tuple[str, Node]] = []
+    for path, node in _constants(model):
+        held = node.op.data
+        assert held is not None
+        if node in of_file:
+            values[FILE] += held.size
+        elif derivation.state != INAPPLICABLE and path not in changed:
+            values[REPEATED if node.name in recorded else CONVERSION] += held.size
+        elif derivation.state == DIFFERENT or not _is_plain(held):
+            unknown.append((path, node))
+        else:
+            values[CONVERSION] += held.size
+    shown = _shown_by(layers) if unknown and derivation.state == INAPPLICABLE else set()
+    known = KnownValues(model) if shown else None
+    for path, node in unknown:
+        held = node.op.data
+        assert held is not None
+        if known is not None and _is_shown(node, shown, known):
+            values[COMPARED] += held.size
+        else:
+            values[MISSING] += held.size
+            missing.append(path)
+    return WeightAccount(dict(values), tuple(missing))
+
+
+def _constants(model: Model, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Yield the constants with their names, behind those of the layers whose bodies they stand in."""
+    for node in model.nodes():
+        if node.op.data is not None:
+            yield path + node.name, node
+        for sub in node.op.subgraphs:
+            yield from _constants(sub.body, f"{path}{node.name}/")
+
+
+def _is_plain(held: Tensor) -> bool:
+    """True for a list of whole numbers and for a single number: axes, sizes, scales."""
+    if held.size <= 1:
+        return True
+    if not held.element_type.is_real:
+        return held.size <= _LONGEST_LIST
+    values = held.array().reshape(-1)
+    return bool((values == values[0]).all())
+
+
+def _shown_by(layers: Sequence[LayerDifference]) -> set[str]:
+    """Return the layers that compute right results from right inputs, on values that show it."""
+    return {name for one in layers if one.local.passed and one.is_telling for name in one.part}
+
+
+def _is_shown(node: Node, shown: Collection[str], known: KnownValues) -> bool:
+    """True if every value of the constant takes part in results that were compared: none is only looked up."""
+    pending, done = [(node.outputs[0], reader) for reader in node.outputs[0].uses], set()
+    while pending:
+        value, reader = pending.pop()
+        if reader in done:
+            continue
+        done.add(reader)
+        if known.holds(reader):
+            pending += [(output, user) for output in reader.outputs for user in output.uses]
+        elif reader.name not in shown or (reader.op.movement and reader.inputs[0] is value):
+            return False
+    return bool(done)
