@@ -327,3 +327,33 @@ def test_a_list_of_lengths_is_not_taken_for_ends_and_starts() -> None:
         in_numpy(written, case)
     with pytest.raises(RuntimeError):
         in_openvino(written, case)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize(("shape", "section"), [((2, 5, 24), (2, 1, 1)), ((2, 3, 5, 16), (1, 1, 2))], ids=str)
+def test_multimodal_rotary_embedding(layout: int, interleaved: int, shape: tuple[int, ...], section: Any) -> None:
+    attributes: dict[str, Any] = {"mrope_section": section, "mrope_layout": layout, "interleaved": interleaved}
+    attributes |= {"num_heads": 3, "rotary_embedding_dim": 8}
+    places = np.random.default_rng(5).integers(0, 9, (3, 2, 5))
+    inputs = {"x": f(*shape), "places": places, "cos": f(10, 4), "sin": f(10, 4)}
+    model = node_model("MRotaryEmbedding", inputs, opset=1, domain="com.microsoft", attributes=attributes)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"mrope_section": [2, 2]}, "must be three numbers of 0 or more"),
+        ({"mrope_section": [2, 1, 2]}, "has 5 angles, but cos_cache has 4"),
+        ({"mrope_section": [2, 1, 1], "mrope_layout": 2}, "mrope_layout must be 0 or 1, but is 2"),
+        ({"mrope_section": [2, 1, 1], "scale": 2.0}, "scale, which onnxruntime's CPU kernel ignores"),
+    ],
+    ids=str,
+)
+def test_multimodal_rotary_embedding_that_is_refused(attributes: dict[str, Any], reason: str) -> None:
+    inputs = {"x": f(1, 3, 2, 8), "places": np.zeros((3, 1, 2), np.int64), "cos": f(10, 4), "sin": f(10, 4)}
+    model = node_model("MRotaryEmbedding", inputs, opset=1, domain="com.microsoft", attributes=attributes)
+    with pytest.raises(converter.ConversionError, match=reason):
+        converter.convert_model(model)

@@ -1,4 +1,4 @@
-"""onnxruntime's MoE and CausalConvWithState through both engines, against onnxruntime."""
+"""onnxruntime's mixtures of experts and causal convolutions through both engines, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -180,3 +180,148 @@ def test_attributes_of_other_execution_providers_are_refused(attributes: dict[st
     )
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model)
+
+
+# --- quantized experts, and their router ---
+
+WIDE = 32
+
+
+def quantized(
+    bits: int, block: int | None, zero_points: bool, weights: bool = False, **attributes: Any
+) -> tuple[Any, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A model of QMoE, its inputs, and its constants."""
+
+    def parts(name: str, rows: int) -> dict[str, np.ndarray]:
+        blocks = 1 if block is None else WIDE // block
+        codes = R.integers(0, 256, (EXPERTS, rows, WIDE * bits // 8)).astype(np.uint8)
+        scales = np.abs(f(EXPERTS, rows, blocks)) * 0.1
+        found = {f"w{name}": codes, f"s{name}": scales if block else scales[..., 0]}
+        if zero_points:
+            shape = (EXPERTS, rows, -(-blocks * bits // 8)) if block else (EXPERTS, -(-rows * bits // 8))
+            found[f"z{name}"] = R.integers(0, 256, shape).astype(np.uint8)
+        return found
+
+    constants = {**parts("1", 2 * WIDE), **parts("2", WIDE), "b1": f(EXPERTS, 2 * WIDE)}
+    inputs = {
+        "x": f(TOKENS, WIDE),
+        "scores": f(TOKENS, EXPERTS),
+        **({"shares": np.abs(f(TOKENS, EXPERTS))} if weights else {}),
+    }
+    listed = ["x", "scores", "w1", "s1", "b1", "w2", "s2", "b2", "", "", "", "z1", "z2", "", "shares"]
+    order = [name if name in {**inputs, **constants} else "" for name in listed]
+    while not order[-1]:
+        order.pop()
+    given = {
+        "k": 2,
+        "expert_weight_bits": bits,
+        "weights_prepacked": 0,
+        "activation_type": "swiglu",
+        "swiglu_fusion": 1,
+    }
+    given |= {"block_size": block} if block else {}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "order": order, "constants": constants}
+    return node_model("QMoE", inputs, **options, attributes={**given, **attributes}), inputs, constants
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("block", [None, 16])
+@pytest.mark.parametrize("zero_points", [False, True])
+def test_quantized_experts(bits: int, block: int | None, zero_points: bool) -> None:
+    model, inputs, constants = quantized(bits, block, zero_points, swiglu_limit=2.0, activation_alpha=1.7)
+    expected = None
+    if bits == 8 and block:
+        # onnxruntime rounds the data to 8 bits there: MoE has the numbers of the same weights.
+        expected = run_onnxruntime(*same_in_float32(constants, inputs))
+    check_node(model, inputs, expected, atol=1e-4)
+    check_node(opened(model), inputs, expected, atol=1e-4)
+
+
+def same_in_float32(
+    constants: dict[str, np.ndarray], inputs: dict[str, np.ndarray]
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """MoE with the weights of 8 bits in blocks of 16 as numbers."""
+    weights = {}
+    for name in ("1", "2"):
+        codes = constants[f"w{name}"].astype(np.float32)
+        zero = constants.get(f"z{name}", np.float32(128))
+        scales = constants[f"s{name}"]
+        spread = [np.repeat(one, 16, 2) if np.ndim(one) else one for one in (zero, scales)]
+        weights[f"w{name}"] = ((codes - spread[0]) * spread[1]).astype(np.float32)
+    attributes = {"k": 2, "normalize_routing_weights": 1, "activation_type": "swiglu", "swiglu_fusion": 1}
+    attributes |= {"swiglu_limit": 2.0, "activation_alpha": 1.7}
+    order = ["x", "scores", "w1", "b1", "w2"]
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "order": order, "attributes": attributes}
+    return node_model("MoE", inputs, constants={**weights, "b1": constants["b1"]}, **options), inputs
+
+
+@pytest.mark.parametrize("chosen", [1, 3])
+@pytest.mark.parametrize("normalized", [0, 1])
+@pytest.mark.parametrize("weights", [False, True])
+def test_shares_of_quantized_experts(chosen: int, normalized: int, weights: bool) -> None:
+    model, inputs, _ = quantized(4, 16, True, weights, k=chosen, normalize_routing_weights=normalized)
+    check_node(model, inputs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"quant_type": "fp8"}, "weights of the type 'fp8' are not supported"),
+        ({"weights_prepacked": 1}, "packed for one kind of processor"),
+        ({"expert_weight_bits": 3}, "may have 2, 4 or 8 bits, but have 3"),
+        ({"swiglu_fusion": 5}, "swiglu_fusion must be 0, 1 or 2, but is 5"),
+    ],
+    ids=str,
+)
+def test_quantized_experts_that_are_refused(attributes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(converter.ConversionError, match=reason):
+        converter.convert_model(quantized(4, 16, False, **attributes)[0])
+
+
+GROUPS = [(1, 1, 2, 2), (2, 1, 2, 2), (4, 2, 2, 3), (4, 4, 1, 1), (2, 2, 9, 4), (4, 2, 1, 4)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("groups", "chosen_groups", "of_group", "chosen"), GROUPS)
+def test_group_router(dtype: Any, groups: int, chosen_groups: int, of_group: int, chosen: int) -> None:
+    attributes = {"n_group": groups, "topk_group": chosen_groups, "group_topk": of_group, "top_k": chosen}
+    inputs = {"logits": f(6, 8).astype(dtype), "bias": f(8)}
+    model = node_model("MoEGroupRouter", inputs, opset=1, domain="com.microsoft", attributes=attributes)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_group_router_of_all_scores(projected: bool) -> None:
+    inputs = {
+        "logits": f(6, 256 if projected else 8),
+        "bias": f(8),
+        **({"weight": f(8, 256) * 0.1} if projected else {}),
+    }
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "outputs": 3, "attributes": {"top_k": 2}}
+    model = node_model("MoEGroupRouter", inputs, **options)
+    model.graph.node[0].output[0] = ""
+    del model.graph.output[0]
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+@pytest.mark.parametrize("starts", [[0, 2, 7], [0, 3, 4, 7]], ids=str)
+@pytest.mark.parametrize("activation", ["none", "silu"])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("capacity", [0, 3])
+def test_causal_convolution_of_packed_tokens(starts: list[int], activation: str, dilation: int, capacity: int) -> None:
+    batches = len(starts) - 1
+    inputs = {"x": f(7, 4), "starts": np.array(starts, np.int32), "state": f(batches, 4, 2 * dilation)}
+    attributes: dict[str, Any] = {"activation": activation, "dilation": dilation}
+    order = ["x", "w", "starts", "b", "state"]
+    if capacity:
+        inputs["count"] = np.arange(1, batches + 1).astype(np.int32)
+        attributes["state_update_capacity"] = capacity
+        order.append("count")
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "order": order, "attributes": attributes}
+    constants = {"w": f(4, 1, 3), "b": f(4)}
+    outputs = 3 if capacity else 2
+    model = node_model("VarlenCausalConvWithState", inputs, constants=constants, outputs=outputs, **options)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)

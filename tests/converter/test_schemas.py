@@ -92,13 +92,13 @@ NOT_TRANSLATED = {
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
     *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
-    *("SparseAttentionIndexer", "SparsePagedAttention", "VarlenCausalConvWithState"),
-    *("GemmaRotaryEmbedding", "MRotaryEmbedding"),
+    *("SparseAttentionIndexer", "SparsePagedAttention"),
+    "GemmaRotaryEmbedding",
     # Fused layers of single models.
     *("BiasSoftmax", "BiasSplitGelu", "ConvTransposeWithDynamicPads"),
     *("FusedMatMulActivation", "GemmFastGelu"),
-    *("HyperConnectionLowRankMix", "Mamba2Verify", "MaxpoolWithMask", "MoEGroupRouter"),
-    *("NhwcFusedConv", "QMoE", "RouterGateUpProj", "SwiGLU"),
+    *("HyperConnectionLowRankMix", "Mamba2Verify", "MaxpoolWithMask"),
+    *("NhwcFusedConv", "RouterGateUpProj", "SwiGLU"),
     # Steps of guessed tokens that are taken back.
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
@@ -116,8 +116,8 @@ NOT_TRANSLATED = {
     # Programs that are compiled for one engine.
     *("EPContext", "Snpe"),
     # What later came to ONNX in other words, and the rest.
-    *("ComplexMul", "ComplexMulConj", "CropAndResize", "DynamicTimeWarping", "GridSample", "Irfft", "Rfft"),
-    *("SampleOp", "SparseToDenseMatMul", "TorchEmbedding", "UnfoldTensor", "Unique"),
+    *("ComplexMul", "ComplexMulConj", "CropAndResize", "DynamicTimeWarping", "Irfft", "Rfft"),
+    *("SparseToDenseMatMul", "TorchEmbedding"),
 }
 """Operators of com.microsoft that converting refuses as not supported, without a reason of their own."""
 

@@ -1,10 +1,12 @@
-"""onnxruntime's CausalConvWithState: a convolution over steps, whose last inputs are an output for the next call.
+"""onnxruntime's convolutions over steps, whose last inputs are an output for the next call.
 
 Letters in shapes: b batches, c channels, l steps, k taps of the kernel, p past steps.
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
@@ -13,8 +15,12 @@ from ir_runtime.graph import Output
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import convolution, movement
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression, positions, where
+from ir_runtime.rewriting.expressions import concat as concat_
 from ir_runtime.rewriting.layers import add, concat, cut, multiply, unsqueeze
 from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
+
+from .packed_tokens import Rows
 
 
 @onnx_op("CausalConvWithState", domain=MICROSOFT, versions=(1,))
@@ -83,3 +89,55 @@ def causal_convolution(
 def _swapped_axes(ctx: Context, x: Output) -> Output:
     """``[b, l, c]`` as ``[b, c, l]``, and back."""
     return layers.transpose(ctx, x, ctx.constant([0, 2, 1]))
+
+
+@onnx_op("VarlenCausalConvWithState", domain=MICROSOFT, versions=(1,))
+def packed_causal_convolution(
+    ctx: Context,
+    x: Expression,
+    weight: Expression,
+    cumulative_sequence_length: Expression,
+    bias: Expression | None = None,
+    initial_state: Expression | None = None,
+    capture_count: Expression | None = None,
+    kernel_delta: Expression | None = None,
+    previous_mask: Expression | None = None,
+    *,
+    activation: str = "none",
+    delta_offset: int = 0,
+    dilation: int = 1,
+    group_size: int = 1,
+    state_update_capacity: int = 0,
+) -> list[Expression]:
+    """As CausalConvWithState, of the tokens ``[t, c]`` of several sequences; and the first inputs of each."""
+    if kernel_delta is not None or previous_mask is not None:
+        raise ctx.unsupported("kernels that change from token to token are not supported")
+    if initial_state is None:
+        raise ctx.invalid("input 'initial_state' is required, but missing")
+    if state_update_capacity and capture_count is None:
+        raise ctx.invalid("state_update_capacity requires the input capture_count, which is missing")
+    rows = Rows.of(ctx, x, cumulative_sequence_length, initial_state)
+    steps, present = rows.split(x).transpose(1, 2, 0), initial_state
+    y, _ = causal_convolution(
+        ctx,
+        steps.value,
+        weight.value,
+        None if bias is None else bias.value,
+        present.value,
+        activation=activation,
+        dilation=dilation,
+    )
+    whole = concat_([present, steps], 2)
+    # The last inputs of a sequence stand behind as many as it has steps.
+    places = rows.lengths().unsqueeze(1, 2) + positions(present.size(2))
+    final = whole.gather_elements(places.broadcast(*present.sizes()), 2)
+    results = [rows.join(Expression(ctx, y).transpose(2, 0, 1)), final]
+    if not state_update_capacity:
+        return results
+    batches, channels, _ = present.sizes()
+    first = concat_([steps, x.of(0.0).broadcast(batches, channels, state_update_capacity)], 2)
+    first = first.cut(2, 0, state_update_capacity).transpose(0, 2, 1)
+    assert capture_count is not None
+    count = capture_count.as_type("i64").minimum(rows.lengths()).unsqueeze(1)
+    captured = count > count.of(np.arange(state_update_capacity), "i64")
+    return [*results, where(captured.unsqueeze(2), first, 0.0)]

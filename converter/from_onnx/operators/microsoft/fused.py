@@ -17,9 +17,9 @@ from converter.from_onnx.operators.onnx.normalization import layer_normalization
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import ElementType, Output, Tensor, element_types, normalize_axis
+from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import elementwise, matmul, movement, reduction, slicing
+from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import arange, concat_lists, dim_of
@@ -258,89 +258,3 @@ def embed_layer_normalization(
         count = ctx.emit(reduction.ReduceSum1(keep_dims=False), ones, ctx.constant([1]))
     scale, shift = ctx.required(gamma, "gamma"), ctx.required(beta, "beta")
     return layer_normalization(ctx, total, scale, shift, epsilon=epsilon)[0], count, total
-
-
-# --- products with packed weights ---
-
-
-def _packed(ctx: Context, value: Output, kind: ElementType, shape: tuple[int, ...], name: str) -> Output:
-    """Bytes that hold several numbers each as a constant of those; the data stay where they are."""
-    tensor = value.tensor
-    if tensor is None:
-        raise ctx.unsupported(f"{name} must be known while converting, but is computed at run time")
-    if value.element_type is not element_types.u8:
-        raise ctx.invalid(f"{name} must be u8, but is {value.element_type}")
-    count = int(np.prod(shape, dtype=np.int64))
-    if kind.byte_size(count) != tensor.size:
-        raise ctx.invalid(f"{name} must have {kind.byte_size(count)} bytes, but has {tensor.size}")
-    packed = np.ascontiguousarray(tensor.array()).reshape(-1)
-    return ctx.tensor(Tensor.from_packed(packed, kind, shape).derived("unpacked", tensor))
-
-
-def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
-    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(list(shape)))
-
-
-def _zero_points(ctx: Context, zero: Output | None, kind: ElementType, rows: int, blocks: int, like: Output) -> Output:
-    """One zero point a block, ``[rows, blocks, 1]``; each row of packed ones begins at a byte."""
-    if zero is None:
-        # A list, which stays stored in the weights' own type.
-        return in_type(ctx, ctx.constant([1 << (kind.bits - 1)], kind), like.element_type)
-    if zero.element_type.is_real:
-        return in_type(ctx, _shaped(ctx, zero, (rows, blocks, 1)), like.element_type)
-    held = kind.byte_size(blocks) * 8 // kind.bits
-    points = _packed(ctx, zero, kind, (rows, held), "zero_points")
-    if held != blocks:
-        points = ctx.computed("Slice", ctx.known(points, "zero_points")[:, :blocks], kind, [points])
-    points = ctx.tensor(_reshaped(points, (rows, blocks, 1)))
-    return in_type(ctx, points, like.element_type)
-
-
-def _reshaped(value: Output, shape: tuple[int, ...]) -> Tensor:
-    assert value.tensor is not None
-    return Tensor.from_array(value.tensor.array().reshape(shape), value.element_type).derived("Reshape", value.tensor)
-
-
-@onnx_op("MatMulNBits", domain=MICROSOFT, versions=(1,))
-def mat_mul_n_bits(
-    ctx: Context,
-    a: Output,
-    b: Output,
-    scales: Output,
-    zero_points: Output | None = None,
-    g_idx: Output | None = None,
-    bias: Output | None = None,
-    *,
-    K: int,  # noqa: N803
-    N: int,  # noqa: N803
-    accuracy_level: int = 0,
-    bits: int = 4,
-    block_size: int,
-    weight_prepacked: int = 0,
-) -> Output:
-    """``[..., K]`` times the transpose of weights ``[N, K]`` that are stored in ``bits`` bits each.
-
-    A row's blocks of ``block_size`` weights have a scale and a zero point of their own. The weights stay
-    packed: they are a constant of u2, u4 or u8, from which a zero point is taken and which is scaled.
-    ``accuracy_level`` allows for rounding A, which is not done here.
-    """
-    kinds = {2: element_types.u2, 4: element_types.u4, 8: element_types.u8}
-    if bits not in kinds:
-        raise ctx.unsupported(f"weights may have 2, 4 or 8 bits, but have {bits}")
-    if weight_prepacked:
-        raise ctx.unsupported("weights that are packed for one kind of processor are not supported")
-    if g_idx is not None:
-        raise ctx.unsupported("the input g_idx is not supported, which onnxruntime has given up, too")
-    if block_size < 1 or N < 1 or K < 1:
-        raise ctx.invalid(f"N, K and block_size must be positive, but are {N}, {K} and {block_size}")
-    kind, blocks = kinds[bits], -(-K // block_size)
-    weights = in_type(ctx, _packed(ctx, b, kind, (N, blocks, block_size), "B"), a.element_type)
-    zero = _zero_points(ctx, zero_points, kind, N, blocks, weights)
-    weights = layers.subtract(ctx, weights, zero)
-    factor = _shaped(ctx, in_type(ctx, scales, a.element_type), (N, blocks, 1))
-    weights = _shaped(ctx, layers.multiply(ctx, weights, factor), (N, blocks * block_size))
-    if blocks * block_size != K:
-        ends = (ctx.constant([value]) for value in (0, K, 1, 1))
-        weights = ctx.emit(slicing.Slice8(), weights, *ends)
-    y = ctx.emit(matmul.MatMul1(transpose_b=True), a, weights)
-    return _add(ctx, y, bias)

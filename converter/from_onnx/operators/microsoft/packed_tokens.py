@@ -40,6 +40,11 @@ class Rows:
         own = concat([(numbers - first.gather(sequence)).unsqueeze(1), sequence.unsqueeze(1)], 1)
         return cls(lengths.size(0), places, steps < lengths, own)
 
+    def lengths(self) -> Expression:
+        """How many steps each sequence has."""
+        assert self.active is not None
+        return self.active.as_type("i64").sum(0)
+
     def split(self, tokens: Expression) -> Expression:
         if self.places is not None:
             return tokens.gather(self.places)

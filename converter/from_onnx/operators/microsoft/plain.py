@@ -7,22 +7,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from converter.from_onnx.lowering.axis_order import channels_first, move_axis
 from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.operators.onnx.generation import range_11
+from converter.from_onnx.operators.onnx.geometry import grid_sample_16
 from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu
 from converter.from_onnx.operators.onnx.padding import pad as onnx_pad
+from converter.from_onnx.operators.onnx.sorting import unique
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import Output
+from ir_runtime.graph import Output, normalize_axis
 from ir_runtime.operations import linear_algebra, movement, normalization, reduction
 from ir_runtime.operations.activation import Swish4
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression, positions
 from ir_runtime.rewriting.layers import in_type
 
 onnx_op("Trilu", domain=MICROSOFT, versions=(1,))(trilu)
 onnx_op("GatherND", domain=MICROSOFT, versions=(1,), without=("batch_dims",))(gather_nd)
+onnx_op("GridSample", domain=MICROSOFT, versions=(1,))(grid_sample_16)
 
 
 @onnx_op("Pad", domain=MICROSOFT, versions=(1,))
@@ -134,3 +140,29 @@ def skip_group_norm(
         column = ctx.emit(movement.Reshape1(special_zero=False), bias, ctx.constant(shape))
         total = layers.add(ctx, total, column)
     return group_norm(ctx, total, gamma, beta, channels_last=channels_last, **attributes), total
+
+
+@onnx_op("SampleOp", domain=MICROSOFT, versions=(1,))
+def sample(ctx: Context, x: Output) -> Output:
+    """x itself."""
+    return x
+
+
+@onnx_op("Unique", domain=MICROSOFT, versions=(1,))
+def unique_of_list(ctx: Context, x: Output) -> list[Output]:
+    """The different elements of a list as they came, which one each element is, and how often each occurs."""
+    elements, _, places, counts = unique(ctx, x, sorted=0)
+    return [elements, places, counts]
+
+
+@onnx_op("UnfoldTensor", domain=MICROSOFT, versions=(1,))
+def unfold_tensor(ctx: Context, x: Expression, *, dim: int = -1, size: int, step: int = 1) -> Expression:
+    """All slices of ``size`` along ``dim``, each ``step`` behind the one before, as the last dimension."""
+    axis = normalize_axis(dim, x.rank)
+    if size < 1 or step < 1:
+        raise ctx.invalid(f"size and step must be positive, but are {size} and {step}")
+    starts = positions((x.size(axis) - size) // step + 1) * step
+    places = starts.unsqueeze(1) + np.arange(size)
+    slices = x.gather(places, axis)
+    rest = [place for place in range(x.rank + 1) if place != axis + 1]
+    return slices.transpose(*rest, axis + 1)

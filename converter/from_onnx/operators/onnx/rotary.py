@@ -7,6 +7,8 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
@@ -94,16 +96,44 @@ def rotary_embedding(
         raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel ignores, is not supported")
     if is_packed_batching:
         raise ctx.unsupported("packed batches are not supported")
-    half, rank = half_of(ctx, cos_cache), ctx.rank(x, "the input")
+    places, sequence_at = position_ids, 1 if _rank_of_heads(ctx, x) == 3 else 2
+    if ctx.rank(position_ids, "position_ids") == 1:
+        numbers = in_type(ctx, arange(ctx, dim_of(ctx, x, sequence_at)), position_ids.element_type)
+        places = add(ctx, numbers, position_ids)
+    half = half_of(ctx, cos_cache)
+    cos, sin = (layers.gather(ctx, cache, places, ctx.constant(0)) for cache in (cos_cache, sin_cache))
+    return _rotated_heads(ctx, x, cos, sin, half, bool(interleaved), num_heads, rotary_embedding_dim)
+
+
+def _rank_of_heads(ctx: Context, x: Output) -> int:
+    rank = ctx.rank(x, "the input")
     if rank not in (3, 4):
         raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
+    return rank
+
+
+def _rotated_heads(
+    ctx: Context,
+    x: Output,
+    cos: Output,
+    sin: Output,
+    half: Half,
+    interleaved: bool,
+    num_heads: int | None,
+    rotary_embedding_dim: int | None,
+) -> Output:
+    """The heads of ``[b, s, n h]`` or ``[b, n, s, h]`` rotated by the angles of each position ``[b, s, half]``.
+
+    The angles of all rows may be the same, ``[s, half]``.
+    """
+    rank = _rank_of_heads(ctx, x)
     if rotary_embedding_dim and not num_heads and rank == 3:
         raise ctx.invalid("rotary_embedding_dim needs num_heads")
     if rotary_embedding_dim and isinstance(half, int) and rotary_embedding_dim != 2 * half:
         raise ctx.invalid(f"rotary_embedding_dim is {rotary_embedding_dim}, but cos_cache has {half} angles")
-    data, heads_at, sequence_at = x, 1, 2
+    data, heads_at = x, 1
     if rank == 3:
-        heads_at, sequence_at = 2, 1
+        heads_at = 2
         if rotary_embedding_dim and num_heads:
             data = reshape(ctx, x, [0, 0, num_heads, -1])
         elif isinstance(half, int):
@@ -111,14 +141,63 @@ def rotary_embedding(
         else:
             shape = concat_lists(ctx, [ctx.constant([0, 0, -1]), add(ctx, half, half)])
             data = ctx.emit(movement.Reshape1(special_zero=True), x, shape)
-    places = position_ids
-    if ctx.rank(position_ids, "position_ids") == 1:
-        numbers = in_type(ctx, arange(ctx, dim_of(ctx, x, sequence_at)), position_ids.element_type)
-        places = add(ctx, numbers, position_ids)
-    cos, sin = (angles(ctx, cache, places, heads_at) for cache in (cos_cache, sin_cache))
+    cos, sin = (unsqueeze(ctx, one, *([0] if one.shape.rank == 2 else []), heads_at) for one in (cos, sin))
     whole = not rotary_embedding_dim and not isinstance(half, int)
-    result = rotated(ctx, data, cos, sin, half, bool(interleaved), whole)
+    result = rotated(ctx, data, cos, sin, half, interleaved, whole)
     return result if rank == 4 else reshape(ctx, result, [0, 0, -1])
+
+
+@onnx_op("MRotaryEmbedding", domain=MICROSOFT, versions=(1,))
+def multimodal_rotary_embedding(
+    ctx: Context,
+    x: Output,
+    position_ids: Output,
+    cos_cache: Output,
+    sin_cache: Output,
+    *,
+    interleaved: int | None = None,
+    is_packed_batching: int | None = None,
+    mrope_layout: int | None = None,
+    mrope_section: Sequence[int],
+    num_heads: int | None = None,
+    rotary_embedding_dim: int | None = None,
+    scale: float | None = None,
+) -> Output:
+    """As RotaryEmbedding, with three positions for each token ``[3, b, s]``: in time, of its row and of its column.
+
+    ``mrope_section`` tells how many angles come from each: one section behind the other (``mrope_layout`` 0), or in
+    turn from the three until the sections of rows and columns are used up (1).
+    """
+    if scale not in (None, 1.0):
+        raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel ignores, is not supported")
+    if is_packed_batching:
+        raise ctx.unsupported("packed batches are not supported")
+    if len(mrope_section) != 3 or min(mrope_section) < 0:
+        raise ctx.invalid(f"mrope_section must be three numbers of 0 or more, but is {list(mrope_section)}")
+    half = sum(mrope_section)
+    known = half_of(ctx, cos_cache)
+    if isinstance(known, int) and known != half:
+        raise ctx.invalid(f"mrope_section {list(mrope_section)} has {half} angles, but cos_cache has {known}")
+    columns = np.arange(half)
+    if not mrope_layout:
+        source = np.repeat(np.arange(3), mrope_section)
+    elif mrope_layout == 1:
+        reach = 3 * np.array(mrope_section)[columns % 3]
+        source = np.where(columns < reach, columns % 3, 0)
+    else:
+        raise ctx.invalid(f"mrope_layout must be 0 or 1, but is {mrope_layout}")
+    chosen = ctx.constant(source * half + columns)
+    cos, sin = (
+        layers.gather(ctx, _side_by_side(ctx, cache, position_ids), chosen, ctx.constant(2))
+        for cache in (cos_cache, sin_cache)
+    )
+    return _rotated_heads(ctx, x, cos, sin, half, bool(interleaved), num_heads, rotary_embedding_dim)
+
+
+def _side_by_side(ctx: Context, cache: Output, places: Output) -> Output:
+    """The rows of a cache for places ``[3, b, s]``, those of a token one behind the other: ``[b, s, 3 half]``."""
+    found = layers.gather(ctx, cache, places, ctx.constant(0))
+    return reshape(ctx, layers.transpose(ctx, found, ctx.constant([1, 2, 0, 3])), [0, 0, -1])
 
 
 @onnx_op("RotaryEmbedding", versions=(23,))
