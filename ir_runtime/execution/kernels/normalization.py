@@ -1,4 +1,4 @@
-"""MVN of float32 over the last dimensions, and GroupNormalization, block by block in the cache."""
+"""MVN of float32 and GroupNormalization, block by block in the cache."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ def mvn(node: Node, site: Site) -> Prepared | None:
     wanted = np.atleast_1d(axes).tolist()
 
     def run(x: Array, _: Array, out: Array | None = None) -> Array | None:
-        over = normalize_axes(wanted, x.ndim)
-        first = x.ndim - len(over)
-        if not over or tuple(sorted(over)) != tuple(range(first, x.ndim)) or not x.size:
+        over = sorted(normalize_axes(wanted, x.ndim))
+        if not over or not x.size:
             return None
-        out = np.empty(x.shape, np.float32) if out is None else out
-        columns = math.prod(x.shape[first:])
-        normalize_rows(x.reshape(-1, columns), out.reshape(-1, columns), op, site.workers)
-        return out
+        order = [*(axis for axis in range(x.ndim) if axis not in over), *over]
+        is_turned = order != list(range(x.ndim))
+        rows = x.transpose(order)
+        result = np.empty(rows.shape, np.float32) if out is None or is_turned else out
+        columns = math.prod(x.shape[axis] for axis in over)
+        normalize_rows(rows.reshape(-1, columns), result.reshape(-1, columns), op, site.workers)
+        return result.transpose(np.argsort(order)) if is_turned else result
 
     return Prepared(run, fresh=True, fills=True)
 

@@ -25,7 +25,7 @@ Kernel = Callable[..., "Array | tuple[Array, ...] | None"]
 class Prepared:
     """A kernel prepared for one node.
 
-    ``fresh`` means that its outputs are C-contiguous arrays in memory of their own, of which there is no other view.
+    ``fresh`` means that its outputs have memory of their own, of which there is no other view.
     A kernel that ``fills`` has an argument ``out``, a C-contiguous array for its only output, and returns that.
     """
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.execution.kernels.normalization import normalize_rows
 from ir_runtime.graph import Array, Node, Output, normalize_axes
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.operations.reduction import ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1
@@ -26,11 +25,6 @@ _MAX_ROW_LENGTH = 1 << 14
 """Longer rows are left to the plan for any shapes, whose pairwise sums round less."""
 
 
-def _steps(rows: int, columns: int) -> list[slice]:
-    step = max(1, _BLOCK_ELEMENTS // max(1, columns))
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-
-
 def _data_and_axes(node: Node, b: Binding) -> tuple[Array, list[int]] | None:
     """The data of float32 and the axes that are reduced, in ascending order; None where there is nothing to do."""
     x, axes = b.array(node.inputs[0]), b.constant(node.inputs[1])
@@ -42,39 +36,12 @@ def _data_and_axes(node: Node, b: Binding) -> tuple[Array, list[int]] | None:
 
 @producer(MVN6)
 def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+    """Of whole channels that lie side by side in memory: each is a group."""
     op: Any = node.op
     found = _data_and_axes(node, b)
-    if found is None:
+    if found is None or found[1] != list(range(2, found[0].ndim)):
         return None
-    x, axes = found
-    if axes == list(range(2, x.ndim)):
-        produced = normalized_groups(x, x.shape[1], op, b, target)
-        if produced is not None:
-            return produced
-    order = order_of(x)
-    calls: list[Call] = []
-    if sorted(order[x.ndim - len(axes) :]) != axes or _rows_of(x, order, len(axes)) is None:
-        # The normalised axes last, in a copy.
-        order = (*[axis for axis in range(x.ndim) if axis not in axes], *axes)
-        copied = b.scratch([x.shape[axis] for axis in order])
-        calls.append(partial(np.copyto, copied, x.transpose(order)))
-        x = copied.transpose(np.argsort(order))
-    out = b.new(target, order)
-    source, made = _rows_of(x, order, len(axes)), _rows_of(out, order, len(axes))
-    if source is None or made is None:
-        # A part of a Concat that is not rows: as the kernel for any shapes does it.
-        return None
-    parts: list[tuple[tuple[Any, ...], list[Call]]] = []
-    whole = _steps(*source.shape)
-    for rows in whole:
-        parts.append(((), [partial(normalize_rows, source[rows], made[rows], op, b.site.workers)]))
-    leading = out.transpose(order).shape[: x.ndim - len(axes)]
-    if len(parts) > 1 and math.prod(leading[:-1]) == 1 and leading:
-        lead = (slice(0, 1),) * (len(leading) - 1)
-        parts = [((*lead, rows), part) for rows, (_, part) in zip(whole, parts)]
-    else:
-        parts = [((), [call for _, part in parts for call in part])]
-    return Produced(calls, order, parts)
+    return normalized_groups(found[0], found[0].shape[1], op, b, target)
 
 
 def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:
