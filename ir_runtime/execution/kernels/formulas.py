@@ -23,6 +23,8 @@ _ZERO = np.float32(0)
 _HALF = np.float32(0.5)
 _ONE = np.float32(1)
 _INFINITY = np.float32(np.inf)
+_MIN_ELEMENTS_FOR_CLIP = 1 << 12
+"""``clip`` is called by way of Python, which takes 0.3 microseconds."""
 
 _FORMULAS: dict[type[Operation], Callable[[Any, Constants], Formula | None]] = {}
 
@@ -110,8 +112,14 @@ def _power(op: Operation, constants: Constants) -> Formula:
 
 @_formula(activation.ReLU1)
 def _relu(op: Operation, constants: Constants) -> Formula:
-    # ``clip`` takes 60 % of the time of ``maximum`` with a scalar, and of ``maximum`` and ``minimum`` 30 %.
-    return lambda x, out, spare: x.clip(_ZERO, _INFINITY, out)
+    # For many elements ``clip`` takes 60 % of the time of ``maximum`` with a scalar, and 30 % of that with ``minimum``.
+    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
+        if x.size < _MIN_ELEMENTS_FOR_CLIP:
+            np.maximum(x, _ZERO, out=out)
+        else:
+            x.clip(_ZERO, _INFINITY, out)
+
+    return run
 
 
 @_formula(activation.Clamp1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +24,24 @@ def mvn(node: Node, site: Site) -> Prepared | None:
     axes = site.constants.get(node.inputs[1])
     if axes is None or not is_float32(node.inputs[0]):
         return None
-    wanted = np.atleast_1d(axes).tolist()
+    numbers = np.atleast_1d(axes).tolist()
+    if not numbers:
+        return None
+
+    @functools.cache
+    def order_of_rank(rank: int) -> list[int]:
+        """The normalized axes behind the others."""
+        over = sorted(normalize_axes(numbers, rank))
+        return [*(axis for axis in range(rank) if axis not in over), *over]
 
     def run(x: Array, _: Array, out: Array | None = None) -> Array | None:
-        over = sorted(normalize_axes(wanted, x.ndim))
-        if not over or not x.size:
+        order = order_of_rank(x.ndim)
+        if not x.size:
             return None
-        order = [*(axis for axis in range(x.ndim) if axis not in over), *over]
         is_turned = order != list(range(x.ndim))
-        rows = x.transpose(order)
+        rows = x.transpose(order) if is_turned else x
         result = np.empty(rows.shape, np.float32) if out is None or is_turned else out
-        columns = math.prod(x.shape[axis] for axis in over)
+        columns = math.prod(rows.shape[-len(numbers) :])
         normalize_rows(rows.reshape(-1, columns), result.reshape(-1, columns), op, site.workers)
         return result.transpose(np.argsort(order)) if is_turned else result
 

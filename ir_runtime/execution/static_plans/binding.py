@@ -21,6 +21,8 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.records import record
 
 Call = Callable[[], Any]
+Runner = Callable[..., Any]
+"""Computes a node from arrays, for any shapes."""
 _ALIGNMENT = 64
 
 
@@ -54,8 +56,15 @@ class PackedConstant:
 class Binding:
     """The arrays of one instance of a plan, made in the order of its steps; later values reuse memory that is free."""
 
-    def __init__(self, site: Site, homes: dict[Output, Home], packs: dict[Any, tuple[Array, Array]]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        homes: dict[Output, Home],
+        packs: dict[Any, tuple[Array, Array]],
+        runner: Callable[[Node], Runner],
+    ) -> None:
         self.site = site
+        self.runner = runner
         self.homes = homes
         self.arrays: dict[Output, Array] = {}
         self.owners: dict[Output, Block] = {}

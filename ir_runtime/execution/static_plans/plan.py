@@ -22,11 +22,9 @@ from ir_runtime.graph import Array, Model, Node, Output, normalize_axis
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.constant_folding import as_tuple
 
-from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced
+from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced, Runner
 from .elementwise import bind_after, bind_chain, bind_function
 from .group_normalization import group_normalization, reshaped_and_back
-
-Runner = Callable[..., Any]
 
 
 @dataclass
@@ -51,7 +49,7 @@ class _Instance:
     """One set of arrays, and the calls over them; it serves one run at a time."""
 
     def __init__(self, plan: StaticPlan) -> None:
-        binding = Binding(plan.site, _homes(plan.site), plan.packs)
+        binding = Binding(plan.site, _homes(plan.site), plan.packs, plan.runner)
         read = set(plan.outputs).union(plan.site.users)
         self.inputs = [binding.new(output) if output in read else None for output in plan.inputs]
         self.cells: dict[Output, list[Any]] = {}
@@ -79,9 +77,6 @@ class _Instance:
         run = plan.runner(node)
         if arrays is not None and all(binding.is_bindable(output) for output in node.outputs):
             targets = [binding.new(output) for output in node.outputs]
-            kernel = binding.site.kernel_of(node)
-            if kernel is not None and kernel.fills and targets[0].flags.c_contiguous:
-                run = partial(run, out=targets[0])
             return [partial(_run_into, run, arrays, targets)]
         for source in node.inputs:
             if source not in self.cells:
@@ -133,11 +128,9 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
         return None if produced is None else _all_calls(produced)
     if work.layers is None:
         node = work.nodes[0]
-        make = PRODUCERS.get(type(node.op))
-        if make is not None:
-            produced = make(node, binding, root, False)
-            if produced is not None:
-                return _all_calls(produced)
+        produced = _produced(node, binding, root, False)
+        if produced is not None:
+            return _all_calls(produced)
         return BINDERS.get(type(node.op), bind_function)(node, binding)
     if not work.sources:
         return bind_chain(work.nodes, work.layers, binding)
@@ -147,7 +140,7 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
     if len(work.sources) > 1:
         produced = group_normalization(work.sources, binding, root)
     else:
-        produced = PRODUCERS[type(work.sources[0].op)](work.sources[0], binding, root, True)
+        produced = _produced(work.sources[0], binding, root, True)
     if produced is not None:
         return bind_after(produced, value, binding.arrays[root], work.layers, binding)
     calls: list[Call] = []
@@ -158,6 +151,21 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
         calls += single
     chain = bind_chain(work.nodes[len(work.sources) :], work.layers, binding)
     return None if chain is None else calls + chain
+
+
+def _produced(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+    """The calls of the node's producer; where it has none, its kernel for any shapes, if that fills the array."""
+    make = PRODUCERS.get(type(node.op))
+    produced = None if make is None else make(node, b, target, followed)
+    kernel = b.site.kernel_of(node)
+    if produced is not None or kernel is None or not kernel.fills:
+        return produced
+    arrays = b.all_arrays(node.inputs)
+    if arrays is None:
+        return None
+    out = b.new(target)
+    run = partial(b.runner(node), out=out) if out.flags.c_contiguous else b.runner(node)
+    return Produced([], tuple(range(out.ndim)), [((), [partial(_run_into, run, arrays, [out])])])
 
 
 def _all_calls(produced: Produced) -> list[Call]:
@@ -259,7 +267,7 @@ def _source(
     for output in read_by(layers):
         node = output.node
         if (
-            (type(node.op) not in PRODUCERS and node not in groups)
+            (type(node.op) not in PRODUCERS and node not in groups and not _is_filled(node, site))
             or output in site.constants
             or output in site.results
             or node in inside
@@ -272,6 +280,12 @@ def _source(
         if found is None or position[node] > position[found]:
             found = node
     return found
+
+
+def _is_filled(node: Node, site: Site) -> bool:
+    """True if the node's kernel for any shapes fills a given array."""
+    kernel = site.kernel_of(node)
+    return kernel is not None and kernel.fills
 
 
 def _homes(site: Site) -> dict[Output, Home]:
