@@ -174,6 +174,8 @@ class Expression:
         return self.emit(matmul.MatMul1(transpose_a=transpose_a, transpose_b=transpose_b), other)
 
     def clip(self, low: Operand, high: Operand) -> Expression:
+        if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+            return self.emit(activation.Clamp1(min=low, max=high))
         return self.minimum(high).maximum(low)
 
     # --- shapes ---

@@ -41,6 +41,8 @@ def mvn_2(op: MVN2, x: Expression) -> Expression:
 def mvn(op: MVN6, x: Expression, axes: Expression) -> Expression:
     """Differences from the mean, by the root of the mean of their squares"""
     over = _axes(axes, x.rank)
+    if not over:
+        return x - x
     centred = x - x.mean(*over, keep_dims=True)
     if not op.normalize_variance:
         return centred

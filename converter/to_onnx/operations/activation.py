@@ -7,6 +7,7 @@ import math
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_number, scalar, unsqueeze
+from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.activation import (
@@ -30,33 +31,19 @@ from ir_runtime.operations.activation import (
     Swish4,
 )
 
-
-def _plain(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: Operation, x: Value) -> Value:
-        return ctx.emit(op_type, x)
-
-    export.__doc__ = op_type
-    ir_op(operation)(export)
+writes("Sigmoid", Sigmoid1)
+writes("Softplus", SoftPlus4)
+writes("Softsign", SoftSign9)
+writes("HardSigmoid", HSigmoid5, alpha=1 / 6, beta=0.5)
+writes("Elu", Elu1, alpha="alpha")
+writes("Softmax", SoftMax1, SoftMax8, axis="axis")
+writes("LogSoftmax", LogSoftmax5, axis="axis")
 
 
 @ir_op(ReLU1)
 def relu(ctx: Context, op: Operation, x: Value) -> Value:
     """Relu; of integers Max"""
     return ctx.emit("Relu", x) if x.element_type.is_real else ctx.emit("Max", x, ctx.like(0, x))
-
-
-for _op_type, _operation in {
-    "Sigmoid": Sigmoid1,
-    "Softplus": SoftPlus4,
-    "Softsign": SoftSign9,
-}.items():
-    _plain(_op_type, _operation)
-
-
-@ir_op(HSigmoid5)
-def h_sigmoid(ctx: Context, op: Operation, x: Value) -> Value:
-    """HardSigmoid with alpha = 1/6 and beta = 0.5"""
-    return ctx.emit("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
 @ir_op(HSwish4)
@@ -98,12 +85,6 @@ def gelu_2(ctx: Context, op: Operation, x: Value) -> Value:
 def gelu(ctx: Context, op: Gelu7, x: Value) -> Value:
     """Gelu; before opset 20 by Erf or Tanh"""
     return _gelu(ctx, x, op.approximation_mode)
-
-
-@ir_op(Elu1)
-def elu(ctx: Context, op: Elu1, x: Value) -> Value:
-    """Elu"""
-    return ctx.emit("Elu", x, alpha=op.alpha)
 
 
 @ir_op(Clamp1)
@@ -168,15 +149,3 @@ def prelu(ctx: Context, op: PReLU1, x: Value, slope: Value) -> Value:
     if number is not None:
         return ctx.emit("LeakyRelu", x, alpha=number)
     return ctx.emit("PRelu", x, slope)
-
-
-@ir_op(SoftMax1, SoftMax8)
-def softmax(ctx: Context, op: SoftMax8, x: Value) -> Value:
-    """Softmax"""
-    return ctx.emit("Softmax", x, axis=op.axis)
-
-
-@ir_op(LogSoftmax5)
-def log_softmax(ctx: Context, op: LogSoftmax5, x: Value) -> Value:
-    """LogSoftmax"""
-    return ctx.emit("LogSoftmax", x, axis=op.axis)

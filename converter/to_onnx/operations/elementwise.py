@@ -10,6 +10,7 @@ from converter.to_onnx.broadcasting import aligned
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import unsqueeze
+from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import ElementType, element_types
 from ir_runtime.graph.operation import Operation
@@ -73,31 +74,29 @@ from ir_runtime.operations.elementwise import (
     Xor1,
 )
 
-
-def _binary(op_type: str, *operations: type[Operation]) -> None:
-    def export(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
-        return ctx.emit(op_type, *aligned(ctx, op.auto_broadcast, a, b))
-
-    export.__doc__ = op_type
-    ir_op(*operations)(export)
-
-
-for _op_type, _operation in {
-    "Add": Add1,
-    "Sub": Subtract1,
-    "Mul": Multiply1,
-    "Max": Maximum1,
-    "Min": Minimum1,
-    "Equal": Equal1,
-    "Greater": Greater1,
-    "GreaterOrEqual": GreaterEqual1,
-    "Less": Less1,
-    "LessOrEqual": LessEqual1,
-    "And": LogicalAnd1,
-    "Or": LogicalOr1,
+for _op_type, _operations in {
+    "Add": (Add1,),
+    "Sub": (Subtract1,),
+    "Mul": (Multiply1,),
+    "Pow": (Power1,),
+    "Max": (Maximum1,),
+    "Min": (Minimum1,),
+    "Equal": (Equal1,),
+    "Greater": (Greater1,),
+    "GreaterOrEqual": (GreaterEqual1,),
+    "Less": (Less1,),
+    "LessOrEqual": (LessEqual1,),
+    "And": (LogicalAnd1,),
+    "Or": (LogicalOr1,),
+    "Xor": (LogicalXor2, Xor1),
+    "Not": (LogicalNot1,),
+    "Abs": (Abs1,),
+    "Neg": (Negative1,),
+    "Sign": (Sign1,),
+    "IsNaN": (IsNaN10,),
 }.items():
-    _binary(_op_type, _operation)
-_binary("Xor", LogicalXor2, Xor1)
+    writes(_op_type, *_operations)
+writes("Mod", Mod1, fmod=1)
 
 
 @ir_op(NotEqual1)
@@ -132,18 +131,6 @@ def divide(ctx: Context, op: Divide1, a: Value, b: Value) -> Value:
 def _is_positive(value: Value) -> bool:
     bounds = value.type.known_bounds
     return bounds is not None and bool((bounds.lower >= 0).all())
-
-
-@ir_op(Power1)
-def power(ctx: Context, op: Power1, a: Value, b: Value) -> Value:  # type: ignore[valid-type]
-    """Pow"""
-    return ctx.emit("Pow", *aligned(ctx, op.auto_broadcast, a, b))  # type: ignore[attr-defined]
-
-
-@ir_op(Mod1)
-def mod(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
-    """Mod with fmod=1: the remainder has the sign of a"""
-    return ctx.emit("Mod", *aligned(ctx, op.auto_broadcast, a, b), fmod=1)
 
 
 @ir_op(FloorMod1)
@@ -240,14 +227,6 @@ def right_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     return ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, shifted), shifted), shifted)
 
 
-def _unary(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: Unary, x: Value) -> Value:
-        return ctx.emit(op_type, x)
-
-    export.__doc__ = op_type
-    ir_op(operation)(export)
-
-
 def _unary_of_floats(op_type: str, operation: type[Operation]) -> None:
     """For operations that ONNX has for floats alone; of integers they are computed in float32 here, too."""
 
@@ -262,9 +241,7 @@ def _unary_of_floats(op_type: str, operation: type[Operation]) -> None:
     ir_op(operation)(export)
 
 
-for _op_type, _operation_ in {"Abs": Abs1, "Neg": Negative1, "Sign": Sign1, "Not": LogicalNot1}.items():
-    _unary(_op_type, _operation_)
-for _op_type, _operation_ in {
+for _op_type, _operation in {
     "Sqrt": Sqrt1,
     "Exp": Exp1,
     "Log": Log1,
@@ -282,7 +259,7 @@ for _op_type, _operation_ in {
     "Atanh": Atanh4,
     "Erf": Erf1,
 }.items():
-    _unary_of_floats(_op_type, _operation_)
+    _unary_of_floats(_op_type, _operation)
 
 
 def _rounding(op_type: str, operation: type[Operation]) -> None:
@@ -308,12 +285,6 @@ def round_(ctx: Context, op: Round5, x: Value) -> Value:
     whole = ctx.emit("Floor", size)
     is_up = ctx.emit("GreaterOrEqual", ctx.emit("Sub", size, whole), ctx.like(0.5, x))
     return ctx.emit("Mul", ctx.emit("Sign", x), ctx.emit("Add", whole, ctx.cast(is_up, x.element_type)))
-
-
-@ir_op(IsNaN10)
-def is_nan(ctx: Context, op: Unary, x: Value) -> Value:
-    """IsNaN"""
-    return ctx.emit("IsNaN", x)
 
 
 @ir_op(IsInf10)

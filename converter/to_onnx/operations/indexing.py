@@ -8,6 +8,7 @@ from converter.to_onnx.compressed_weights import CompressedWeights, compressed_w
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, known_list, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
+from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import before_wrap, pair_of
 from ir_runtime.graph import element_types
@@ -65,10 +66,7 @@ def _looked_up(ctx: Context, weights: CompressedWeights, indices: Value) -> Valu
     return ctx.emit("Mul", rows, ctx.cast(scales, kind))
 
 
-@ir_op(GatherElements6)
-def gather_elements(ctx: Context, op: GatherElements6, x: Value, indices: Value) -> Value:
-    """GatherElements"""
-    return ctx.emit("GatherElements", x, indices, axis=op.axis)
+writes("GatherElements", GatherElements6, axis="axis")
 
 
 @ir_op(GatherND8)

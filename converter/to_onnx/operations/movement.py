@@ -16,6 +16,7 @@ from converter.to_onnx.layers import (
     unsqueeze,
 )
 from converter.to_onnx.layers import transpose as turned
+from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations.movement import (
@@ -99,10 +100,7 @@ def unsqueeze_(ctx: Context, op: Unsqueeze1, x: Value, axes: Value) -> Value:
     return ctx.emit("Unsqueeze", x, int64_list(ctx, axes))
 
 
-@ir_op(Concat1)
-def concat_(ctx: Context, op: Concat1, *values: Value) -> Value:
-    """Concat"""
-    return ctx.emit("Concat", *values, axis=op.axis)
+writes("Concat", Concat1, axis="axis")
 
 
 @ir_op(Broadcast1, Broadcast3)

@@ -7,6 +7,7 @@ import numpy as np
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_axes, rank_of, unsqueeze
+from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op, write_inline
 from ir_runtime.operations.normalization import (
     LRN1,
@@ -18,13 +19,7 @@ from ir_runtime.operations.normalization import (
     NormalizeL21,
 )
 
-
-@ir_op(BatchNormInference5)
-def batch_norm(
-    ctx: Context, op: BatchNormInference5, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value
-) -> Value:
-    """BatchNormalization"""
-    return ctx.emit("BatchNormalization", x, gamma, beta, mean, variance, epsilon=op.epsilon)
+writes("BatchNormalization", BatchNormInference5, epsilon="epsilon")
 
 
 @ir_op(BatchNormInference1)

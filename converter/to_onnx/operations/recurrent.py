@@ -146,9 +146,9 @@ def _emit(
     )
 
 
-def _sequence(
-    ctx: Context, op: GRUSequence5 | LSTMSequence5 | RNNSequence5, x: Value, rest: Sequence[Value]
-) -> list[Value]:
+@ir_op(GRUSequence5, LSTMSequence5, RNNSequence5)
+def sequence(ctx: Context, op: GRUSequence5 | LSTMSequence5 | RNNSequence5, x: Value, *rest: Value) -> list[Value]:
+    """LSTM, GRU or RNN"""
     count = len(rest) - 4
     states, lengths, weights = rest[:count], rest[count], rest[count + 1 :]
     known, steps = known_list(ctx, lengths), x.shape[1] if x.shape.has_rank else None
@@ -166,28 +166,9 @@ def _sequence(
     return [transpose(ctx, made[0], [2, 1, 0, 3]), *[transpose(ctx, state, [1, 0, 2]) for state in made[1:]]]
 
 
-@ir_op(LSTMSequence5)
-def lstm_sequence(ctx: Context, op: LSTMSequence5, x: Value, *rest: Value) -> list[Value]:
-    """LSTM"""
-    return _sequence(ctx, op, x, rest)
-
-
-@ir_op(GRUSequence5)
-def gru_sequence(ctx: Context, op: GRUSequence5, x: Value, *rest: Value) -> list[Value]:
-    """GRU"""
-    return _sequence(ctx, op, x, rest)
-
-
-@ir_op(RNNSequence5)
-def rnn_sequence(ctx: Context, op: RNNSequence5, x: Value, *rest: Value) -> list[Value]:
-    """RNN"""
-    return _sequence(ctx, op, x, rest)
-
-
-def _cell(
-    ctx: Context, op: GRUCell3 | LSTMCell1 | LSTMCell4 | RNNCell1, x: Value, rest: Sequence[Value]
-) -> list[Value]:
-    """A sequence of one step."""
+@ir_op(GRUCell3, LSTMCell1, LSTMCell4, RNNCell1)
+def cell(ctx: Context, op: GRUCell3 | LSTMCell1 | LSTMCell4 | RNNCell1, x: Value, *rest: Value) -> list[Value]:
+    """LSTM, GRU or RNN over one step"""
     states, weights = rest[: op.states], list(rest[op.states : op.states + 3])
     if len(weights) < 3:
         rows = weights[0].shape[0]
@@ -212,21 +193,3 @@ def _with_direction(ctx: Context, value: Value) -> Value:
     if known is not None:
         return ctx.constant(known[None], value.element_type)
     return with_shape(unsqueeze(ctx, value, [0]), [1, *value.shape.dims])
-
-
-@ir_op(LSTMCell4, LSTMCell1)
-def lstm_cell(ctx: Context, op: LSTMCell4, x: Value, *rest: Value) -> list[Value]:
-    """LSTM over one step"""
-    return _cell(ctx, op, x, rest)
-
-
-@ir_op(GRUCell3)
-def gru_cell(ctx: Context, op: GRUCell3, x: Value, *rest: Value) -> list[Value]:
-    """GRU over one step"""
-    return _cell(ctx, op, x, rest)
-
-
-@ir_op(RNNCell1)
-def rnn_cell(ctx: Context, op: RNNCell1, x: Value, *rest: Value) -> list[Value]:
-    """RNN over one step"""
-    return _cell(ctx, op, x, rest)
