@@ -45,15 +45,6 @@ def shape_list(ctx: Context, sizes: Sequence[Size]) -> Value:
     return concat(ctx, [as_list(ctx, size) for size in sizes], 0)
 
 
-def add(ctx: Context, a: Size, b: Size) -> Size:
-    """The sum."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    if 0 in (a, b):
-        return b if a == 0 else a
-    return ctx.emit("Add", as_list(ctx, a), as_list(ctx, b))
-
-
 def subtract(ctx: Context, a: Size, b: Size) -> Size:
     """The difference."""
     if isinstance(a, int) and isinstance(b, int):
@@ -75,20 +66,6 @@ def divide(ctx: Context, a: Size, b: Size) -> Size:
     if isinstance(a, int) and isinstance(b, int):
         return a // b
     return a if b == 1 else ctx.emit("Div", as_list(ctx, a), as_list(ctx, b))
-
-
-def largest(ctx: Context, a: Size, b: Size) -> Size:
-    """The larger one."""
-    if isinstance(a, int) and isinstance(b, int):
-        return max(a, b)
-    return ctx.emit("Max", as_list(ctx, a), as_list(ctx, b))
-
-
-def smallest(ctx: Context, a: Size, b: Size) -> Size:
-    """The smaller one."""
-    if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    return ctx.emit("Min", as_list(ctx, a), as_list(ctx, b))
 
 
 def positions(ctx: Context, count: Size) -> Value:

@@ -1,4 +1,4 @@
-"""Layers written as formulas: ``(x - x.mean([1])) * scale`` emits Subtract, ReduceMean and Multiply."""
+"""Layers written as formulas: ``(x - x.mean(1)) * scale`` emits ReduceMean, Subtract and Multiply."""
 
 from __future__ import annotations
 

@@ -118,8 +118,6 @@ class Ruled:
 
 RULED = [
     *(Ruled(name, build) for name, build in POOLINGS),
-    Ruled("stft_of_frames", lambda: stft(False)),
-    Ruled("stft_of_frames: dynamic", lambda: stft(True)),
     Ruled("bitwise_shifts: of a sum", shifts),
     Ruled("bitwise_shifts", lambda: shifted([3])),
     Ruled("bitwise_shifts: far", lambda: shifted([8, 9, 15, 16, 29, 30])),
@@ -132,7 +130,9 @@ OLDER = [
     Ruled("returned twice", returned_twice),
 ]
 """Models whose plain layers every release has."""
-ROWS = [*RULED, *OLDER]
+NEWER = [Ruled("STFT", lambda: stft(False)), Ruled("STFT, dynamic", lambda: stft(True))]
+"""Models whose layers older releases do not have, and that are decomposed."""
+ROWS = [*RULED, *OLDER, *NEWER]
 MEASURED = ("2023.3", "2024.6", "2025.4", "2026.4")
 """The releases in which every probe was run."""
 LIMITED = {rule.name: rule for pipeline in RULES for rule in pipeline.all() if rule.since or rule.until}

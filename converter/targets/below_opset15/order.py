@@ -9,6 +9,5 @@ ORDER = [
     Entry("bitwise_shifts", ["BitwiseLeftShift15", "BitwiseRightShift15"], ["target"],
           reason="free: no other rule emits shifts"),
     Entry("rounded_up_poolings", ["AvgPool14", "MaxPool14"], ["target"], reason="free: no other rule emits poolings"),
-    Entry("stft_of_frames", ["STFT15"], ["target"], reason="free: no other rule emits STFT"),
 ]
 # fmt: on

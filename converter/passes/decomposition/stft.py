@@ -1,10 +1,29 @@
-"""Signals of the transforms of their frames: inverse transforms, added up where the frames overlap."""
+"""Transforms of frames, and signals of such transforms, which are added up where the frames overlap."""
 
 from __future__ import annotations
 
 from converter.passes.decomposition.registry import decomposes
-from ir_runtime.operations.signal import IRDFT9, ISTFT16
+from ir_runtime.operations.signal import IRDFT9, ISTFT16, RDFT9, STFT15
 from ir_runtime.rewriting.expressions import Expression, positions, where
+
+
+def _window(window: Expression, size: Expression) -> Expression:
+    """The window in the middle of a frame, zeros around it."""
+    missing = size - window.size(0)
+    if missing.known() == [0]:
+        return window
+    return window.pad([missing // 2], [missing - missing // 2])
+
+
+@decomposes(STFT15)
+def stft(op: STFT15, signal: Expression, window: Expression, size: Expression, step: Expression) -> Expression:
+    """RDFT of frames that Gather takes, times the window"""
+    size, step = size.as_type("i64").reshape(), step.as_type("i64").reshape()
+    axis = signal.rank - 1
+    count = (signal.size(axis) - size) // step + 1
+    frames = signal.gather((positions(count) * step).unsqueeze(1) + positions(size), axis)
+    made = (frames * _window(window, size)).emit(RDFT9(), frames.of([axis + 1], "i64"))
+    return made.transpose(*range(axis), axis + 1, axis, axis + 2) if op.transpose_frames else made
 
 
 @decomposes(ISTFT16)
@@ -18,10 +37,9 @@ def istft(
 ) -> Expression:
     """IRDFT, and ScatterElementsUpdate, which adds the frames up; so it does with squared windows"""
     *lead, bins, count_axis, pair = range(frames.rank)
-    size, step = size.as_type("i64"), step.as_type("i64")
+    size, step = size.as_type("i64").reshape(), step.as_type("i64").reshape()
     spectra = frames.at_least_float32().transpose(*lead, count_axis, bins, pair)
-    missing = size - window.size(0)
-    whole = window.at_least_float32().pad([missing // 2], [missing - missing // 2])
+    whole = _window(window.at_least_float32(), size)
     pieces = spectra.emit(IRDFT9(), frames.of([bins + 1], "i64"), size.reshape(1)) * whole
     count = frames.size(count_axis)
     total_length = (count - 1).maximum(0) * step + size
