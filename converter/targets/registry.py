@@ -10,7 +10,6 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.passes.decomposition.registry import DECOMPOSITIONS, decompose_layers
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
@@ -91,6 +90,8 @@ def _decompose_newer(model: Model, last_opset: int, trace: Trace | None) -> dict
     """Decompose operations of opsets that a release does not have; how many layers, by the name of the pass."""
     if all(node.op.opset <= last_opset for part in model.parts() for node in part.nodes):
         return {}
+    from converter.passes.decomposition.registry import DECOMPOSITIONS, decompose_layers  # few models need it
+
     newer = tuple(one for one in DECOMPOSITIONS.entries() if one.opset > last_opset)
     count = decompose_layers(model, newer, None if trace is None else trace.of("decomposition"))
     return {"decomposition": count} if count else {}

@@ -92,7 +92,7 @@ class Expression:
         self.builder = builder
         self.value = value
 
-    # --- what is known ---
+    # --- type, shape and constant elements ---
 
     @property
     def element_type(self) -> ElementType:
@@ -102,18 +102,18 @@ class Expression:
     def rank(self) -> int:
         return self.value.shape.rank
 
-    def known(self) -> list[Any] | None:
+    def elements(self) -> list[Any] | None:
         """Return the elements of a constant as a list; None where the value is not constant."""
         constant = self.value.type.constant
         return None if constant is None else constant.reshape(-1).tolist()
 
     # --- emitting ---
 
-    def of(self, value: Operand, kind: ElementType | str | None = None) -> Expression:
-        """A constant, of the element type of this expression unless ``kind`` gives another; expressions as they are."""
+    def of(self, value: Operand, element_type: ElementType | str | None = None) -> Expression:
+        """A constant, of the element type of this expression unless another one is given; expressions as they are."""
         if isinstance(value, Expression):
             return value
-        return Expression(self.builder, self.builder.constant(value, kind or self.element_type))
+        return Expression(self.builder, self.builder.constant(value, element_type or self.element_type))
 
     def emit(self, op: Operation, *others: Expression) -> Expression:
         """Emit a layer of one output, whose first input this expression is."""
@@ -161,9 +161,11 @@ class Expression:
         """The quotient; of integers rounded towards zero, where ``//`` and ``/`` round down."""
         return self.emit(elementwise.Divide1(m_pythondiv=False), self.of(divisor))
 
-    def as_type(self, kind: ElementType | str) -> Expression:
+    def as_type(self, element_type: ElementType | str) -> Expression:
         """Convert to another element type; the expression itself where it has that type."""
-        return Expression(self.builder, layers.in_type(self.builder, self.value, element_types.element_type(kind)))
+        return Expression(
+            self.builder, layers.in_type(self.builder, self.value, element_types.element_type(element_type))
+        )
 
     def at_least_float32(self) -> Expression:
         """Convert floats of less than 32 bits to float32, in which sums lose nothing."""
@@ -190,9 +192,9 @@ class Expression:
 
     def reshape(self, *sizes: Size) -> Expression:
         """Reshape; -1 is what the other sizes leave, and so is a single one that is not known."""
-        known = [size if isinstance(size, int) else (size.known() or [None])[0] for size in sizes]
-        if known.count(None) == 1 and not {0, -1} & set(known):
-            sizes = tuple(-1 if number is None else size for size, number in zip(sizes, known))
+        numbers = [size if isinstance(size, int) else (size.elements() or [None])[0] for size in sizes]
+        if numbers.count(None) == 1 and not {0, -1} & set(numbers):
+            sizes = tuple(-1 if number is None else size for size, number in zip(sizes, numbers))
         return self.emit(movement.Reshape1(special_zero=False), self.size_list(sizes))
 
     def broadcast(self, *sizes: Size) -> Expression:
@@ -308,10 +310,10 @@ def loop(
     types = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
     parameters = [_parameter(type) for type in (*types, *(one.value.type for one in states))]
     number, _, *inner = (Expression(body, node.outputs[0]) for node in parameters)
-    made = step(number, *inner)
-    more = range(len(states), len(made))
-    ends = [body.constant(True, "boolean"), *(one.value for one in made[: len(states)])]
-    ends += [made[place].unsqueeze(0).value for place in more]
+    results = step(number, *inner)
+    more = range(len(states), len(results))
+    ends = [body.constant(True, "boolean"), *(one.value for one in results[: len(states)])]
+    ends += [results[place].unsqueeze(0).value for place in more]
     own = {*parameters, *body.emitted}
     outside = dict.fromkeys(source for node in body.emitted for source in node.inputs if source.node not in own)
     outside.update(dict.fromkeys(end for end in ends if end.node not in own))
@@ -321,8 +323,8 @@ def loop(
     within = {source: node.outputs[0] for source, node in (*copies.items(), *captures.items())}
     for node in body.emitted:
         node.replace_inputs([within.get(source, source) for source in node.inputs])
-    results = [make_node(Result1(), [within.get(end, end)]) for end in ends]
-    model = Model("body", [*parameters, *captures.values()], results)
+    ends_of_body = [make_node(Result1(), [within.get(end, end)]) for end in ends]
+    model = Model("body", [*parameters, *captures.values()], ends_of_body)
     for place, node in enumerate(model.nodes()):
         node.name = f"{node.op.type}_{place}"
     inputs = [InputMap(None, 0), *(InputMap(place, place) for place in range(1, len(model.parameters)))]

@@ -21,5 +21,5 @@ def binary_convolution(op: BinaryConvolution1, x: Expression, weights: Expressio
         auto_pad=op.auto_pad,
     )
     # Signs less the padding's are 0 in the padding; the sum of the kernel times the padding's sign is added back.
-    made = (signs - fill).emit(convolution, kernel) + kernel.sum(1, 2, 3).unsqueeze(1, 2) * fill
-    return made.as_type(x.element_type)
+    result = (signs - fill).emit(convolution, kernel) + kernel.sum(1, 2, 3).unsqueeze(1, 2) * fill
+    return result.as_type(x.element_type)

@@ -46,10 +46,10 @@ def reorg_yolo(op: ReorgYolo2, x: Expression) -> Expression:
 
 
 def _lists(*values: Expression) -> list[list[int]]:
-    found = [known for one in values if (known := one.known()) is not None]
-    if len(found) < len(values):
+    lists = [elements for one in values if (elements := one.elements()) is not None]
+    if len(lists) < len(values):
         raise NotExpressible("the blocks, and what is added or cut, must be known")
-    return found
+    return lists
 
 
 @decomposes(SpaceToBatch2)
@@ -74,10 +74,10 @@ def batch_to_space(
     batch, *space = x.sizes()
     sizes = [batch // math.prod(by), *space]
     order = [part for axis in range(len(by)) for part in (len(by) + axis, axis)]
-    made = x.reshape(*by, *sizes).transpose(*order).reshape(*(one * size for one, size in zip(sizes, by)))
+    result = x.reshape(*by, *sizes).transpose(*order).reshape(*(one * size for one, size in zip(sizes, by)))
     for axis, (first, last) in enumerate(zip(before, after)):
-        made = made.cut(axis, first, -last if last else None) if first or last else made
-    return made
+        result = result.cut(axis, first, -last if last else None) if first or last else result
+    return result
 
 
 @decomposes(ShuffleChannels1)

@@ -29,12 +29,12 @@ def _wide(plane: Expression) -> Expression:
 @decomposes(NV12toRGB8, NV12toBGR8, I420toRGB8, I420toBGR8)
 def to_colours(op: Any, *planes: Expression) -> Expression:
     """Sums of the planes times their weights; colour differences are spread over their four pixels by Broadcast"""
-    kind = planes[0].element_type
+    element_type = planes[0].element_type
     y, u, v = _brightness_and_differences(op, *map(_wide, planes))
     bright, d, e = (y - 16) * 1.164, u - 128, v - 128
     colours = [bright + e * 1.596, bright - d * 0.391 - e * 0.813, bright + d * 2.018]
-    made = concat(colours[::-1] if op.blue_first else colours, 3).clip(0, 255)
-    return (made if kind.is_real else made.round()).as_type(kind)
+    result = concat(colours[::-1] if op.blue_first else colours, 3).clip(0, 255)
+    return (result if element_type.is_real else result.round()).as_type(element_type)
 
 
 def _brightness_and_differences(op: Any, bright: Expression, *chroma: Expression) -> list[Expression]:
@@ -55,10 +55,10 @@ def _brightness_and_differences(op: Any, bright: Expression, *chroma: Expression
     return [bright, *spread]
 
 
-def _to_whole(values: Expression, kind: ElementType) -> Expression:
+def _to_whole(values: Expression, element_type: ElementType) -> Expression:
     """Colours between 0 and 255, rounded in whole types, halves up."""
     clipped = values.clip(0, 255)
-    if kind.is_real:
+    if element_type.is_real:
         return clipped
     whole = clipped.floor()
     return whole + (clipped - whole >= 0.5).as_type(whole.element_type)
@@ -67,16 +67,16 @@ def _to_whole(values: Expression, kind: ElementType) -> Expression:
 @decomposes(RGBtoNV12_17, BGRtoNV12_17)
 def to_nv12(op: Any, image: Expression) -> list[Expression] | Expression:
     """Sums of the colours times their weights, and the means of four pixels' colour differences"""
-    kind, colours = image.element_type, _wide(image).split(3, 3)
+    element_type, colours = image.element_type, _wide(image).split(3, 3)
     red, green, blue = (
         colour * weights for colour, weights in zip(colours[::-1] if op.blue_first else colours, WEIGHTS.T)
     )
     # In smaller types the planes are rounded before means are taken.
-    planes = _wide(_to_whole(red + green + blue + OFFSETS, kind).as_type(kind))
+    planes = _wide(_to_whole(red + green + blue + OFFSETS, element_type).as_type(element_type))
     differences = planes.cut(3, 1)
     corners = [differences.cut(1, row, step=2).cut(2, column, step=2) for row in (0, 1) for column in (0, 1)]
-    pairs = _to_whole((corners[0] + corners[1] + corners[2] + corners[3]) / 4, kind).as_type(kind)
-    bright = planes.cut(3, 0, 1).as_type(kind)
+    pairs = _to_whole((corners[0] + corners[1] + corners[2] + corners[3]) / 4, element_type).as_type(element_type)
+    bright = planes.cut(3, 0, 1).as_type(element_type)
     if not op.single_plane:
         return [bright, pairs]
     batch, height, width, _ = pairs.sizes()

@@ -19,16 +19,16 @@ def _shifted(rows: Expression, by: int, value: Operand) -> Expression:
 
 def _decoded(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
     """Which classes are kept: no blanks, and with ``merge`` no repetitions of the class just before."""
-    kept = inside & ~classes.equal(blank)
-    return kept & ~classes.equal(_shifted(classes, 1, -1)) if merge else kept
+    is_kept = inside & ~classes.equal(blank)
+    return is_kept & ~classes.equal(_shifted(classes, 1, -1)) if merge else is_kept
 
 
-def _to_front(classes: Expression, kept: Expression, fill: Operand) -> tuple[Expression, Expression]:
+def _to_front(classes: Expression, is_kept: Expression, fill: Operand) -> tuple[Expression, Expression]:
     """The kept classes of each row, one after another, with ``fill`` behind them; and their number ``[n, 1]``."""
-    chosen = kept.as_type("i64")
+    chosen = is_kept.as_type("i64")
     count = chosen.sum(1, keep_dims=True)
-    place = where(kept, chosen.cumulative_sum(1), (1 - chosen).cumulative_sum(1) + count)
-    return classes.scatter(place - 1, where(kept, classes, fill), 1), count
+    place = where(is_kept, chosen.cumulative_sum(1), (1 - chosen).cumulative_sum(1) + count)
+    return classes.scatter(place - 1, where(is_kept, classes, fill), 1), count
 
 
 def _best(probabilities: Expression) -> Expression:
@@ -40,8 +40,8 @@ def ctc_greedy_decoder(op: CTCGreedyDecoder1, x: Expression, mask: Expression) -
     """TopK, and ScatterElementsUpdate of the kept classes to the front of each row"""
     classes = _best(x).transpose(1, 0)
     inside = mask.transpose(1, 0).equal(0).as_type("i64").cumulative_sum(1).equal(0)
-    kept = _decoded(classes, inside, x.size(2) - 1, op.ctc_merge_repeated)
-    return _to_front(classes, kept, -1)[0].as_type(x.element_type).unsqueeze(2, 3)
+    is_kept = _decoded(classes, inside, x.size(2) - 1, op.ctc_merge_repeated)
+    return _to_front(classes, is_kept, -1)[0].as_type(x.element_type).unsqueeze(2, 3)
 
 
 @decomposes(CTCGreedyDecoderSeqLen6)
@@ -51,9 +51,9 @@ def ctc_greedy_decoder_of_lengths(
     """TopK, and ScatterElementsUpdate of the kept classes to the front of each row"""
     classes = _best(x)
     inside = positions(x.size(1)) < lengths.as_type("i64").unsqueeze(1)
-    kept = _decoded(classes, inside, _blank(x, blank), op.merge_repeated)
-    found, count = _to_front(classes, kept, -1)
-    return [found.as_type(op.classes_index_type), count.squeeze(1).as_type(op.sequence_length_type)]
+    is_kept = _decoded(classes, inside, _blank(x, blank), op.merge_repeated)
+    decoded, count = _to_front(classes, is_kept, -1)
+    return [decoded.as_type(op.classes_index_type), count.squeeze(1).as_type(op.sequence_length_type)]
 
 
 def _blank(x: Expression, blank: Expression | None) -> Expression:
@@ -71,7 +71,7 @@ def ctc_loss(
     blank: Expression | None = None,
 ) -> Expression:
     """A Loop over the steps, which adds up the probabilities of all paths in logarithms"""
-    kind, none = logits.element_type, _blank(logits, blank)
+    element_type, none = logits.element_type, _blank(logits, blank)
     steps, labels, counts = (one.as_type("i64") for one in (steps, labels, counts))
     targets, count = _targets(op, labels, counts, none)
     # The states of a path are blank, first label, blank, second label ... blank.
@@ -82,7 +82,7 @@ def ctc_loss(
     at_blank = reached.gather_elements(count * 2, 1)
     at_label = reached.gather_elements((count * 2 - 1).maximum(0), 1)
     total = _log_sum([at_blank, where(count > 0, at_label, -np.inf)])
-    return (-total).squeeze(1).as_type(kind)
+    return (-total).squeeze(1).as_type(element_type)
 
 
 def _targets(op: CTCLoss4, labels: Expression, counts: Expression, blank: Expression) -> tuple[Expression, Expression]:

@@ -20,12 +20,12 @@ def non_max_suppression(
 
     With a sigma of 0 it takes those away that it overlaps by the threshold or more.
     """
-    kind = scores.element_type
+    element_type = scores.element_type
     boxes, scores = single(boxes, scores)
-    given = [one.as_type(form).reshape(1) for one, form in zip(options, ("i64", "f32", "f32", "f32"))]
+    arguments = [one.as_type(form).reshape(1) for one, form in zip(options, ("i64", "f32", "f32", "f32"))]
     limit, bound, least, sigma = [
-        *given,
-        *(scores.of([0], form) for form in ("i64", "f32", "f32", "f32")[len(given) :]),
+        *arguments,
+        *(scores.of([0], form) for form in ("i64", "f32", "f32", "f32")[len(arguments) :]),
     ]
     sizes = images, classes, count = scores.sizes()
     first, second = boxes.split(2, -1)
@@ -54,5 +54,5 @@ def non_max_suppression(
     if op.sort_result_descending:
         score, order = score.top(score.size(0), 0)
         rows = rows.gather(order)
-    scored = concat([rows.cut(1, 0, 2).as_type("f32"), score.unsqueeze(1)], 1).as_type(kind)
+    scored = concat([rows.cut(1, 0, 2).as_type("f32"), score.unsqueeze(1)], 1).as_type(element_type)
     return [rows.as_type(op.output_type), scored, score.size(0).reshape(1).as_type(op.output_type)]

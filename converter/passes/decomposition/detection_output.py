@@ -43,7 +43,7 @@ def detection_output(
     earlier_moves: Expression | None = None,
 ) -> Expression:
     """NonMaxSuppression within each class, and TopK of each image"""
-    kind = moves.element_type
+    element_type = moves.element_type
     moves, scores, priors = single(moves, scores, priors)
     images, width = moves.size(0), 4 if op.normalized else 5
     count = priors.size(2) // width
@@ -68,14 +68,14 @@ def detection_output(
                 shaped = shaped * priors.cut(1, 1, 2).cut(2, 0, count * 4).reshape(-1, count, 1, 4)
             boxes = _moved(op, boxes, shaped)
     best = _of_best_classes if op.decrease_label_id else _of_all_classes
-    return _rows(op, best(op, boxes.transpose(0, 2, 1, 3), scores, sizes), sizes).as_type(kind)
+    return _rows(op, best(op, boxes.transpose(0, 2, 1, 3), scores, sizes), sizes).as_type(element_type)
 
 
 def _moved(op: _DetectionOutput, boxes: Expression, moves: Expression) -> Expression:
     if not op.normalized:
         boxes = boxes / np.array([op.input_width, op.input_height] * 2, np.float32)
-    made = boxes + moves if op.code_type.endswith("CORNER") else refined(boxes, moves)
-    return made.clip(0, 1) if op.clip_before_nms else made
+    result = boxes + moves if op.code_type.endswith("CORNER") else refined(boxes, moves)
+    return result.clip(0, 1) if op.clip_before_nms else result
 
 
 def _of_all_classes(op: _DetectionOutput, boxes: Expression, scores: Expression, sizes: _Sizes) -> _Candidates:
@@ -94,10 +94,10 @@ def _of_best_classes(op: _DetectionOutput, boxes: Expression, scores: Expression
     left_out = numbers.equal(0)
     if op.background_label_id > 0:
         left_out = left_out | numbers.equal(op.background_label_id)
-    greatest, kind = (one.squeeze(2) for one in scores_where(~left_out, scores).top(1, 2))
+    greatest, label = (one.squeeze(2) for one in scores_where(~left_out, scores).top(1, 2))
     fits = (greatest >= op.confidence_threshold) & (greatest > -1)
     best, places = _best(scores_where(fits, greatest), op.top_k, sizes.priors)
-    is_own = kind.gather_elements(places, 1).unsqueeze(1).equal(numbers.unsqueeze(1))
+    is_own = label.gather_elements(places, 1).unsqueeze(1).equal(numbers.unsqueeze(1))
     by_class = scores_where(is_own, best.unsqueeze(1))
     all_places = places.unsqueeze(1).broadcast(*by_class.sizes())
     return _Candidates(_boxes_at(boxes, all_places, sizes), by_class, all_places)
@@ -114,24 +114,24 @@ def _boxes_at(boxes: Expression, places: Expression, sizes: _Sizes) -> Expressio
     return rows_at(wide, places).reshape(sizes.images * sizes.classes, -1, 4)
 
 
-def _rows(op: _DetectionOutput, found: _Candidates, sizes: _Sizes) -> Expression:
+def _rows(op: _DetectionOutput, candidates: _Candidates, sizes: _Sizes) -> Expression:
     """The rows ``image, class, score, box``, one behind them of image -1, and zeros."""
     groups = sizes.images * sizes.classes
-    scores, priors = (one.reshape(groups, -1) for one in (found.scores, found.priors))
-    taken = taken_boxes(found.boxes, scores.unsqueeze(1), op.nms_threshold)
+    scores, priors = (one.reshape(groups, -1) for one in (candidates.scores, candidates.priors))
+    taken = taken_boxes(candidates.boxes, scores.unsqueeze(1), op.nms_threshold)
     # One row for each box that is taken: by image, class and score.
     group, places = taken.gather(0, 1), taken.gather([0, 2], 1)
-    image, kind = group // sizes.classes, group % sizes.classes
-    score, boxes = scores.gather_nd(places), found.boxes.gather_nd(places)
+    image, label = group // sizes.classes, group % sizes.classes
+    score, boxes = scores.gather_nd(places), candidates.boxes.gather_nd(places)
     keep = op.keep_top_k[0]
     if keep > -1:
-        order = _kept(keep, image, priors.gather_nd(places) * sizes.classes + kind, score, sizes)
-        image, kind, score, boxes = (one.gather(order) for one in (image, kind, score, boxes))
+        order = _kept(keep, image, priors.gather_nd(places) * sizes.classes + label, score, sizes)
+        image, label, score, boxes = (one.gather(order) for one in (image, label, score, boxes))
     if op.clip_after_nms:
         boxes = boxes.clip(0, 1)
     if op.decrease_label_id:
-        kind = kind - 1
-    heads = [one.as_type("f32").unsqueeze(1) for one in (image, kind, score)]
+        label = label - 1
+    heads = [one.as_type("f32").unsqueeze(1) for one in (image, label, score)]
     end = boxes.of(np.array([[-1, 0, 0, 0, 0, 0, 0]]))
     if keep > 0:
         count = sizes.images * keep

@@ -51,7 +51,7 @@ def roi_feature_extractor(
     """ROIAlign of each layer for the regions that suit it, and ScatterNDUpdate of what they give"""
     level = _levels(regions.as_type("f32"), len(layers))
     size = op.output_size
-    made = layers[0].of(0).broadcast(regions.size(0), layers[0].size(1), size, size)
+    result = layers[0].of(0).broadcast(regions.size(0), layers[0].size(1), size, size)
     for number, (layer, scale) in enumerate(zip(layers, op.pyramid_scales)):
         align = ROIAlign9(
             pooled_h=size,
@@ -66,8 +66,8 @@ def roi_feature_extractor(
         if op.aligned:
             # Half an element of the layer is half a scale of the image; regions have one element at least.
             own = own - 0.5 * scale
-        made = made.scatter_nd(rows, layer.emit(align, own, rows.squeeze(1) * 0))
-    return [made, regions]
+        result = result.scatter_nd(rows, layer.emit(align, own, rows.squeeze(1) * 0))
+    return [result, regions]
 
 
 def _levels(regions: Expression, count: int) -> Expression:
@@ -88,7 +88,7 @@ def detectron_detection_output(
     image: Expression,
 ) -> list[Expression]:
     """The regions moved for each class; a Loop takes the best of each class, TopK those of all"""
-    kind, classes, count = regions.element_type, op.num_classes, op.max_detections_per_image
+    element_type, classes, count = regions.element_type, op.num_classes, op.max_detections_per_image
     regions, deltas, scores = single(regions, deltas, scores)
     parts = deltas.reshape(-1, classes, 4) / np.array(op.deltas_weights, np.float32)
     boxes = (refined(regions.unsqueeze(1), parts, 1.0, op.max_delta_log_wh) - [0, 0, 1, 1]).maximum(0)
@@ -105,9 +105,9 @@ def detectron_detection_output(
     order = _best_of_all(count, region * (classes - 1) + of_class, score, regions.size(0) * (classes - 1))
     box, score, of_class = (one.gather(order) for one in (box, score, of_class))
     return [
-        padded(box, count).as_type(kind),
+        padded(box, count).as_type(element_type),
         padded(of_class + 1, count).as_type("i32"),
-        padded(score, count).as_type(kind),
+        padded(score, count).as_type(element_type),
     ]
 
 

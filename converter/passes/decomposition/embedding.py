@@ -87,8 +87,8 @@ def embedding_bag_packed(
 ) -> Expression:
     """Gather, and ReduceSum or ReduceMean of the rows of each bag"""
     rows = _rows(table, indices, weights)
-    made = rows.mean(1) if getattr(op, "reduction", "sum") == "mean" else rows.sum(1)
-    return made.as_type(table.element_type)
+    result = rows.mean(1) if getattr(op, "reduction", "sum") == "mean" else rows.sum(1)
+    return result.as_type(table.element_type)
 
 
 @decomposes(EmbeddingSegmentsSum3)
@@ -104,8 +104,8 @@ def embedding_segments_sum(
     """Gather, and ScatterElementsUpdate that adds each row to its segment"""
     count = count.as_type("i64")
     summed = _combined(_rows(table, indices, weights), segment, count, 0, "sum").as_type(table.element_type)
-    known = None if default is None else default.known()
-    if default is None or (known is not None and known[0] < 0):
+    row = None if default is None else default.elements()
+    if default is None or (row is not None and row[0] < 0):
         return summed
     sizes, default = segment_sizes(segment, count), default.as_type("i64").reshape(1)
     is_empty = sizes.equal(0) & (default >= 0)
@@ -115,17 +115,17 @@ def embedding_segments_sum(
 @decomposes(SegmentMax16)
 def segment_max(op: SegmentMax16, x: Expression, segment: Expression, count: Expression | None = None) -> Expression:
     """ScatterElementsUpdate with the greatest number; rows of segments that are not asked for are cut off"""
-    kind, segment = x.element_type, segment.as_type("i64")
-    found = concat([segment.of([-1]), segment], 0).gather(-1) + 1
-    requested = found if count is None else count.as_type("i64").reshape()
-    total = found.maximum(requested)
-    made = _combined(x.at_least_float32(), segment, total, -np.inf if kind.is_real else kind.limits[0], "max").as_type(
-        kind
-    )
-    if op.fill_mode == "zero" or kind.is_real:
+    element_type, segment = x.element_type, segment.as_type("i64")
+    segments = concat([segment.of([-1]), segment], 0).gather(-1) + 1
+    requested = segments if count is None else count.as_type("i64").reshape()
+    total = segments.maximum(requested)
+    result = _combined(
+        x.at_least_float32(), segment, total, -np.inf if element_type.is_real else element_type.limits[0], "max"
+    ).as_type(element_type)
+    if op.fill_mode == "zero" or element_type.is_real:
         is_empty = segment_sizes(segment, total).equal(0).unsqueeze(*range(1, x.rank))
-        made = where(is_empty, x.of(0 if op.fill_mode == "zero" else float(finfo(kind).min)), made)
-    return made if count is None else made.cut(0, 0, requested)
+        result = where(is_empty, x.of(0 if op.fill_mode == "zero" else float(finfo(element_type).min)), result)
+    return result if count is None else result.cut(0, 0, requested)
 
 
 @decomposes(GatherTree1)

@@ -30,8 +30,8 @@ def inverse(op: Inverse14, x: Expression) -> Expression:
 
     # The matrices with unit matrices on their right: the row operations that turn the left halves into unit matrices
     # turn the right halves into the inverses.
-    found = loop(size, [concat([matrices, unit], 2)], step)[0]
-    return found.cut(2, size).as_type(x.element_type).reshape(*x.sizes())
+    eliminated = loop(size, [concat([matrices, unit], 2)], step)[0]
+    return eliminated.cut(2, size).as_type(x.element_type).reshape(*x.sizes())
 
 
 def _swapped(both: Expression, place: Expression, rows: Expression) -> Expression:

@@ -13,11 +13,11 @@ from ir_runtime.rewriting.expressions import Expression, NotExpressible, concat,
 @decomposes(Roll7)
 def roll(op: Roll7, x: Expression, shift: Expression, axes: Expression) -> Expression:
     """Concat of the two parts of a Slice along each axis"""
-    known = axes.known()
-    if known is None:
+    over = axes.elements()
+    if over is None:
         raise NotExpressible("the axes must be known")
-    shifts = shift.as_type("i64").broadcast(len(known))
-    for place, axis in enumerate(known):
+    shifts = shift.as_type("i64").broadcast(len(over))
+    for place, axis in enumerate(over):
         at = -shifts.gather(place) % x.size(axis).maximum(1)
         x = concat([x.cut(axis, at), x.cut(axis, 0, at)], axis % x.rank)
     return x
@@ -32,7 +32,7 @@ def pad(
         raise NotExpressible(f"only the mode symmetric is decomposed, but it is {op.pad_mode}")
     for axis in range(x.rank):
         size, before, behind = x.size(axis), *(one.as_type("i64").gather(axis) for one in (begins, ends))
-        if before.known() != [0] or behind.known() != [0]:
+        if before.elements() != [0] or behind.elements() != [0]:
             # In a period of twice the size the second half runs backwards.
             period = (positions(before + size + behind) - before) % (size * 2)
             x = x.gather(period.minimum(size * 2 - 1 - period), axis)

@@ -31,7 +31,7 @@ class _Candidates(NamedTuple):
 @decomposes(MatrixNms8)
 def matrix_nms(op: MatrixNms8, boxes: Expression, scores: Expression) -> list[Expression]:
     """The scores times the least decay of all overlaps at once, sorted by TopK"""
-    kind = boxes.element_type
+    element_type = boxes.element_type
     boxes, scores = single(boxes, scores)
     boxes = boxes.unsqueeze(1)
     is_high = scores > max(op.score_threshold, LOWEST)
@@ -42,7 +42,7 @@ def matrix_nms(op: MatrixNms8, boxes: Expression, scores: Expression) -> list[Ex
     share = where(is_better, share, 0)
     decay = where(is_better, _decay(op, share, share.max(2).unsqueeze(1)), 1)
     lowered = best.scores * decay.min(2).minimum(1)
-    return _outputs(op, boxes, best, scores_where(lowered > max(op.post_threshold, LOWEST), lowered), kind)
+    return _outputs(op, boxes, best, scores_where(lowered > max(op.post_threshold, LOWEST), lowered), element_type)
 
 
 def _decay(op: MatrixNms8, share: Expression, greatest: Expression) -> Expression:
@@ -58,7 +58,7 @@ def multiclass_nms(
     op: Union[MulticlassNms8, MulticlassNms9], boxes: Expression, scores: Expression, counts: Expression | None = None
 ) -> list[Expression]:
     """NonMaxSuppression within each class, sorted by TopK; a threshold that shrinks in a Loop"""
-    kind = boxes.element_type
+    element_type = boxes.element_type
     boxes, scores = single(boxes, scores)
     if counts is None:
         sizes, boxes = scores.sizes(), boxes.unsqueeze(1)
@@ -73,7 +73,7 @@ def multiclass_nms(
     is_high = scores >= max(op.score_threshold, LOWEST)
     best = _candidates(op, boxes, scores_where(is_high, scores), sizes)
     taken = taken_marks(best.boxes, best.scores, op.iou_threshold, pixel=op.pixel(), inclusive=True, shrink=op.nms_eta)
-    return _outputs(op, boxes, best, scores_where(taken, best.scores), kind, is_listed=counts is not None)
+    return _outputs(op, boxes, best, scores_where(taken, best.scores), element_type, is_listed=counts is not None)
 
 
 def _candidates(op: _Selection, boxes: Expression, scores: Expression, sizes: list[Expression]) -> _Candidates:
@@ -85,24 +85,24 @@ def _candidates(op: _Selection, boxes: Expression, scores: Expression, sizes: li
     most = count if op.nms_top_k < 0 else count.minimum(op.nms_top_k)
     best, places = scores.top(most)
     groups = images * classes
-    found = rows_at(boxes.broadcast(*sizes, 4), places).reshape(groups, most, 4)
-    return _Candidates(sizes, found, best.reshape(groups, most), places.reshape(groups, most))
+    best_boxes = rows_at(boxes.broadcast(*sizes, 4), places).reshape(groups, most, 4)
+    return _Candidates(sizes, best_boxes, best.reshape(groups, most), places.reshape(groups, most))
 
 
 def _outputs(
     op: _Selection,
     boxes: Expression,
     best: _Candidates,
-    kept: Expression,
-    kind: ElementType,
+    final_scores: Expression,
+    element_type: ElementType,
     *,
     is_listed: bool = False,
 ) -> list[Expression]:
-    """The three outputs for the boxes of the scores ``kept`` ``[n c, k]``; minus infinity counts as none."""
+    """The three outputs for the boxes of the scores ``final_scores`` ``[n c, k]``; minus infinity counts as none."""
     images, classes, count = best.sizes
     every = classes * count
-    nothing = kept.of(-np.inf).broadcast(images * classes, count)
-    scores = nothing.scatter(best.places, kept, 1).reshape(images, every)
+    nothing = final_scores.of(-np.inf).broadcast(images * classes, count)
+    scores = nothing.scatter(best.places, final_scores, 1).reshape(images, every)
     # Equal scores come by class and place.
     score, spots = scores.top(every if op.keep_top_k < 0 else every.minimum(op.keep_top_k))
     is_kept = score > -np.inf
@@ -119,7 +119,7 @@ def _outputs(
     of_class, place = spot // count, spot % count
     index = concat([one.unsqueeze(1) for one in (image, of_class, place)], 1)
     corners = boxes.broadcast(*best.sizes, 4).gather_nd(index)
-    made = concat([of_class.as_type("f32").unsqueeze(1), score.unsqueeze(1), corners], 1)
+    result = concat([of_class.as_type("f32").unsqueeze(1), score.unsqueeze(1), corners], 1)
     number = place * classes + of_class if is_listed else image * count + place
     numbers = number.reshape(-1, 1), is_kept.as_type("i64").sum(1)
-    return [made.as_type(kind), *(one.as_type(op.output_type) for one in numbers)]
+    return [result.as_type(element_type), *(one.as_type(op.output_type) for one in numbers)]

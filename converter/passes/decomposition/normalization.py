@@ -24,10 +24,10 @@ def normalize_l2(op: NormalizeL21, x: Expression, axes: Expression) -> Expressio
 
 
 def _axes(axes: Expression, rank: int) -> list[int]:
-    known = axes.known()
-    if known is None:
+    elements = axes.elements()
+    if elements is None:
         raise NotExpressible("the axes must be known")
-    return [axis % rank for axis in known]
+    return [axis % rank for axis in elements]
 
 
 @decomposes(MVN2)

@@ -15,7 +15,7 @@ from ir_runtime.rewriting.expressions import Expression, NotExpressible, positio
 @decomposes(Col2Im15)
 def col2im(op: Col2Im15, x: Expression, image: Expression, block: Expression) -> Expression:
     """ScatterElementsUpdate of every element to its place in a padded image"""
-    sizes, taps = image.known(), block.known()
+    sizes, taps = image.elements(), block.elements()
     if sizes is None or taps is None:
         raise NotExpressible("the dimensions of the image and of the blocks must be known")
     windows = [Window(*numbers) for numbers in zip(taps, op.strides, op.dilations, op.pads_begin, op.pads_end)]

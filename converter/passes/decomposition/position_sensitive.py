@@ -21,11 +21,11 @@ from ir_runtime.rewriting.expressions import Expression, NotExpressible, loop, p
 @decomposes(PSROIPooling1)
 def ps_roi_pooling(op: PSROIPooling1, x: Expression, regions: Expression) -> Expression:
     """Sums over the rows and columns of each bin in a Loop; for the mode bilinear the four neighbours of each point"""
-    kind = x.element_type
+    element_type = x.element_type
     x, regions = single(x, regions)
     is_region, image = before_end(regions)
-    made = (_averages if op.mode == "average" else _points)(op, x, regions, image)
-    return where(is_region.unsqueeze(1, 2, 3), made, 0).as_type(kind)
+    result = (_averages if op.mode == "average" else _points)(op, x, regions, image)
+    return where(is_region.unsqueeze(1, 2, 3), result, 0).as_type(element_type)
 
 
 def _averages(op: PSROIPooling1, x: Expression, regions: Expression, image: Expression) -> Expression:
@@ -65,10 +65,10 @@ def _points(op: PSROIPooling1, x: Expression, regions: Expression, image: Expres
     columns = points_around(_lines(op, regions, 1, across, width).unsqueeze(1, 3), width, 0.0)
     bins = (np.arange(down).reshape(down, 1, 1, 1), down), (np.arange(across).reshape(across, 1, 1), across)
     first = image.unsqueeze(1, 2, 3, 4)
-    found = interpolated(
+    values = interpolated(
         flat, lambda row, column: flat_index(first, (row, height), (column, width), *bins), rows, columns
     )
-    return found.mean(1, 2).transpose(0, 3, 1, 2)
+    return values.mean(1, 2).transpose(0, 3, 1, 2)
 
 
 def _lines(op: PSROIPooling1, regions: Expression, place: int, parts: int, size: Expression) -> Expression:
@@ -84,7 +84,7 @@ def deformable_ps_roi_pooling(
     op: DeformablePSROIPooling1, x: Expression, regions: Expression, offsets: Expression | None = None
 ) -> Expression:
     """Means of the interpolated points of each bin, whose four neighbours Gather finds"""
-    kind, count, classes = x.element_type, op.group_size, 1
+    element_type, count, classes = x.element_type, op.group_size, 1
     x, regions = single(x, regions)
     is_region, image = before_end(regions)
     height, width = x.sizes()[2:]
@@ -105,13 +105,13 @@ def deformable_ps_roi_pooling(
         (np.arange(size).reshape(size, *[1] * behind), size) for size, behind in ((classes, 4), (count, 3), (count, 2))
     ]
     first = image.unsqueeze(1, 2, 3, 4, 5)
-    found = interpolated(
+    values = interpolated(
         flat, lambda row, column: flat_index(first, (row, height), (column, width), *bins), down, across
     )
     number = (down.inside & across.inside).as_type("f32").sum(4, 5).unsqueeze(4)
-    mean = found.sum(4, 5) / number.maximum(1)
-    made = mean.transpose(0, 1, 4, 2, 3).reshape(-1, op.output_dim, count, count)
-    return where(is_region.unsqueeze(1, 2, 3), made, 0).as_type(kind)
+    mean = values.sum(4, 5) / number.maximum(1)
+    result = mean.transpose(0, 1, 4, 2, 3).reshape(-1, op.output_dim, count, count)
+    return where(is_region.unsqueeze(1, 2, 3), result, 0).as_type(element_type)
 
 
 def _shifts(op: DeformablePSROIPooling1, offsets: Expression, classes: int) -> Expression:
@@ -129,7 +129,7 @@ def _places(
     end = (rounded(regions.gather(place + 2, 1)) + 1) * op.spatial_scale - 0.5
     length = (end - start).maximum(0.1).unsqueeze(1, 2, 3, 4, 5)
     step, points = length / op.group_size, shape[4] * shape[5]
-    made = step * np.arange(op.group_size).reshape(*shape[:4], 1, 1) + start.unsqueeze(1, 2, 3, 4, 5)
+    result = step * np.arange(op.group_size).reshape(*shape[:4], 1, 1) + start.unsqueeze(1, 2, 3, 4, 5)
     if shifts is not None:
-        made = made + shifts.gather(place - 1, 2).unsqueeze(4, 5) * length
-    return made + step / points * np.arange(points).reshape(1, 1, 1, 1, *shape[4:])
+        result = result + shifts.gather(place - 1, 2).unsqueeze(4, 5) * length
+    return result + step / points * np.arange(points).reshape(1, 1, 1, 1, *shape[4:])

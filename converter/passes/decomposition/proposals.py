@@ -28,7 +28,7 @@ def proposal(
     op: Union[Proposal1, Proposal4], scores: Expression, deltas: Expression, image: Expression
 ) -> list[Expression]:
     """Anchors that the deltas move; the best by TopK, of which NonMaxSuppression or a Loop takes some"""
-    kind = scores.element_type
+    element_type = scores.element_type
     scores, deltas, image = single(scores, deltas, image)
     anchors = op.anchors()
     images = scores.size(0)
@@ -59,10 +59,10 @@ def proposal(
     filled = taken.of(0).broadcast(images, most, 4).scatter_nd(spots, taken)
     place, count = positions(images.of(most)), counts.unsqueeze(1)
     heads = where(place < count, positions(images).unsqueeze(1), where(place.equal(count), place.of(-1), 0))
-    made = concat([heads.as_type("f32").unsqueeze(2), filled], 2).reshape(-1, 5).as_type(kind)
+    result = concat([heads.as_type("f32").unsqueeze(2), filled], 2).reshape(-1, 5).as_type(element_type)
     if isinstance(op, Proposal1):
-        return [made]
-    return [made, score.of(0).broadcast(images, most).scatter_nd(spots, score).reshape(-1).as_type(kind)]
+        return [result]
+    return [result, score.of(0).broadcast(images, most).scatter_nd(spots, score).reshape(-1).as_type(element_type)]
 
 
 def _by_place(values: Expression, width: int) -> Expression:
@@ -101,7 +101,7 @@ def generate_proposals(
     op: GenerateProposals9, images: Expression, anchors: Expression, deltas: Expression, scores: Expression
 ) -> list[Expression]:
     """Anchors that the deltas move; the best by TopK, of which NonMaxSuppression or a Loop takes some"""
-    kind, pixel = scores.element_type, 0.0 if op.normalized else 1.0
+    element_type, pixel = scores.element_type, 0.0 if op.normalized else 1.0
     images, anchors, deltas, scores = single(images, anchors, deltas, scores)
     height, width, down, across = (images.gather([place], 1).unsqueeze(1) for place in (0, 1, 2, -1))
     boxes, values = _proposed(anchors, deltas, scores, (width, height), pixel)
@@ -111,7 +111,7 @@ def generate_proposals(
     usable = scores_where(large.gather_elements(places, 1), best)
     marks = taken_marks(chosen, usable, op.nms_threshold, pixel=pixel, touching=True, shrink=op.nms_eta)
     rows, _, counts = first_rows(marks, op.post_nms_count)
-    return [*(one.gather_nd(rows).as_type(kind) for one in (chosen, best)), counts.as_type(op.roi_num_type)]
+    return [*(one.gather_nd(rows).as_type(element_type) for one in (chosen, best)), counts.as_type(op.roi_num_type)]
 
 
 @decomposes(ExperimentalDetectronGenerateProposalsSingleImage6)
@@ -123,7 +123,7 @@ def generate_proposals_of_one_image(
     scores: Expression,
 ) -> list[Expression]:
     """Anchors that the deltas move; the best by TopK, of which NonMaxSuppression takes some"""
-    kind = scores.element_type
+    element_type = scores.element_type
     image, anchors, deltas, scores = single(image, anchors, deltas, scores)
     sizes = image.gather([1]), image.gather([0])
     boxes, values = _proposed(anchors, deltas.unsqueeze(0), scores.unsqueeze(0), sizes, 1.0)
@@ -132,4 +132,4 @@ def generate_proposals_of_one_image(
     best, chosen, _ = _best(boxes, scores_where(large, values), op.pre_nms_count)
     # Here a box ends at its upper corner, other than where it was moved.
     rows, _, _ = first_rows(taken_marks(chosen, best, op.nms_threshold), op.post_nms_count)
-    return [padded(one.gather_nd(rows), op.post_nms_count).as_type(kind) for one in (chosen, best)]
+    return [padded(one.gather_nd(rows), op.post_nms_count).as_type(element_type) for one in (chosen, best)]

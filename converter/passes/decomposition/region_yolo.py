@@ -20,5 +20,5 @@ def region_yolo(op: RegionYolo1, x: Expression) -> Expression:
     if not op.do_softmax:
         return concat([*pieces, parts.cut(2, op.coords).sigmoid()], 2).reshape(*sizes)
     classes = parts.cut(2, op.coords + 1).emit(SoftMax8(axis=2))
-    made = concat([*pieces, parts.cut(2, op.coords, op.coords + 1).sigmoid(), classes], 2)
-    return made.reshape(*sizes[: op.axis % 4], -1, *sizes[op.end_axis % 4 + 1 :])
+    result = concat([*pieces, parts.cut(2, op.coords, op.coords + 1).sigmoid(), classes], 2)
+    return result.reshape(*sizes[: op.axis % 4], -1, *sizes[op.end_axis % 4 + 1 :])

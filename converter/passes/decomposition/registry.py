@@ -38,10 +38,10 @@ def decompose(builder: Builder, node: Node) -> list[Output] | NotMatched:
         if not value.shape.has_rank:
             return fail(f"the number of dimensions of the input '{name}' must be known")
     try:
-        made = function(node.op, *(Expression(builder, value) for value in node.inputs))
+        result = function(node.op, *(Expression(builder, value) for value in node.inputs))
     except NotExpressible as error:
         return fail(str(error))
-    return [one.value for one in ([made] if isinstance(made, Expression) else made)]
+    return [one.value for one in ([result] if isinstance(result, Expression) else result)]
 
 
 @graph_pass("decomposition", PASSES)

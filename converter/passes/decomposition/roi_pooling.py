@@ -23,26 +23,26 @@ def roi_pooling(op: ROIPooling2, x: Expression, regions: Expression) -> Expressi
     """For the method bilinear, the four neighbours of each point"""
     if op.method == "max":
         raise NotExpressible("maxima over the elements of a region need a Loop over its bins")
-    kind = x.element_type
+    element_type = x.element_type
     x, regions = single(x, regions)
     is_region, image = before_end(regions)
     height, width = x.sizes()[2:]
     rows = regular_points(regions.gather(2, 1), regions.gather(4, 1), op.output_roi[0], height)
     columns = regular_points(regions.gather(1, 1), regions.gather(3, 1), op.output_roi[1], width)
     first = image.unsqueeze(1, 2)
-    made = interpolated(
+    result = interpolated(
         last_channels(x),
         lambda row, column: flat_index(first, (row, height), (column, width)),
         points_around(rows.unsqueeze(2), height, 0.0),
         points_around(columns.unsqueeze(1), width, 0.0),
     )
-    return where(is_region.unsqueeze(1, 2, 3), made.transpose(0, 3, 1, 2), 0).as_type(kind)
+    return where(is_region.unsqueeze(1, 2, 3), result.transpose(0, 3, 1, 2), 0).as_type(element_type)
 
 
 @decomposes(ROIAlignRotated15)
 def roi_align_rotated(op: ROIAlignRotated15, x: Expression, regions: Expression, batches: Expression) -> Expression:
     """Means of interpolated points of each region's bins, in a Loop over the regions"""
-    kind = x.element_type
+    element_type = x.element_type
     x, regions, batches = x.at_least_float32(), regions.at_least_float32(), batches.as_type("i64")
     height, width = x.sizes()[2:]
     flat = last_channels(x)
@@ -58,16 +58,16 @@ def roi_align_rotated(op: ROIAlignRotated15, x: Expression, regions: Expression,
         down, across = y_places.unsqueeze(1, 3), x_places.unsqueeze(0, 2)
         rows = down * angle.cos() - across * angle.sin() + centre_y
         columns = down * angle.sin() + across * angle.cos() + centre_x
-        found = interpolated(
+        values = interpolated(
             flat,
             lambda row, column: flat_index(first, (row, height), (column, width)),
             points_around(rows, height, 1.0),
             points_around(columns, width, 1.0),
         )
         of_bin = rows.size(2) * rows.size(3)
-        return [found.sum(2, 3) / of_bin.maximum(1).as_type(x.element_type)]
+        return [values.sum(2, 3) / of_bin.maximum(1).as_type(x.element_type)]
 
-    return loop(regions.size(0), [], of_region)[0].transpose(0, 3, 1, 2).as_type(kind)
+    return loop(regions.size(0), [], of_region)[0].transpose(0, 3, 1, 2).as_type(element_type)
 
 
 def _along(side: Expression, bins: int, ratio: int) -> Expression:

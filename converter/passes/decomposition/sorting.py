@@ -24,6 +24,6 @@ def search_sorted(op: SearchSorted15, ordered: Expression, values: Expression) -
 def bucketize(op: Bucketize3, values: Expression, boundaries: Expression) -> Expression:
     """ReduceSum of Less: how many boundaries come before each value"""
     if values.element_type is not boundaries.element_type:
-        kind = "f64" if values.element_type.is_real or boundaries.element_type.is_real else "i64"
-        values, boundaries = values.as_type(kind), boundaries.as_type(kind)
+        element_type = "f64" if values.element_type.is_real or boundaries.element_type.is_real else "i64"
+        values, boundaries = values.as_type(element_type), boundaries.as_type(element_type)
     return _places(boundaries, values, right=not op.with_right_bound).as_type(op.output_type)

@@ -10,7 +10,7 @@ from ir_runtime.rewriting.expressions import Expression, positions, where
 def _window(window: Expression, size: Expression) -> Expression:
     """The window in the middle of a frame, zeros around it."""
     missing = size - window.size(0)
-    if missing.known() == [0]:
+    if missing.elements() == [0]:
         return window
     return window.pad([missing // 2], [missing - missing // 2])
 
@@ -22,8 +22,8 @@ def stft(op: STFT15, signal: Expression, window: Expression, size: Expression, s
     axis = signal.rank - 1
     count = (signal.size(axis) - size) // step + 1
     frames = signal.gather((positions(count) * step).unsqueeze(1) + positions(size), axis)
-    made = (frames * _window(window, size)).emit(RDFT9(), frames.of([axis + 1], "i64"))
-    return made.transpose(*range(axis), axis + 1, axis, axis + 2) if op.transpose_frames else made
+    result = (frames * _window(window, size)).emit(RDFT9(), frames.of([axis + 1], "i64"))
+    return result.transpose(*range(axis), axis + 1, axis, axis + 2) if op.transpose_frames else result
 
 
 @decomposes(ISTFT16)
