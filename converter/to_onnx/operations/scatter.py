@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from converter.to_onnx import updates as updates_
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_list, rank_of, transpose, unsqueeze
 from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import ElementType, element_types
+from ir_runtime.graph import element_types
 from ir_runtime.operations.scatter import (
     ScatterElementsUpdate3,
     ScatterElementsUpdate12,
@@ -20,8 +17,8 @@ from ir_runtime.operations.scatter import (
     ScatterUpdate3,
 )
 
-_REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "min": "min", "max": "max"}
-"""ONNX's names of the reductions."""
+_REDUCTIONS = {"sum": ("add", 16), "prod": ("mul", 16), "min": ("min", 18), "max": ("max", 18)}
+"""ONNX's names of the reductions, and the opset from which ScatterElements and ScatterND have them."""
 
 
 def _axis(ctx: Context, axis: Value, x: Value) -> int:
@@ -48,62 +45,35 @@ def scatter_update(ctx: Context, op: ScatterUpdate3, x: Value, indices: Value, u
 def scatter_elements(
     ctx: Context, op: ScatterElementsUpdate12, x: Value, indices: Value, updates: Value, axis: Value
 ) -> Value:
-    """ScatterElements; means as a sum divided by the number of updates"""
-    at = _axis(ctx, axis, x)
+    """ScatterElements; in older opsets a Loop; means as a sum divided by the number of updates"""
     reduction = getattr(op, "reduction", "none")
-    if reduction == "none":
-        return ctx.emit("ScatterElements", x, indices, updates, axis=at)
-    kind = x.element_type
-    if kind is element_types.boolean:
-        reduction = {"sum": "max", "prod": "min"}.get(reduction, reduction)
-        x, updates = (ctx.cast(one, element_types.i32) for one in (x, updates))
-    if not op.use_init_val:
-        start = ctx.emit("Expand", ctx.like(_neutral(reduction, kind), x), ctx.emit("Shape", updates))
-        x = ctx.emit("ScatterElements", x, indices, start, axis=at)
-    made = updates_.scatter_elements(ctx, x, indices, updates, at, _REDUCTIONS[reduction])
-    if reduction == "mean":
-        zeros = ctx.emit("Expand", ctx.constant(0), ctx.emit("Shape", x))
-        ones = ctx.emit("Expand", ctx.constant(1), ctx.emit("Shape", updates))
-        counts = updates_.scatter_elements(ctx, zeros, indices, ones, at, "add")
-        if op.use_init_val:
-            counts = ctx.emit("Add", counts, ctx.constant(1))
-        else:
-            counts = ctx.emit("Max", counts, ctx.constant(1))
-        made = _mean(ctx, made, ctx.cast(counts, made.element_type))
-    return ctx.cast(made, kind)
-
-
-def _mean(ctx: Context, total: Value, count: Value) -> Value:
-    """The quotient; of integers rounded down."""
-    quotient = ctx.emit("Div", total, count)
-    if total.element_type.kind != "signed":
-        return quotient
-    is_less = ctx.emit("Less", ctx.emit("Mod", total, count, fmod=1), ctx.like(0, total))
-    return ctx.emit("Sub", quotient, ctx.cast(is_less, total.element_type))
-
-
-def _neutral(reduction: str, kind: ElementType) -> Any:
-    """The value from which a reduction starts."""
-    if reduction in ("sum", "mean", "prod"):
-        return int(reduction == "prod")
-    if kind is element_types.boolean:
-        return int(reduction == "min")
-    if kind.is_real:
-        return np.inf if reduction == "min" else -np.inf
-    return kind.limits[1 if reduction == "min" else 0]
+    if reduction != "none" and (not op.use_init_val or not _has_reduction(ctx, x, reduction)):
+        return ctx.decompose()[0]
+    return _emitted(ctx, "ScatterElements", x, indices, updates, reduction, axis=_axis(ctx, axis, x))
 
 
 @ir_op(ScatterNDUpdate4, ScatterNDUpdate15)
 def scatter_nd(ctx: Context, op: ScatterNDUpdate15, x: Value, indices: Value, updates: Value) -> Value:
-    """ScatterND; differences as sums of negated updates"""
-    places = ctx.cast(indices, element_types.i64)
+    """ScatterND; in older opsets a Loop; differences as sums of negated updates"""
     reduction = getattr(op, "reduction", "none")
+    if reduction != "none" and not _has_reduction(ctx, x, reduction):
+        return ctx.decompose()[0]
+    return _emitted(ctx, "ScatterND", x, ctx.cast(indices, element_types.i64), updates, reduction)
+
+
+def _has_reduction(ctx: Context, x: Value, reduction: str) -> bool:
+    """True if the opset's operators have a reduction for the data."""
+    since = _REDUCTIONS[reduction][1] if reduction in _REDUCTIONS else None
+    return since is not None and x.element_type is not element_types.boolean and ctx.at_least(since)
+
+
+def _emitted(
+    ctx: Context, op_type: str, x: Value, indices: Value, updates: Value, reduction: str, **attributes: Any
+) -> Value:
+    element_type = x.element_type
     if reduction == "none":
-        return ctx.emit("ScatterND", x, places, updates)
-    kind = x.element_type
-    if kind is element_types.boolean:
-        reduction = {"sum": "max", "prod": "min"}.get(reduction, reduction)
-        x, updates = (ctx.cast(one, element_types.i32) for one in (x, updates))
-    if reduction == "sub":
-        updates, reduction = ctx.emit("Sub", ctx.like(0, updates), updates), "sum"
-    return ctx.cast(updates_.scatter_nd(ctx, x, places, updates, _REDUCTIONS[reduction]), kind)
+        return ctx.emit(op_type, x, indices, updates, **attributes)
+    if element_type is element_types.f16:  # onnxruntime has kernels for it, which refuse reductions
+        x, updates = (ctx.cast(value, element_types.f32) for value in (x, updates))
+    made = ctx.emit(op_type, x, indices, updates, reduction=_REDUCTIONS[reduction][0], **attributes)
+    return ctx.cast(made, element_type)

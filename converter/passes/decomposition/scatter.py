@@ -1,0 +1,87 @@
+"""Updates that are combined with what they replace, in a Loop of plain updates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from converter.passes.decomposition.registry import decomposes
+from ir_runtime.graph import ElementType
+from ir_runtime.operations.scatter import (
+    ScatterElementsUpdate3,
+    ScatterElementsUpdate12,
+    ScatterNDUpdate15,
+)
+from ir_runtime.rewriting.expressions import Expression, NotExpressible, loop
+
+_COMBINED = {
+    "sum": Expression.__add__,
+    "prod": Expression.__mul__,
+    "min": Expression.minimum,
+    "max": Expression.maximum,
+}
+_OF_BOOLEANS = {"sum": "max", "prod": "min"}
+
+
+@decomposes(ScatterElementsUpdate12)
+def scatter_elements(
+    op: ScatterElementsUpdate12, x: Expression, indices: Expression, updates: Expression, axis: Expression
+) -> Expression:
+    """A Loop along the axis, whose steps update different elements; means as sums divided by numbers of updates"""
+    constant, reduction, element_type = axis.elements(), op.reduction, x.element_type
+    if constant is None:
+        raise NotExpressible("the axis must be known")
+    if reduction == "none":
+        return x.emit(ScatterElementsUpdate3(), indices, updates, axis)
+    at = constant[0] % x.rank
+    if element_type.name == "boolean":
+        plain = op.with_attributes(reduction=_OF_BOOLEANS.get(reduction, reduction))
+        return x.as_type("i32").emit(plain, indices, updates.as_type("i32"), axis).as_type(element_type)
+    if not op.use_init_val:
+        neutral = x.of(_neutral(reduction, element_type)).broadcast(*indices.sizes())
+        x = x.scatter(indices, neutral, at)
+    if reduction == "mean":
+        ones = x.of(1).broadcast(*indices.sizes())
+        counts = x.of(0).broadcast(*x.sizes()).scatter(indices, ones, at, "sum")
+        total = x.scatter(indices, updates, at, "sum")
+        return total / (counts + 1 if op.use_init_val else counts.maximum(1))
+    if not op.use_init_val:
+        return x.scatter(indices, updates, at, reduction)
+
+    def step(number: Expression, state: Expression) -> list[Expression]:
+        places, change = (one.gather(number.reshape(1), at) for one in (indices, updates))
+        combined = _COMBINED[reduction](state.gather_elements(places, at), change)
+        return [state.emit(ScatterElementsUpdate3(), places, combined, axis)]
+
+    return loop(indices.size(at), [x], step)[0]
+
+
+def _neutral(reduction: str, element_type: ElementType) -> float:
+    """The value from which a reduction starts."""
+    if reduction in ("sum", "mean", "prod"):
+        return int(reduction == "prod")
+    if element_type.is_real:
+        return np.inf if reduction == "min" else -np.inf
+    return element_type.limits[1 if reduction == "min" else 0]
+
+
+@decomposes(ScatterNDUpdate15)
+def scatter_nd(op: ScatterNDUpdate15, x: Expression, places: Expression, updates: Expression) -> Expression:
+    """A Loop over the places; differences as sums of negated updates"""
+    reduction, element_type, size = op.reduction, x.element_type, places.value.shape[-1]
+    if reduction == "none":
+        return x.scatter_nd(places, updates)
+    if element_type.name == "boolean":
+        plain = op.with_attributes(reduction=_OF_BOOLEANS.get(reduction, reduction))
+        return x.as_type("i32").emit(plain, places, updates.as_type("i32")).as_type(element_type)
+    if reduction == "sub":
+        return x.emit(op.with_attributes(reduction="sum"), places, 0 - updates)
+    if not size.is_static:
+        raise NotExpressible("the number of coordinates must be known")
+    rows = places.as_type("i64").reshape(-1, size.value)
+    changes = updates.reshape(rows.size(0), *x.sizes()[size.value :])
+
+    def step(number: Expression, state: Expression) -> list[Expression]:
+        place, change = (one.gather(number.reshape(1)) for one in (rows, changes))
+        return [state.scatter_nd(place, _COMBINED[reduction](state.gather_nd(place), change))]
+
+    return loop(rows.size(0), [x], step)[0]
