@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from converter.passes.decomposition.registry import decomposes
-from ir_runtime.operations.signal import IRDFT9, ISTFT16, RDFT9, STFT15
-from ir_runtime.rewriting.expressions import Expression, positions, where
+from ir_runtime.operations.signal import IDFT7, IRDFT9, ISTFT16, RDFT9, STFT15
+from ir_runtime.rewriting.expressions import Expression, NotExpressible, concat, positions, where
 
 
 def _window(window: Expression, size: Expression) -> Expression:
@@ -24,6 +24,24 @@ def stft(op: STFT15, signal: Expression, window: Expression, size: Expression, s
     frames = signal.gather((positions(count) * step).unsqueeze(1) + positions(size), axis)
     result = (frames * _window(window, size)).emit(RDFT9(), frames.of([axis + 1], "i64"))
     return result.transpose(*range(axis), axis + 1, axis, axis + 2) if op.transpose_frames else result
+
+
+@decomposes(IRDFT9)
+def irdft(op: IRDFT9, x: Expression, axes: Expression, lengths: Expression | None = None) -> Expression:
+    """IDFT, in which frequencies along the last axis count twice that have a conjugate"""
+    over = axes.elements()
+    if not over:
+        raise NotExpressible("the axes must be known, and there must be one")
+    last, rank = over[-1] % (x.rank - 1), x.rank
+    sizes = axes.of([-1] * len(over), "i64") if lengths is None else lengths.as_type("i64").broadcast(len(over))
+    length = sizes.gather([len(over) - 1])
+    length = where(length.equal(-1), (x.size(last) - 1) * 2, length)
+    # The other half are conjugates: it adds the same real part. The first frequency has none, nor has the middle one.
+    doubled = positions(x.size(last)) * 2
+    weights = where(doubled.equal(0) | doubled.equal(length), x.of(1), where(doubled > length, x.of(0), 2))
+    halves = x * weights.unsqueeze(*range(1, rank - last))
+    others = [sizes.cut(0, 0, len(over) - 1)] if len(over) > 1 else []
+    return halves.emit(IDFT7(), axes, concat([*others, length], 0)).gather(0, rank - 1)
 
 
 @decomposes(ISTFT16)

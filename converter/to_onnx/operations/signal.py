@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
-import numpy as np
-
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_list, rank_of, reshape, squeeze, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx.registry import ir_op, write_inline
 from converter.to_onnx.sizes import (
     Size,
     as_list,
     as_scalar,
     divide,
-    multiply,
-    positions,
     shape_list,
     size_from,
     size_of,
@@ -103,38 +99,7 @@ def rdft(ctx: Context, op: RDFT9, x: Value, axes: Value, lengths: Value | None =
     return ctx.cast(_each(ctx, made, x, others, counts, False), x.element_type)
 
 
-@ir_op(IRDFT9)
-def irdft(ctx: Context, op: IRDFT9, x: Value, axes: Value, lengths: Value | None = None) -> Value:
-    """DFT with inverse along each axis; along the last one frequencies count twice that have a conjugate"""
-    chosen = _axes(ctx, axes, rank_of(ctx, x, "the data") - 1)
-    if not chosen:
-        ctx.fail("there must be an axis")
-    *others, last = chosen
-    *counts, count = _lengths(ctx, len(chosen), lengths)
-    natural = multiply(ctx, subtract(ctx, size_of(ctx, x, last), 1), 2)
-    made = _each(ctx, _wide(ctx, x), x, others, counts, True)
-    behind = x.shape.rank - 1 - last
-    made = _real_inverse(ctx, made, last, behind, size_of(ctx, x, last), _length(ctx, count, natural))
-    return ctx.cast(made, x.element_type)
-
-
-def _real_inverse(ctx: Context, x: Value, axis: int, behind: int, bins: Size, length: Size) -> Value:
-    """Real signals of the first half of their frequencies, with ``behind`` dimensions behind these.
-
-    The other half are conjugates: it adds the same real part. The first frequency has none, nor has the middle one.
-    """
-    if isinstance(bins, int) and isinstance(length, int):
-        twice = 2 * np.arange(bins)
-        table = np.where((twice == 0) | (twice == length), 1, np.where(twice > length, 0, 2))
-        weights = ctx.constant(table.reshape(-1, *[1] * behind), x.element_type)
-    else:
-        doubled = ctx.emit("Mul", positions(ctx, bins), ctx.constant(2))
-        whole = as_list(ctx, length)
-        alone = ctx.emit("Or", ctx.emit("Equal", doubled, ctx.constant(0)), ctx.emit("Equal", doubled, whole))
-        shared = ctx.emit("Where", ctx.emit("Greater", doubled, whole), ctx.like(0, x), ctx.like(2, x))
-        weights = reshape(ctx, ctx.emit("Where", alone, ctx.like(1, x), shared), [-1, *[1] * behind])
-    made = _transformed(ctx, ctx.emit("Mul", x, weights), axis, length, inverse=True)
-    return ctx.emit("Gather", made, ctx.constant(0), axis=-1)
+write_inline(IRDFT9)
 
 
 def _window(ctx: Context, window: Value, size: Size) -> Value:
