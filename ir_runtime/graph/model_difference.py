@@ -123,10 +123,6 @@ class _Pairs:
         self.other[node], self._back[other] = other, node
         self._order.append((node, other))
 
-    def is_paired(self, other: Node) -> bool:
-        """Whether a layer of the second model has a counterpart."""
-        return other in self._back
-
     def _left(self, side: int) -> Iterator[Node]:
         done = self._back if side else self.other
         return (node for node in self.nodes[side] if node not in done)
@@ -236,8 +232,8 @@ def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
         yield f"it has {len(node.inputs)} inputs, there {len(other.inputs)}"
     for index, (a, b) in enumerate(zip(node.inputs, other.inputs)):
         paired = pairs.other.get(a.node)
-        # Attributes that only one side has are listed separately.
-        if (paired is not None and pairs.is_paired(b.node) and paired is not b.node) or a.index != b.index:
+        # A source that only the first model has is listed by itself.
+        if (paired is not None and paired is not b.node) or a.index != b.index:
             yield f"input {index} is output {a.index} of '{a.node.name}', there output {b.index} of '{b.node.name}'"
     if len(ours.subgraphs) != len(theirs.subgraphs):
         yield f"it has {len(ours.subgraphs)} bodies, there {len(theirs.subgraphs)}"

@@ -173,3 +173,20 @@ def test_bits_beside_an_element_do_not_count(tmp_path: Path) -> None:
     }
     assert "i4" in types
     assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
+
+
+def test_a_layer_that_reads_another_value_is_named(path: Path, tmp_path: Path) -> None:
+    """Nothing else reads the layers before it, so that the edited IR does not have them any more."""
+    model = converted(path, tmp_path)
+    reader, other = next(
+        (node, value)
+        for node in model.nodes()
+        if node.inputs and len(node.inputs[0].uses) == 1
+        for value in node.inputs[0].node.inputs
+        if value.type == node.inputs[0].type
+    )
+    source = reader.inputs[0].node
+    reader.replace_input(0, other)
+    assert source not in model.nodes()
+    difference = converter.derive(model, path).difference
+    assert reader.name in {change.layer for change in difference.changed}
