@@ -273,9 +273,7 @@ class Report(Printed):
             )
         if self.account is not None and self.account.missing:
             some = _named(self.account.missing)
-            return (
-                f"the values of {some} do not follow from the file's; an IR with a record of its derivation settles it"
-            )
+            return f"the values of {some} are not accounted for; an IR that records its derivation settles it"
         if self.unproven:
             how = "inputs for which they vary (--inputs, --values) settle it"
             return f"outputs prove nothing: {_named(self.unproven)}; {how}"

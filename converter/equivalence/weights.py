@@ -108,7 +108,7 @@ class _WeightChecks:
 
     def _may_be_scaled(self, node: Node) -> bool:
         """True unless the IR records that its constant was not computed, but at most moved and rounded."""
-        if self._recorded is None:
+        if self._recorded is None or not self._guess:  # as derived, but perhaps under another name
             return True
         weights = self._recorded.get(node.name)
         return weights is not None and not _moved_or_rounded().issuperset(weights.steps)
