@@ -10,7 +10,7 @@ import pytest
 
 import converter
 import ir_runtime
-from tests.engines import check_node, core, node_model, run_numpy, run_onnxruntime, run_openvino
+from tests.engines import check_node, core, node_model, opened, run_numpy, run_onnxruntime, run_openvino
 from tests.random_data import generator
 
 R = generator(7)
@@ -297,3 +297,41 @@ def test_contradictions_are_named(
     model = node_model(op_type, inputs, attributes=attributes, opset=1, domain="com.microsoft")
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model)
+
+
+@pytest.mark.parametrize("quant_type", [0, 1])
+@pytest.mark.parametrize(("rows", "width", "block"), [(6, 32, 16), (5, 24, 16), (3, 15, 32), (4, 64, 64)])
+def test_products_with_numbers_of_4_bits(quant_type: int, rows: int, width: int, block: int) -> None:
+    generator = np.random.default_rng(rows)
+    count = rows * width
+    constants = {
+        "b": generator.integers(0, 256, -(-count // 2)).astype(np.uint8),
+        "absmax": np.abs(generator.standard_normal(-(-count // block))).astype(np.float32),
+    }
+    attributes = {"K": width, "N": rows, "block_size": block, "quant_type": quant_type}
+    inputs = {"a": generator.standard_normal((2, 3, width)).astype(np.float32)}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "constants": constants, "attributes": attributes}
+    check_node(node_model("MatMulBnb4", inputs, **options), inputs, atol=1e-4)
+    check_node(opened(node_model("MatMulBnb4", inputs, **options)), inputs, atol=1e-4)
+
+
+def test_numbers_of_nf4_stay_packed() -> None:
+    constants = {"b": np.zeros(1 << 15, np.uint8), "absmax": np.ones(1 << 12, np.float32)}
+    attributes = {"K": 256, "N": 256, "block_size": 16, "quant_type": 1}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "constants": constants, "attributes": attributes}
+    model = converter.convert_model(node_model("MatMulBnb4", {"a": np.ones((1, 256), np.float32)}, **options))
+    stored = [node.op.data for node in model.nodes() if node.op.data is not None]
+    assert [tensor.byte_size for tensor in stored if tensor.element_type.name == "nf4"] == [1 << 15]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [({"quant_type": 2}, r"must be 0 \(FP4\) or 1 \(NF4\), but is 2"), ({"N": 3}, "B must have 24 bytes, but has 16")],
+    ids=str,
+)
+def test_products_with_numbers_of_4_bits_that_are_refused(attributes: dict[str, Any], reason: str) -> None:
+    constants = {"b": np.zeros(16, np.uint8), "absmax": np.ones(2, np.float32)}
+    given = {"K": 16, "N": 2, "block_size": 16, "quant_type": 1, **attributes}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "constants": constants, "attributes": given}
+    with pytest.raises(converter.InvalidModelError, match=reason):
+        converter.convert_model(node_model("MatMulBnb4", {"a": np.ones((1, 16), np.float32)}, **options))

@@ -103,7 +103,7 @@ NOT_TRANSLATED = {
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
-    *("GatherPacked", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16"),
+    *("GatherPacked", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4", "MatMulInteger16"),
     *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked", "MulInteger"),
     *("QEmbedLayerNormalization", "QOrderedAttention", "QOrderedGelu"),
     *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),

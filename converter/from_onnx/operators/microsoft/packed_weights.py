@@ -126,3 +126,57 @@ def mat_mul_n_bits(
     weights = unpacked_weights(ctx, b, scales, zero_points, bits, (N, K), block_size, a.element_type)
     y = ctx.emit(matmul.MatMul1(transpose_b=True), a, weights)
     return y if bias is None else layers.add(ctx, y, bias)
+
+
+_FP4 = (0.0, 0.0052083333, 0.6666667, 1.0, 0.33333334, 0.5, 0.16666667, 0.25)
+"""The numbers of bitsandbytes' FP4 (https://arxiv.org/abs/2305.14314); the fourth bit is the sign."""
+
+
+@onnx_op("MatMulBnb4", domain=MICROSOFT, versions=(1,))
+def mat_mul_bnb_4(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    absmax: Output,
+    *,
+    K: int,  # noqa: N803
+    N: int,  # noqa: N803
+    block_size: int,
+    quant_type: int,
+    training_mode: int = 0,
+    transB: int = 1,  # noqa: N803
+) -> Output:
+    """``[..., K]`` times the transpose of weights ``[N, K]`` of 4 bits, numbers of NF4 (1) or FP4 (0) in blocks.
+
+    A block goes on from row to row, and has one scale.
+    """
+    if quant_type not in (0, 1):
+        raise ctx.invalid(f"quant_type must be 0 (FP4) or 1 (NF4), but is {quant_type}")
+    if min(K, N, block_size) < 1:
+        raise ctx.invalid(f"N, K and block_size must be positive, but are {N}, {K} and {block_size}")
+    count, blocks = N * K, -(-N * K // block_size)
+    if b.tensor is None:
+        raise ctx.unsupported("B must be known while converting, but is computed at run time")
+    if b.element_type is not element_types.u8 or b.tensor.size != -(-count // 2):
+        raise ctx.invalid(f"B must have {-(-count // 2)} bytes, but has {b.tensor.size} of the type {b.element_type}")
+    # The IR has the first number of a byte in its lower half.
+    swapped = b.tensor.array().reshape(-1)
+    swapped = (swapped >> 4) | (swapped << 4)
+    held = np.zeros(-(-blocks * block_size // 2), np.uint8)
+    held[: swapped.size] = swapped
+    if quant_type:
+        stored = ctx.tensor(
+            Tensor.from_packed(held, element_types.nf4, (blocks, block_size)).derived("unpacked", b.tensor)
+        )
+        weights = in_type(ctx, stored, a.element_type)
+    else:
+        codes = np.stack([held & 15, held >> 4], 1).reshape(-1)[: blocks * block_size]
+        table = np.array([*_FP4, *(-number for number in _FP4)], a.element_type.dtype)
+        numbers = table[codes].reshape(blocks, block_size)
+        weights = ctx.tensor(Tensor.from_array(numbers, a.element_type).derived("unpacked", b.tensor))
+    factor = _shaped(ctx, in_type(ctx, absmax, a.element_type), (blocks, 1))
+    weights = layers.multiply(ctx, weights, factor)
+    if blocks * block_size != count:
+        ends = (ctx.constant([value]) for value in (0, count, 1, 0))
+        weights = ctx.emit(slicing.Slice8(), _shaped(ctx, weights, (-1,)), *ends)
+    return ctx.emit(matmul.MatMul1(transpose_b=bool(transB)), a, _shaped(ctx, weights, (N, K)))
