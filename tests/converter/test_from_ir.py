@@ -86,15 +86,30 @@ def test_options_that_do_not_fit(theirs: Path, options: dict[str, Any], message:
     assert type(caught.value).__module__.startswith(("converter.", "ir_runtime."))
 
 
-def test_an_operation_that_the_release_does_not_have(tmp_path: Path) -> None:
-    model = converter.convert_model(node_model("Identity", {"x": np.zeros((2, 2), np.float32)}, opset=17), target="any")
+def replaced_identity(name: str, opset: int, data: np.ndarray, **attributes: Any) -> Model:
+    """An IR of one layer."""
     from ir_runtime.graph.operation import find_operation
     from ir_runtime.graph.shape_inference import make_node
 
+    model = converter.convert_model(node_model("Identity", {"x": data}, opset=17), target="any")
     result = model.results[0]
-    result.inputs = [make_node(find_operation("Inverse", 14)(), result.inputs, "inverse").outputs[0]]
-    with pytest.raises(UnsupportedModelError, match="Inverse-14"):
+    result.inputs = [make_node(find_operation(name, opset)(**attributes), result.inputs, "layer").outputs[0]]
+    return model
+
+
+def test_an_operation_that_the_release_does_not_have() -> None:
+    windows = {"strides": [1, 1], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [2, 2]}
+    model = replaced_identity("AvgPool", 16, np.zeros((1, 1, 4, 4), np.float32), **windows, exclude_pad=True)
+    with pytest.raises(UnsupportedModelError, match="AvgPool-16"):
         converter.convert_model(model, target="cpu@2023.3")
+
+
+@pytest.mark.parametrize(("name", "opset"), [("Inverse", 14), ("Squeeze", 15), ("Identity", 16)])
+def test_an_operation_that_older_ones_express(name: str, opset: int) -> None:
+    model = converter.convert_model(
+        replaced_identity(name, opset, np.zeros((1, 2, 2), np.float32)), target="cpu@2023.3"
+    )
+    assert max(node.op.opset for part in model.all_models() for node in part.nodes()) <= 13
 
 
 def test_the_command(theirs: Path) -> None:

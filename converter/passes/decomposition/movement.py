@@ -1,13 +1,39 @@
-"""Elements in another order, and borders that mirror the data."""
+"""Elements in another order or shape, and borders that mirror the data."""
 
 from __future__ import annotations
 
 from typing import Union
 
 from converter.passes.decomposition.registry import decomposes
+from ir_runtime.operations.indexing import OneHot1, OneHot16
+from ir_runtime.operations.inputs_outputs import Identity16
+from ir_runtime.operations.movement import Squeeze1, Squeeze15
 from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.reordering import Roll7
-from ir_runtime.rewriting.expressions import Expression, NotExpressible, concat, positions
+from ir_runtime.rewriting.expressions import Expression, NotExpressible, concat, positions, where
+
+
+@decomposes(Identity16)
+def identity(op: Identity16, x: Expression) -> Expression:
+    """The data"""
+    return x
+
+
+@decomposes(Squeeze15)
+def squeeze(op: Squeeze15, x: Expression, *axes: Expression) -> Expression:
+    """Squeeze-1, which skips no axes"""
+    if op.allow_axis_skip:
+        raise NotExpressible("whether a dimension is 1 is only known at run time")
+    return x.emit(Squeeze1(), *axes)
+
+
+@decomposes(OneHot16)
+def one_hot(op: OneHot16, indices: Expression, depth: Expression, on: Expression, off: Expression) -> Expression:
+    """OneHot-1, which ignores negative indices"""
+    if op.negative_indices_mode == "normalize":
+        size = depth.as_type(indices.element_type)
+        indices = where(indices < 0, indices + size.reshape(), indices)
+    return indices.emit(OneHot1(axis=op.axis), depth, on, off)
 
 
 @decomposes(Roll7)
