@@ -357,3 +357,41 @@ def test_multimodal_rotary_embedding_that_is_refused(attributes: dict[str, Any],
     model = node_model("MRotaryEmbedding", inputs, opset=1, domain="com.microsoft", attributes=attributes)
     with pytest.raises(converter.ConversionError, match=reason):
         converter.convert_model(model)
+
+
+def masked_decoder(inputs: Mapping[str, np.ndarray], outputs: int = 1, **attributes: Any) -> Any:
+    listed = ("query", "key", "value", "mask", "", "past_key", "past_value", "length", "", "", "bias")
+    order = [name if name in inputs else "" for name in listed]
+    while not order[-1]:
+        order.pop()
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "order": order, "outputs": outputs}
+    attributes = {"num_heads": 2, **attributes}
+    return node_model("DecoderMaskedMultiHeadAttention", inputs, **options, attributes=attributes)
+
+
+@pytest.mark.parametrize("length", [0, 3, 5])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention_of_one_token_to_a_shared_cache(length: int, masked: bool, biased: bool) -> None:
+    inputs = {name: f(2, 1, 8) for name in ("query", "key", "value")}
+    inputs |= {"past_key": f(2, 2, 6, 4), "past_value": f(2, 2, 6, 4), "length": np.array([length], np.int32)}
+    if masked:
+        inputs["mask"] = np.array([[1] * (length + 1), [0] * length + [1]], np.int32)
+    if biased:
+        inputs["bias"] = f(24)
+    model = masked_decoder(inputs, 3, past_present_share_buffer=1, scale=0.3)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+def test_attention_of_one_token_to_another_sequence() -> None:
+    inputs = {"query": f(2, 1, 8), "key": f(2, 2, 3, 4), "value": f(2, 2, 3, 4)}
+    model = masked_decoder(inputs)
+    check_node(model, inputs)
+    check_node(opened(model), inputs)
+
+
+def test_attention_of_one_token_that_is_refused() -> None:
+    inputs = {name: f(2, 1, 8) for name in ("query", "key", "value")}
+    with pytest.raises(converter.UnsupportedModelError, match="'output_qk' is not supported"):
+        converter.convert_model(masked_decoder(inputs, output_qk=1))

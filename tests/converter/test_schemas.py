@@ -84,10 +84,8 @@ INTERNAL_DOMAINS = {"com.ms.internal.nhwc", "com.microsoft.nchwc"}
 """What onnxruntime's optimiser makes in memory, for itself."""
 
 NOT_TRANSLATED = {
-    # Searches over a decoder that is a graph within the node.
-    *("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
     # Attention in forms that come with one execution provider, and what goes with it.
-    *("AttnLSTM", "DecoderAttention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention"),
+    *("AttnLSTM", "DecoderAttention", "DecoderMaskedSelfAttention"),
     *("DynamicSparseAttention", "GatedRelativePositionBias"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
@@ -95,7 +93,7 @@ NOT_TRANSLATED = {
     *("SparseAttentionIndexer", "SparsePagedAttention"),
     "GemmaRotaryEmbedding",
     # Fused layers of single models.
-    *("BiasSoftmax", "BiasSplitGelu", "ConvTransposeWithDynamicPads"),
+    *("BiasSoftmax", "BiasSplitGelu"),
     *("FusedMatMulActivation", "GemmFastGelu"),
     *("HyperConnectionLowRankMix", "Mamba2Verify", "MaxpoolWithMask"),
     *("NhwcFusedConv", "RouterGateUpProj", "SwiGLU"),
@@ -103,21 +101,21 @@ NOT_TRANSLATED = {
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
-    *("GatherPacked", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4", "MatMulInteger16"),
+    *("GatherPacked", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4"),
     *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked", "MulInteger"),
-    *("QEmbedLayerNormalization", "QOrderedAttention", "QOrderedGelu"),
+    *("QOrderedAttention", "QOrderedGelu"),
     *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
     *("QuantizeWithOrder", "ReduceSumInteger"),
     # Training.
     *("BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "IsAllFinite"),
     # Texts, hashes and n-grams.
-    *("MurmurHash3", "NGramHashMapping", "NGramRepeatBlock", "Tokenizer", "VarlenNGramHashMapping"),
+    *("MurmurHash3", "NGramHashMapping", "NGramRepeatBlock", "VarlenNGramHashMapping"),
     "WordConvEmbedding",
     # Programs that are compiled for one engine.
     *("EPContext", "Snpe"),
     # What later came to ONNX in other words, and the rest.
-    *("ComplexMul", "ComplexMulConj", "CropAndResize", "DynamicTimeWarping", "Irfft", "Rfft"),
-    *("SparseToDenseMatMul", "TorchEmbedding"),
+    *("ComplexMul", "ComplexMulConj", "DynamicTimeWarping", "Irfft", "Rfft"),
+    "TorchEmbedding",
 }
 """Operators of com.microsoft that converting refuses as not supported, without a reason of their own."""
 

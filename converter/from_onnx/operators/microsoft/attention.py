@@ -22,7 +22,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types
-from ir_runtime.operations import indexing, matmul, movement, padding, slicing
+from ir_runtime.operations import indexing, matmul, movement, padding, scatter, slicing
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import add, concat, in_type, reshape, subtract, take, unsqueeze
@@ -221,6 +221,63 @@ def multi_head_attention(
         added.append(_causal(ctx, q, k))
     output = _attended(ctx, q, k, v, scale, added)
     return output, k, v
+
+
+@onnx_op("DecoderMaskedMultiHeadAttention", domain=MICROSOFT, versions=(1,))
+def decoder_masked_attention(
+    ctx: Context,
+    query: Output,
+    key: Output | None = None,
+    value: Output | None = None,
+    mask_index: Output | None = None,
+    attention_bias: Output | None = None,
+    past_key: Output | None = None,
+    past_value: Output | None = None,
+    past_sequence_length: Output | None = None,
+    beam_width: Output | None = None,
+    cache_indirection: Output | None = None,
+    bias: Output | None = None,
+    *,
+    mask_filter_value: float | None = None,
+    num_heads: int,
+    output_qk: int | None = None,
+    past_present_share_buffer: int | None = None,
+    scale: float | None = None,
+) -> tuple[Output, ...]:
+    """MultiHeadAttention of one token ``[b, 1, n h]``, whose keys and values may be packed behind it.
+
+    Where past and present share memory, a cache has room for more keys, of which ``past_sequence_length`` are taken.
+    """
+    _refuse(ctx, beam_width=beam_width, cache_indirection=cache_indirection, output_qk=output_qk)
+    if key is None:
+        query, key, value = ctx.emit_all(slicing.Split1(num_splits=3), query, ctx.constant(2))
+    if past_present_share_buffer and past_key is not None and past_value is not None:
+        q, k, v = _queries_keys_values(ctx, query, key, value, bias, num_heads)
+        place = reshape(ctx, ctx.required(past_sequence_length, "past_sequence_length"), [1])
+        axis = ctx.constant([2])
+        caches = [
+            ctx.emit(scatter.ScatterUpdate3(), past, place, new, axis) for past, new in ((past_key, k), (past_value, v))
+        ]
+        end = add(ctx, place, ctx.like(1, place))
+        keys, values = (
+            ctx.emit(slicing.Slice8(), cache, ctx.like([0], place), end, ctx.like([1], place), axis) for cache in caches
+        )
+        hidden = _mask(ctx, mask_index, keys, FILTER if mask_filter_value is None else mask_filter_value)
+        return _attended(ctx, q, keys, values, scale, [hidden, attention_bias]), *caches
+    return multi_head_attention(
+        ctx,
+        query,
+        key,
+        value,
+        bias,
+        mask_index,
+        attention_bias,
+        past_key,
+        past_value,
+        mask_filter_value=mask_filter_value,
+        num_heads=num_heads,
+        scale=scale,
+    )
 
 
 def _queries_keys_values(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.lowering.axis_order import channels_first, move_axis
-from converter.from_onnx.operators.onnx.convolution import conv
+from converter.from_onnx.operators.onnx.convolution import conv, conv_transpose
 from converter.from_onnx.operators.onnx.generation import range_11
 from converter.from_onnx.operators.onnx.geometry import grid_sample_16
 from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu
@@ -23,7 +23,7 @@ from ir_runtime.graph import Output, normalize_axis
 from ir_runtime.operations import linear_algebra, movement, normalization, reduction
 from ir_runtime.operations.activation import Swish4
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.expressions import Expression, positions
+from ir_runtime.rewriting.expressions import Expression, concat, positions, where
 from ir_runtime.rewriting.layers import in_type
 
 onnx_op("Trilu", domain=MICROSOFT, versions=(1,))(trilu)
@@ -166,3 +166,61 @@ def unfold_tensor(ctx: Context, x: Expression, *, dim: int = -1, size: int, step
     slices = x.gather(places, axis)
     rest = [place for place in range(x.rank + 1) if place != axis + 1]
     return slices.transpose(*rest, axis + 1)
+
+
+@onnx_op("CropAndResize", domain=MICROSOFT, versions=(1,))
+def crop_and_resize(
+    ctx: Context,
+    x: Expression,
+    rois: Expression,
+    batch_indices: Expression,
+    crop_size: Expression,
+    *,
+    extrapolation_value: float = 0.0,
+    mode: str = "bilinear",
+) -> Expression:
+    """Parts ``[r, 4]`` (top, left, bottom, right; 1 is the last row or column) of images, resized to ``crop_size``."""
+    if mode not in ("bilinear", "nearest"):
+        raise ctx.invalid(f"mode must be bilinear or nearest, but is {mode!r}")
+    sizes = crop_size.as_type("i64").reshape(2)
+    count = rois.size(0)
+    images = batch_indices.as_type("i64").reshape(count, 1, 1)
+    places = []
+    for axis in (0, 1):
+        last = (x.size(2 + axis) - 1).as_type(x.element_type)
+        length = sizes.gather(axis)
+        first, end = (rois.gather([axis + side], 1) * last for side in (0, 2))
+        steps = positions(length).as_type(x.element_type)
+        spread = (length - 1).maximum(1).as_type(x.element_type)
+        several = first + (end - first) / spread * steps
+        places.append((where(length > 1, several, (first + end) * 0.5), last))
+    (rows, bottom), (columns, right) = ((place.unsqueeze(2 - axis), last) for axis, (place, last) in enumerate(places))
+    inside = (rows >= 0.0) & (rows <= bottom) & (columns >= 0.0) & (columns <= right)
+    pixels = x.transpose(0, 2, 3, 1)
+
+    def at(row: Expression, column: Expression) -> Expression:
+        clipped = [row.clip(0.0, bottom), column.clip(0.0, right)]
+        shape = inside.sizes()
+        parts = [images, *(one.as_type("i64") for one in clipped)]
+        return pixels.gather_nd(concat([part.broadcast(*shape).unsqueeze(3) for part in parts], 3))
+
+    if mode == "nearest":
+        # Halves go away from zero, as C's round does.
+        made = at((rows + 0.5).floor(), (columns + 0.5).floor())
+    else:
+        top, left = rows.floor(), columns.floor()
+        down, across = ((rows - top).unsqueeze(3), (columns - left).unsqueeze(3))
+        upper = at(top, left) + (at(top, columns.ceil()) - at(top, left)) * across
+        lower = at(rows.ceil(), left) + (at(rows.ceil(), columns.ceil()) - at(rows.ceil(), left)) * across
+        made = upper + (lower - upper) * down
+    return where(inside.unsqueeze(3), made, extrapolation_value).transpose(0, 3, 1, 2)
+
+
+@onnx_op("ConvTransposeWithDynamicPads", domain=MICROSOFT, versions=(1,))
+@attributes_of(conv_transpose, without=("pads", "output_shape"))
+def conv_transpose_with_pads(
+    ctx: Context, x: Output, w: Output, pads: Output | None = None, b: Output | None = None, **attributes: Any
+) -> Output:
+    """ConvTranspose with pads as an input, which must be constant."""
+    known = None if pads is None else ctx.known(pads, "the pads").reshape(-1).tolist()
+    return conv_transpose(ctx, x, w, b, pads=known, **attributes)

@@ -11,6 +11,7 @@ from typing import Any
 from converter.from_onnx.lowering.axis_order import channels_first
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.microsoft.attention import self_attention, thirds
+from converter.from_onnx.operators.microsoft.fused import embed_layer_normalization
 from converter.from_onnx.operators.onnx.activation import leaky_relu
 from converter.from_onnx.operators.onnx.pooling import average_pool
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
@@ -356,3 +357,64 @@ def dequantize_linear(
 ) -> Output:
     """ONNX's operator before ONNX had it for 16 and 4 bits."""
     return dequantize(ctx, x, x_scale, x_zero_point, axis=1 if axis is None else axis)
+
+
+@onnx_op("MatMulInteger16", domain=MICROSOFT, versions=(1,))
+def mat_mul_integer_16(ctx: Context, a: Output, b: Output) -> Output:
+    """The product of matrices of 16-bit integers in 32 bits, without a sign where neither has one."""
+    unsigned = a.element_type is b.element_type is element_types.u16
+    wide = (in_type(ctx, one, element_types.i32) for one in (a, b))
+    y = ctx.emit(matmul.MatMul1(), *wide)
+    return in_type(ctx, y, element_types.u32 if unsigned else element_types.i32)
+
+
+@onnx_op("QEmbedLayerNormalization", domain=MICROSOFT, versions=(1,))
+def quantized_embed_layer_normalization(
+    ctx: Context,
+    input_ids: Output,
+    segment_ids: Output | None = None,
+    word_embedding_quant: Output | None = None,
+    position_embedding_quant: Output | None = None,
+    segment_embedding: Output | None = None,
+    gamma_quant: Output | None = None,
+    beta_quant: Output | None = None,
+    mask: Output | None = None,
+    word_embedding_scale: Output | None = None,
+    position_embedding_scale: Output | None = None,
+    segment_embedding_scale: Output | None = None,
+    gamma_scale: Output | None = None,
+    beta_scale: Output | None = None,
+    word_embedding_zero_point: Output | None = None,
+    position_embedding_zero_point: Output | None = None,
+    segment_embedding_zero_point: Output | None = None,
+    gamma_zero_point: Output | None = None,
+    beta_zero_point: Output | None = None,
+    *,
+    epsilon: float = 9.999999960041972e-13,
+) -> list[Output]:
+    """EmbedLayerNormalization, whose tables and factors are quantized."""
+
+    def table(name: str, x: Output | None, scale: Output | None, zero_point: Output | None) -> Output:
+        return dequantize(ctx, ctx.required(x, name), ctx.required(scale, f"{name} scale"), zero_point)
+
+    segments = None
+    if segment_embedding is not None:
+        segments = table("segment_embedding", segment_embedding, segment_embedding_scale, segment_embedding_zero_point)
+    made = embed_layer_normalization(
+        ctx,
+        input_ids,
+        segment_ids,
+        table("word_embedding_quant", word_embedding_quant, word_embedding_scale, word_embedding_zero_point),
+        table(
+            "position_embedding_quant",
+            position_embedding_quant,
+            position_embedding_scale,
+            position_embedding_zero_point,
+        ),
+        segments,
+        table("gamma_quant", gamma_quant, gamma_scale, gamma_zero_point),
+        table("beta_quant", beta_quant, beta_scale, beta_zero_point),
+        mask,
+        epsilon=epsilon,
+    )
+    return list(made[:2])
