@@ -29,21 +29,21 @@ def mvn(node: Node, site: Site) -> Prepared | None:
         return None
 
     @functools.cache
-    def order_of_rank(rank: int) -> list[int]:
-        """The normalized axes behind the others."""
+    def order_of_rank(rank: int) -> list[int] | None:
+        """The axes with the normalized ones behind the others; None where they are in this order."""
         over = sorted(normalize_axes(numbers, rank))
-        return [*(axis for axis in range(rank) if axis not in over), *over]
+        order = [*(axis for axis in range(rank) if axis not in over), *over]
+        return None if order == list(range(rank)) else order
 
     def run(x: Array, _: Array, out: Array | None = None) -> Array | None:
         order = order_of_rank(x.ndim)
         if not x.size:
             return None
-        is_turned = order != list(range(x.ndim))
-        rows = x.transpose(order) if is_turned else x
-        result = np.empty(rows.shape, np.float32) if out is None or is_turned else out
+        rows = x if order is None else x.transpose(order)
+        result = np.empty(rows.shape, np.float32) if out is None or order is not None else out
         columns = math.prod(rows.shape[-len(numbers) :])
         normalize_rows(rows.reshape(-1, columns), result.reshape(-1, columns), op, site.workers)
-        return result.transpose(np.argsort(order)) if is_turned else result
+        return result if order is None else result.transpose(np.argsort(order))
 
     return Prepared(run, fresh=True, fills=True)
 

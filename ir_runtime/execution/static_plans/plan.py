@@ -107,11 +107,20 @@ class _Instance:
 
 def _run_into(run: Runner, arrays: Sequence[Array], targets: Sequence[Array]) -> None:
     for target, value in zip(targets, as_tuple(run(*arrays))):
-        if value is None or value is target:  # a kernel may leave out an output that nothing reads, or fill it
-            continue
-        if np.shape(value) != target.shape:
-            raise ValueError(f"a value of the shape {target.shape} was expected, but has {np.shape(value)}")
-        np.copyto(target, value)
+        if value is not None:  # a kernel may leave out an output that nothing reads
+            _copy(value, target)
+
+
+def _fill(run: Runner, arrays: Sequence[Array], out: Array) -> None:
+    value = run(*arrays, out=out)
+    if value is not out:
+        _copy(value, out)
+
+
+def _copy(value: Array, target: Array) -> None:
+    if np.shape(value) != target.shape:
+        raise ValueError(f"a value of the shape {target.shape} was expected, but has {np.shape(value)}")
+    np.copyto(target, value)
 
 
 def _run_loose(run: Runner, reads: Sequence[list[Any]], writes: Sequence[list[Any]]) -> None:
@@ -164,8 +173,9 @@ def _produced(node: Node, b: Binding, target: Output, followed: bool) -> Produce
     if arrays is None:
         return None
     out = b.new(target)
-    run = partial(b.runner(node), out=out) if out.flags.c_contiguous else b.runner(node)
-    return Produced([], tuple(range(out.ndim)), [((), [partial(_run_into, run, arrays, [out])])])
+    run = b.runner(node)
+    call = partial(_fill, run, arrays, out) if out.flags.c_contiguous else partial(_run_into, run, arrays, [out])
+    return Produced([], tuple(range(out.ndim)), [((), [call])])
 
 
 def _all_calls(produced: Produced) -> list[Call]:

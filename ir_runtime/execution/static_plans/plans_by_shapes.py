@@ -6,7 +6,6 @@ twice in a row. A model that is called with other shapes each time only uses the
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
 
@@ -55,8 +54,9 @@ class StaticPlans:
             return None
         key = tuple([array.shape for array in arguments])
         # Another thread may drop the plan at any time.
-        with contextlib.suppress(KeyError):
-            return self._plans[key]
+        plan = self._plans.get(key)
+        if plan is not None or key in self._plans:
+            return plan
         if key != self._seen:
             self._seen, self._times_seen = key, 0
         self._times_seen += 1
