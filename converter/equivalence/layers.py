@@ -8,7 +8,7 @@ after their last reader, so that a model's activations need not fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph import Array, Node, Output, element_types
+from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting.constant_folding import as_tuple
 from ir_runtime.rewriting.submodel import extract
@@ -91,7 +92,14 @@ def compare_layers(
     ``directed`` layers that decide are computed on ties, bounds and the like, too. Raises :class:`VerificationError` or
     :class:`ModelError` where a side cannot be run.
     """
-    return _Walk(oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms, engine, directed).compared()
+    arguments = (oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms, engine, directed)
+    walk = _Walk(*arguments)
+    found = walk.compared()
+    if walk.misnamed:
+        again = _Walk(*arguments, walk.misnamed).compared()
+        if not any(not layer.local.passed for layer in again.layers):
+            return again
+    return found
 
 
 class _Walk:
@@ -107,6 +115,7 @@ class _Walk:
         histograms: bool,
         engine: Engine | None,
         directed: bool,
+        without: Collection[Output] = (),
     ) -> None:
         self._model = model
         self._compile_part = None if engine is None else engine.compile_part
@@ -117,7 +126,12 @@ class _Walk:
         self._nodes = model.nodes()
         self._tolerance = tolerance
         self._rounded = rounded
-        self._names = anchors(self._graph, self._nodes)
+        names = anchors(self._graph, self._nodes)
+        self._names = {output: names[output] for output in names if output not in without}
+        self._wrong: set[Output] = set()
+        self.misnamed: set[Output] = set()
+        """Values that are not those of the tensors whose names they have, as where another program moved a name with
+        the scale of a normalization: what follows is right from them, and wrong from the tensors."""
         self._directed = DirectedValues(oracle, self.run, self._names) if directed else None
         self._given = given
         self._expected: dict[str, object] = dict(given)
@@ -266,6 +280,10 @@ class _Walk:
             local = self._local(name, expected, output, part)
         # Rounded weights differ from those of the ONNX nodes by more than the tolerance of a single layer.
         is_rounded = any(self._rounded.holds(node) for node in part)
+        if not local.passed:
+            self._wrong.add(output)
+            if whole.passed:
+                self.misnamed |= self._wrong.intersection(_sources(part))
         if local.passed and self._directed is not None and not is_rounded:
             local = self._directed.difference(name, output, part, self._right) or local
         made_by = node_name(self._graph.nodes[self._graph.producer[name]])
@@ -401,7 +419,7 @@ def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
     for node in nodes:
         for output in node.outputs:
             names = [name for name in output.names if name in graph.producer]
-            if names and not _is_declared(graph, names, node):
+            if names and not _is_declared(graph, names, node) and not _is_widened(output):
                 found[output] = names
     return found
 
@@ -409,6 +427,11 @@ def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
 def _is_declared(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
     """Whether both sides have a constant: those are compared as weights."""
     return node.op.data is not None and all(graph.nodes[graph.producer[n]].op_type == "Constant" for n in names)
+
+
+def _is_widened(output: Output) -> bool:
+    """True for a constant that was rounded to fewer bits, beside the name of which another program has no other."""
+    return output.node.op.data is not None and all(isinstance(user.op, Convert1) for user in output.uses)
 
 
 def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]:

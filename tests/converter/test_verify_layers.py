@@ -13,7 +13,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
+import ir_runtime
 from converter.command_line.verify import print_report
+from converter.derivation import without_record
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
@@ -249,3 +251,45 @@ def test_a_name_stays_only_where_the_value_is_the_same() -> None:
     assert {name for node in ir.nodes() for output in node.outputs for name in output.names} == {"x", "two", "y"}
     report = converter.verify(model, ir, layers=True)
     assert report.passed, str(report)
+
+
+def test_a_name_that_another_program_moved_is_no_fault(tmp_path: Path) -> None:
+    """OpenVINO's importer leaves a convolution its name when it has the scale of a normalization, too."""
+    random = np.random.default_rng(0)
+    weights = {"w": random.standard_normal((4, 3, 3, 3)), "s": np.array([0.5, 2, 3, 4]), "b": random.standard_normal(4)}
+    weights.update(m=np.zeros(4), v=np.ones(4))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], name="norm"),
+        helper.make_node("Relu", ["n"], ["y"], name="relu"),
+    ]
+    path = saved(
+        nodes, {name: value.astype(np.float32) for name, value in weights.items()}, tmp_path, ["y"], [1, 3, 8, 8]
+    )
+    model = without_record(converter.convert_model(path))
+    conv = next(node for node in model.nodes() if node.op.type == "Convolution")
+    assert not {"c", "n"} & set(conv.outputs[0].names)
+    conv.outputs[0].names = [*conv.outputs[0].names, "c"]
+    report = converter.verify(path, model, layers=True)
+    assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["n", "y"]), report
+    weight = conv.inputs[1].node
+    assert weight.op.data is not None
+    weight.op = Const1(value=Tensor.from_array(weight.op.data.array()[:, ::-1].copy(), weight.outputs[0].element_type))
+    report = converter.verify(path, model, layers=True)
+    assert report.verdict == "different"
+    assert report.first_fault is not None
+
+
+def test_a_constant_of_fewer_bits_may_have_the_name_of_the_tensor(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Exp", ["w"], ["e"], name="exp"),
+        helper.make_node("MatMul", ["x", "e"], ["y"], name="product"),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((64, 16)).astype(np.float32)}
+    path = saved(nodes, weights, tmp_path, ["y"], [4, 64])
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml", compress_to_fp16=True, record=False)
+    model = ir_runtime.read_model(tmp_path / "m.xml")
+    convert = next(node for node in model.nodes() if node.op.type == "Convert")
+    convert.inputs[0].names, convert.outputs[0].names = ["e"], []
+    report = converter.verify(path, model, layers=True)
+    assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["y"]), report
