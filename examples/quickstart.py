@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
 
     print("3. Verify against the ONNX model")
     report = converter.verify(onnx_path, xml_path)
-    print(f"   passed: {report.passed}, with {report.oracle}")
+    print(f"   {report.verdict}, with {report.oracle}: {report.reason}")
     for output in report.outputs:
         print(f"   {output.name}: max absolute difference {output.max_absolute:.2g}")
 

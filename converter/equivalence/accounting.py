@@ -52,7 +52,7 @@ def account_for(
         if node in of_file:
             values[FILE] += held.size
         elif derivation.state != INAPPLICABLE and path not in changed:
-            values[REPEATED if node.name in recorded else CONVERSION] += held.size
+            values[CONVERSION if node.name not in recorded and _is_plain(held) else REPEATED] += held.size
         elif derivation.state == DIFFERENT or not _is_plain(held):
             unknown.append((path, node))
         else:

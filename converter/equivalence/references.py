@@ -42,6 +42,11 @@ class Reference(ABC):
     def input_names(self) -> Collection[str]:
         """Every name that an input has."""
 
+    @property
+    def output_names(self) -> Collection[str]:
+        """The outputs of the file; none where the reference has no variables that became inputs."""
+        return ()
+
     @abstractmethod
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
@@ -115,6 +120,10 @@ class OnnxReference(Reference):
     def input_names(self) -> Collection[str]:
         """The inputs that can be given, also those that have an initializer."""
         return {**self.graph.inputs, **self.graph.defaults}
+
+    @property
+    def output_names(self) -> Collection[str]:
+        return self.graph.outputs
 
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
         """The inputs without an initializer that ``outputs`` need; None stands for the outputs of the model."""

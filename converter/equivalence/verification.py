@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
 from converter.equivalence.rederivation import check_derivation
-from converter.equivalence.references import reference_for
+from converter.equivalence.references import Reference, reference_for
 from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Sides
@@ -76,6 +77,10 @@ def verify(
         reference = reference_for(onnx_model)
     bound = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch).bound(list(reference.input_names))
     derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
+    states = _states_of(model, reference, bound.frozen, bound.outputs)
+    if states:
+        stored, model = None, _with_states_as_inputs(model, states)
+        unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
     running = engine_for(chosen.engine, model, stored)
     sides = Sides(
         reference,
@@ -88,6 +93,8 @@ def verify(
         unrounded=unrounded,
     )
     sides.check_inputs()
+    if states:
+        sides.notes.append(f"variables were compared as inputs and outputs: {', '.join(states)}")
     runs = Runs(sides)
     with stage("run"):
         if chosen.inputs is not None:
@@ -124,6 +131,32 @@ def verify(
             found = replace(found, unwritten=(*found.unwritten, str(error)))
     inform("%s: %s", found.verdict, found.reason)
     return found
+
+
+def _states_of(
+    model: Model, reference: Reference, frozen: Collection[str], outputs: Sequence[str] | None
+) -> dict[str, tuple[str, str]]:
+    """Return the variables that hold inputs of the reference, which ``model`` has not: their input and output there."""
+    known = {*frozen, *(name for node in model.parameters for name in node.end_names)}
+    missing = [name for name in reference.required_inputs(outputs) if name not in known]
+    variables = {getattr(node.op, "variable_id", "") for node in model.sinks} if missing else set()
+    pairs = {start + end: (start, end) for start in missing for end in reference.output_names}
+    return {name: pairs[name] for name in variables & pairs.keys()}
+
+
+def _with_states_as_inputs(model: Model, states: Mapping[str, tuple[str, str]]) -> Model:
+    """Return a copy of ``model`` without variables, whose inputs and outputs are those of the reference."""
+    from converter.states.stateless import make_stateless  # few models have states
+
+    copy = model.clone()
+    make_stateless(copy)
+    for node in (*copy.parameters, *copy.results):
+        for name, (start, end) in states.items():
+            if node.op.role == "parameter" and name in node.end_names:
+                node.outputs[0].names = [start]
+            elif node.op.role == "result" and f"{name}.next" in node.output_names:
+                node.output_names = [end]
+    return copy
 
 
 def _name_of(side: object) -> str:

@@ -197,6 +197,34 @@ def test_a_row_that_no_input_reaches_is_not_accounted_for(tmp_path: Path) -> Non
     assert f"the values of '{table.name}' are not accounted for" in report.reason
 
 
+def test_variables_are_compared_as_inputs_and_outputs(tmp_path: Path) -> None:
+    """A call begins with the state of the ONNX model, and returns the next one."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
+        helper.make_node("Add", ["p", "h"], ["sum"], "sum"),
+        helper.make_node("Tanh", ["sum"], ["next"], "tanh"),
+        helper.make_node("Neg", ["next"], ["y"], "negative"),
+    ]
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((64, 64)).astype(F32), "w")
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 64]) for name in ("x", "h", "y", "next")]
+    graph = helper.make_graph(nodes, "g", ports[:2], ports[2:], [weight])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    for saving in ({}, {"compress_to_fp16": True}):
+        model = stored(path, {"stateful": {"h": "next"}}, **saving)
+        report = converter.verify(path, model)
+        assert (report.verdict, {one.name for one in report.outputs}) == ("derived", {"y", "next"}), report
+        assert set(report.inputs) == {"x", "h"}
+        assert "variables were compared as inputs and outputs: hnext" in report.notes
+    (assign,) = model.sinks
+    (read,) = (node for node in model.nodes() if node.op.type == "ReadValue")
+    assign.replace_input(0, read.outputs[0])
+    report = converter.verify(path, model)
+    assert report.verdict == "different"
+    assert [one.name for one in report.outputs if not one.passed] == ["next"]
+    assert f"layer '{assign.name}': input 0 is output 0 of '{read.name}'" in report.reason
+
+
 def test_the_account_never_rounds_up() -> None:
     account = WeightAccount({"file": 10_000_000, "missing": 1}, ("w",))
     assert account.to_text().startswith("99.9 % of 10,000,001 values of the IR are accounted for")
