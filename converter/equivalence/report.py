@@ -247,6 +247,10 @@ class Report(Printed):
             return f"weights of the file are changed, the first is '{wrong[0].name}'{where}{changed}"
         if outputs and changes:
             return f"outputs differ{changed}"
+        if self.derivation.state == DERIVED and any(one.tolerance.rounding for one in self.outputs if not one.passed):
+            return (
+                "outputs differ by more than compressing weights may change them, which is half of their largest value"
+            )
         if self.only_adds_up:
             return (
                 "outputs differ, but no single layer is wrong: the rounding of layers adds up; real inputs (--inputs) "

@@ -275,3 +275,12 @@ def test_a_layer_that_is_right_in_float64_is_right(factor: float) -> None:
     (local,) = (layer.local for layer in report.layers if layer.layer == "conv")
     assert local.passed is (factor == 1.0), local
     assert (errors[0] is not None) is (factor == 1.0)
+
+
+def test_weights_that_compression_makes_others_are_different(tmp_path: Path) -> None:
+    """The derivation is right, but nobody would call the numbers equal."""
+    path = chaotic(tmp_path)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml", compress="int8")
+    report = converter.verify(path, tmp_path / "m.xml")
+    assert (report.verdict, report.derivation.state) == ("different", "derived")
+    assert report.reason.startswith("outputs differ by more than compressing weights may change them")
