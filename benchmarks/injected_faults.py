@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -287,11 +287,13 @@ class Case:
     found_by: str = ""
 
 
-def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str, set[str]]]:
-    """(kind, faulty model, the layer that was changed, names that mean it), kinds in turn."""
+def faults(
+    model: Model, rng: Rng, count: int, every: Mapping[str, Inject] = KINDS
+) -> Iterator[tuple[str, Model, str, set[str]]]:
+    """(kind, faulty model, the layer that was changed, names that mean it), kinds of ``every`` in turn."""
     done: Counter[str] = Counter()
     tried: set[tuple[str, int]] = set()
-    kinds = list(KINDS)
+    kinds = list(every)
     misses = 0
     while sum(done.values()) < count and misses < 40 * len(kinds):
         kind = min(kinds, key=lambda k: (done[k], sum(t[0] == k for t in tried)))
@@ -303,7 +305,7 @@ def faults(model: Model, rng: Rng, count: int) -> Iterator[tuple[str, Model, str
             node = nodes[index]
             names = {node.name, *(name for output in node.outputs for name in output.names)}
             try:
-                if not KINDS[kind](made, node, rng):
+                if not every[kind](made, node, rng):
                     continue
                 before = [output.shape for output in made.outputs]
                 infer_again(made.nodes())
@@ -380,10 +382,10 @@ def _judged(path: Path, faulty: Model, case: Case, names: set[str], text: str) -
         case.found_by = "layers"
         if names & {fault.layer, fault.node, fault.comparison.name}:
             case.exact = True
-        elif any(f"layer '{name}'" in suspect for name in names for suspect in report.suspects):
-            case.exact, case.found_by = True, "layers, then what a conversion makes"
         elif names & set(fault.part):
             case.part = len(fault.part)
+    if not case.exact and names & {name for one in report.derivation.differences for name in (one.layer, one.other)}:
+        case.exact, case.found_by = True, "its derivation"
     return case
 
 
