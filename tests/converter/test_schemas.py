@@ -89,7 +89,7 @@ NOT_TRANSLATED = {
     *("DynamicSparseAttention", "GatedRelativePositionBias"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
-    *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding", "SparseAttention"),
+    *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding"),
     *("SparseAttentionIndexer", "SparsePagedAttention"),
     "GemmaRotaryEmbedding",
     # Fused layers of single models.
