@@ -167,7 +167,7 @@ class Conjunction(Bitwise):
         if not (np.all(a >= 0) and np.all(b >= 0)):
             return None
         least = np.zeros(np.broadcast_shapes(a.shape, b.shape), np.object_)
-        return least, np.asarray(np.minimum(a_most, b_most), np.object_) + least
+        return least, np.asarray(np.minimum(a_most, b_most), np.object_)
 
 
 class Squared(Arithmetic):

@@ -16,7 +16,7 @@ import ir_runtime
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model
-from ir_runtime.graph.operation import Operation, TensorType
+from ir_runtime.graph.operation import Operation, TensorType, all_operations
 from ir_runtime.graph.shape_inference import infer_types, make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
@@ -322,6 +322,17 @@ def test_bounds_of_scalars_that_were_picked() -> None:
     found = bounds(ir.Multiply1(), scalar, scalar)
     assert found is not None
     assert (found.lower.tolist(), found.upper.tolist()) == (4, ENDLESS)
+
+
+@pytest.mark.parametrize(
+    "cls", [cls for cls in all_operations() if issubclass(cls, ir.Binary)], ids=lambda cls: cls.type
+)
+def test_bounds_of_scalars(cls: type[ir.Binary]) -> None:
+    """NumPy returns plain numbers where arrays of objects have no dimensions."""
+    kind = element_types.boolean if issubclass(cls, ir.Logical) else element_types.i64
+    scalar = TensorType(kind, PartialShape(()), bounds=Bounds(np.int64(0), np.int64(1)))
+    found = infer_types(cls(), [scalar, scalar])[0].bounds
+    assert found is None or found.lower.shape == ()
 
 
 def test_numbers_beyond_int64_have_no_bounds() -> None:

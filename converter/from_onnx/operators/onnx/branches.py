@@ -112,9 +112,9 @@ def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
 
 
 def _failing(cond: Output, other: Body, name: str) -> Body:
-    """A body that has the outputs of ``other`` and fails when it runs: it reshapes one element too many.
+    """A body that has the outputs of ``other`` and fails when it runs: it reshapes one element too many or too few.
 
-    The number of elements depends on the condition, so that no engine can fold the Reshape and fail early.
+    The condition decides which, so that no engine can fold the Reshape or infer from bounds that it fails.
     """
 
     def layer(op: Operation, *inputs: Output) -> Output:
@@ -130,13 +130,12 @@ def _failing(cond: Output, other: Body, name: str) -> Body:
 
     layers: list[Node] = []
     condition = layer(Parameter1(shape=cond.shape, element_type=cond.element_type))
-    several = layer(
-        movement.Reshape1(), layer(elementwise.Convert1(destination_type=element_types.i64), condition), numbers([1])
-    )
+    number = layer(elementwise.Convert1(destination_type=element_types.i64), condition)
+    none_or_two = layer(elementwise.Multiply1(), layer(movement.Reshape1(), number, numbers([1])), numbers([2]))
     results = []
     for index, result in enumerate(other.model.outputs):
         dimensions = [d.value if d.is_static else 1 for d in result.shape] if result.shape.has_rank else []
-        size = layer(elementwise.Add1(), several, numbers([math.prod(dimensions) + 2]))
+        size = layer(elementwise.Add1(), none_or_two, numbers([math.prod(dimensions) - 1]))
         flat = layer(movement.Broadcast3(), numbers([0], result.element_type.name), size)
         out = layer(movement.Reshape1(), flat, numbers(dimensions))
         out.node.name = f"{name} contradicts the shapes around it, output {index}"
