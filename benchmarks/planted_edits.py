@@ -392,7 +392,7 @@ def rights(folder: Path) -> Iterator[tuple[str, Callable[[], Path], Mapping[str,
     for name in ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"):
         for saving in _WAYS:
             yield f"{name} {_name_of(saving)}", partial(light, name), saving
-    for name in ("ocr-classifier", "ocr-detector", "ocr-recognizer", "swift-f0", "basic-pitch"):
+    for name in ("ocr-classifier", "ocr-detector", "ocr-recognizer", "basic-pitch", "magika"):
         for saving in _WAYS[:2]:
             yield f"{name} {_name_of(saving)}", SOURCES[name].path, saving
 

@@ -47,6 +47,8 @@ def scaled(feeds: Mapping[str, Array], fixed: Sequence[str]) -> Iterator[tuple[s
 
 def _reason(values: Sequence[Array], tolerance: Choose, *, has_inputs: bool) -> str:
     first = values[0]
+    if not any(np.isfinite(one).any() for one in values):
+        return "has no finite value"
     if first.size > 1 and all(one.size and (one == first.flat[0]).all() for one in values):
         return f"is {first.flat[0]:g} everywhere"
     alike = [one for one in values if one.shape == first.shape]

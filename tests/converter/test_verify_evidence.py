@@ -109,6 +109,7 @@ def test_an_output_without_a_number_proves_nothing(value: float, tmp_path: Path)
     path = saved(nodes, {"c": F32(1), "value": F32(value)}, ["n", 4], tmp_path)
     report = converter.verify(path, converter.convert_model(path), values={"x": "1..2"})
     assert (report.verdict, report.unproven) == ("unproven", ("y",))
+    assert "output 'y' has no finite value: it proves nothing about the layers before it" in report.notes
 
 
 def test_the_callers_tolerance_is_not_circumvented(tmp_path: Path) -> None:
