@@ -10,6 +10,7 @@ from converter.equivalence.report import (
     DERIVED,
     DIFFERENT,
     EQUAL,
+    INAPPLICABLE,
     UNPROVEN,
     LayerDifference,
     Report,
@@ -159,7 +160,7 @@ def _actions(report: Report) -> list[str]:
         found.append("Give inputs (--inputs) or values (--values) for which these outputs are not always the same.")
     if report.derivation.differences:
         found.append("Convert the model again: the IR was changed after its conversion.")
-    if report.account is not None and report.account.missing:
+    if report.account is not None and report.account.missing and report.derivation.state == INAPPLICABLE:
         found.append("Compare with an IR that records its derivation, as onnx2ir convert writes it.")
     if any(not check.passed for check in report.weights):
         found.append(

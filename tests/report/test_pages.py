@@ -71,6 +71,18 @@ def test_a_changed_weight_marks_the_layer_that_reads_it(deep: Path, tmp_path: Pa
     assert "Convert the file again" in told
 
 
+@pytest.mark.parametrize("record", [True, False])
+def test_a_record_is_asked_for_where_there_is_none(deep: Path, tmp_path: Path, record: bool) -> None:
+    converter.save_model(converter.convert_model(deep), tmp_path / "m.xml", record=record)
+    model = ir_runtime.read_model(tmp_path / "m.xml")
+    (held,) = (node.op.data for node in model.nodes() if node.name == "w11")
+    assert held is not None
+    overwrite(model, "w11", held.array() + np.float32(1))
+    converter.verify(deep, model, report=tmp_path / "page.html")
+    asked = "Compare with an IR that records its derivation" in verdict_in(text_in(tmp_path / "page.html"))
+    assert asked is not record
+
+
 def test_a_wrong_layer_stays_wrong_where_its_weight_is_changed(deep: Path, tmp_path: Path) -> None:
     model = converter.convert_model(deep)
     overwrite(model, "w3", np.eye(16, dtype=np.float32))
