@@ -109,7 +109,7 @@ NOT_TRANSLATED = {
     # Training.
     *("BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "IsAllFinite"),
     # Texts, hashes and n-grams.
-    *("MurmurHash3", "NGramHashMapping", "NGramRepeatBlock", "VarlenNGramHashMapping"),
+    *("MurmurHash3", "NGramHashMapping", "VarlenNGramHashMapping"),
     "WordConvEmbedding",
     # Programs that are compiled for one engine.
     *("EPContext", "Snpe"),
