@@ -19,10 +19,10 @@ from .shapes import INFINITY, Dimension
 
 Range = tuple[Array, Array]
 
-_ENDLESS = 1 << 200
-"""Stands for a missing bound: no product or quotient with it comes near a known number."""
+_ENDLESS = 1 << 300
+"""Stands for a missing bound: no product or quotient with it comes near a product of numbers of 64 bits."""
 
-UNBOUNDED = 1 << 100
+UNBOUNDED = 1 << 200
 """Ends from here on stand for a missing bound."""
 
 DIMENSION: Range = (np.array([0], np.object_), np.array([_ENDLESS], np.object_))

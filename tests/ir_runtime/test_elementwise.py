@@ -278,6 +278,7 @@ ENDLESS = 2**63 - 1
         (ir.Add1(), number(ENDLESS - 3), number(2), [(ENDLESS - 1, ENDLESS - 1)]),
         (ir.Multiply1(), interval((2**40, 2**41)), number(2**21), [(2**61, 2**62)]),
         (ir.Multiply1(), interval((2**40, 2**42)), number(2**21), None),
+        (ir.Multiply1(), interval((2**61, 2**62)), number(2**62), None),
         (ir.BitwiseRightShift15(), interval((3, 9)), number(1), [(1, 4)]),
         (ir.Maximum1(), interval((0, 9)), number(2), [(2, 9)]),
         (ir.Minimum1(), interval((0, ENDLESS)), number(2), [(0, 2)]),

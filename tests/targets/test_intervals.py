@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
 import pytest
 
 from converter.targets.openvino_cpu.intervals import EXACT, interval_of, is_small
+from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.activation import Clamp1, Gelu2, HSwish4, ReLU1, Sigmoid1
 from ir_runtime.operations.elementwise import (
     Abs1,
     Add1,
+    BitwiseAnd13,
     Ceiling1,
     Convert1,
     Divide1,
     Floor1,
+    FloorMod1,
+    Less1,
     Maximum1,
     Minimum1,
+    Mod1,
     Multiply1,
+    Negative1,
+    Power1,
     Round5,
+    Select1,
+    Sign1,
+    Sin1,
+    Sqrt1,
+    SquaredDifference1,
     Subtract1,
+    Tanh1,
 )
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
@@ -32,8 +47,9 @@ from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.rewriting.builder import Builder
 
 INTEGER, FLOAT = element_types.i64, element_types.f32
-UNARY = (Abs1, Ceiling1, Floor1, Round5)
-BINARY = (Add1, Subtract1, Multiply1, Divide1, Maximum1, Minimum1)
+BOTH = (Abs1, Negative1, Sign1, ReLU1)
+UNARY = (*BOTH, Ceiling1, Floor1, Round5, Sqrt1, Tanh1, Sin1, Sigmoid1, Gelu2, HSwish4)
+BINARY = (Add1, Subtract1, Multiply1, Divide1, Maximum1, Minimum1, FloorMod1, Mod1, SquaredDifference1, Power1)
 
 
 class Program:
@@ -53,19 +69,30 @@ class Program:
         with np.errstate(all="ignore"):
             self.values.append((value, np.asarray(op.evaluate(*(numbers for _, numbers in inputs)))))
 
+    def _condition(self, value: tuple[Output, np.ndarray]) -> tuple[Output, np.ndarray]:
+        zero = self.builder.constant(0, value[0].element_type)
+        return self.builder.emit(Less1(), value[0], zero), value[1] < 0
+
     def step(self) -> None:
         """One more layer."""
         first = self.chance.choice(self.values)
         kind = first[0].element_type
         other = self.chance.choice([pair for pair in self.values if pair[0].element_type is kind])
-        chosen = self.chance.choice([Convert1, *UNARY, *BINARY])
+        chosen = self.chance.choice([Convert1, Clamp1, Select1, BitwiseAnd13, *UNARY, *BINARY])
         if chosen is Convert1:
             self._add(Convert1(destination_type=FLOAT if kind is INTEGER else INTEGER), first)
         elif chosen in UNARY:
-            if kind is FLOAT or chosen is Abs1:
+            if kind is FLOAT or chosen in BOTH:
                 self._add(chosen(), first)
+        elif chosen is Clamp1:
+            self._add(Clamp1(min=-3.5, max=self.chance.choice([2.25, 70.0, math.inf])), first)
+        elif chosen is Select1:
+            self._add(Select1(), self._condition(first), first, other)
+        elif chosen is BitwiseAnd13:
+            if kind is INTEGER:
+                self._add(chosen(), first, other)
         else:
-            if chosen is Divide1 or self.chance.random() < 0.5:
+            if chosen in (Divide1, FloorMod1, Mod1, Power1) or self.chance.random() < 0.5:
                 number = self.chance.choice([-7, -2, 1, 3, 5, 16]) / (1 if kind is INTEGER else 4)
                 constant = self.builder.constant(number, kind)
                 other = constant, np.full(200, number, kind.dtype)
@@ -78,6 +105,11 @@ def test_every_number_lies_in_its_interval(seed: int) -> None:
     for _ in range(14):
         program.step()
     for value, numbers in program.values:
+        values = value_range(value)
+        if value.element_type is FLOAT:
+            assert values.may_be_nan or not np.isnan(numbers).any(), value
+            known = numbers[~np.isnan(numbers)]
+            assert ((values.low <= known) & (known <= values.high)).all(), value
         if value.element_type is INTEGER:
             low, high = interval_of(value)
             assert isinstance(low, int)
