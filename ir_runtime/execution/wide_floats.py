@@ -102,7 +102,7 @@ class _Widening:
     def _operation(self, node: Node) -> Operation | None:
         """The operation that computes in the wide type; None where the layer stays as it is."""
         op = node.op
-        if not node.inputs or op.role or op.subgraphs or not op.deterministic or node in self._kept:
+        if not node.inputs or not op.is_pure or node in self._kept:
             return None
         # Layers that only move elements take either type.
         is_needed = self._reads_wide(node) or (any(map(self._is_narrow, node.inputs)) and is_arithmetic(op))
@@ -143,7 +143,7 @@ class _ToFloat64(_Widening):
 
     def _operation(self, node: Node) -> Operation | None:
         op = node.op
-        if op.role or op.data is not None or not op.deterministic:
+        if op.role or not op.deterministic:
             return None
         # Convert, Range and others name the type of their output.
         chosen = {name: self.wide for name in op.declared if getattr(op, name) in self.narrow}
