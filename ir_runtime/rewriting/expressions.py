@@ -139,6 +139,8 @@ class Expression:
     __le__, __ge__ = _binary(elementwise.LessEqual1)
     power, _ = _binary(elementwise.Power1)
     equal, _ = _binary(elementwise.Equal1)
+    greater, _ = _binary(elementwise.Greater1)
+    greater_equal, _ = _binary(elementwise.GreaterEqual1)
     maximum, _ = _binary(elementwise.Maximum1)
     minimum, _ = _binary(elementwise.Minimum1)
 
@@ -197,9 +199,9 @@ class Expression:
             sizes = tuple(-1 if number is None else size for size, number in zip(sizes, numbers))
         return self.emit(movement.Reshape1(special_zero=False), self.size_list(sizes))
 
-    def broadcast(self, *sizes: Size) -> Expression:
-        """Repeat along dimensions of 1 and in front."""
-        return self.emit(movement.Broadcast3(mode="bidirectional"), self.size_list(sizes))
+    def broadcast(self, *sizes: Size, mode: str = "bidirectional") -> Expression:
+        """Repeat along dimensions of 1 and in front; sizes may also be lists."""
+        return self.emit(movement.Broadcast3(mode=mode), self.size_list(sizes))
 
     def size_list(self, sizes: Sequence[Size]) -> Expression:
         """Sizes as one list of i64."""

@@ -16,23 +16,24 @@ from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
 from ir_runtime.graph import Output, element_types
-from ir_runtime.operations import elementwise, matmul, movement, reduction
+from ir_runtime.operations import elementwise, movement, reduction
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression, concat, where
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import as_i64, as_list
+from ir_runtime.rewriting.shape_layers import as_list
 
 _F32 = element_types.f32
 
 
-def _row(ctx: Context, x: Output, values: Sequence[float], name: str) -> Output:
+def _row(ctx: Context, x: Expression, values: Sequence[float], name: str) -> Expression:
     """One number, or one for each feature."""
-    declared = ctx.declared(x).shape
+    declared = ctx.declared(x.value).shape
     dimension = declared.dims[-1] if declared.has_rank and declared.rank else None
     if len(values) != 1 and dimension is not None and not dimension.contains(len(values)):
         raise ctx.invalid(
             f"{name} must have one number, or one for each of {dimension} features, but has {len(values)}"
         )
-    return ctx.constant(list(values), x.element_type)
+    return x.of(values)
 
 
 # --- features ---
@@ -40,64 +41,59 @@ def _row(ctx: Context, x: Output, values: Sequence[float], name: str) -> Output:
 
 @onnx_op("Scaler", domain=ML, versions=(1,))
 def scaler(
-    ctx: Context, x: Output, *, offset: Sequence[float] | None = None, scale: Sequence[float] | None = None
-) -> Output:
+    ctx: Context, x: Expression, *, offset: Sequence[float] | None = None, scale: Sequence[float] | None = None
+) -> Expression:
     """(x - offset) scale."""
-    scaled = real(ctx, x)
+    scaled = real(x)
     if offset:
-        scaled = layers.subtract(ctx, scaled, _row(ctx, scaled, offset, "offset"))
+        scaled = scaled - _row(ctx, scaled, offset, "offset")
     if scale:
-        scaled = layers.multiply(ctx, scaled, _row(ctx, scaled, scale, "scale"))
-    return in_type(ctx, scaled, _F32)
+        scaled = scaled * _row(ctx, scaled, scale, "scale")
+    return scaled.as_type("f32")
 
 
 @onnx_op("Binarizer", domain=ML, versions=(1,))
-def binarizer(ctx: Context, x: Output, *, threshold: float = 0.0) -> Output:
+def binarizer(ctx: Context, x: Expression, *, threshold: float = 0.0) -> Expression:
     """1 where x is above the threshold, else 0."""
-    wide = x if x.element_type.is_real else in_type(ctx, x, element_types.f64)
-    above = layers.greater(ctx, wide, ctx.like(threshold, wide))
-    return in_type(ctx, above, x.element_type)
+    wide = x if x.element_type.is_real else x.as_type("f64")
+    return wide.greater(threshold).as_type(x.element_type)
 
 
 @onnx_op("Normalizer", domain=ML, versions=(1,))
-def normalizer(ctx: Context, x: Output, *, norm: str = "MAX") -> Output:
+def normalizer(ctx: Context, x: Expression, *, norm: str = "MAX") -> Expression:
     """Each row divided by its greatest element, its sum of magnitudes, or the root of its sum of squares."""
-    rank = ctx.rank(x, "the input")
+    rank = ctx.rank(x.value, "the input")
     if rank not in (1, 2):
-        raise ctx.invalid(f"the input must be a list or a matrix, but has the shape {x.shape}")
+        raise ctx.invalid(f"the input must be a list or a matrix, but has the shape {x.value.shape}")
     kinds = {"MAX": reduction.ReduceMax1, "L1": reduction.ReduceL1_4, "L2": reduction.ReduceL2_4}
     if norm not in kinds:
         raise ctx.invalid(f"norm must be MAX, L1 or L2, but is '{norm}'")
-    wide = real(ctx, x)
-    size = ctx.emit(kinds[norm](keep_dims=True), wide, ctx.constant([rank - 1]))
-    none = layers.equal(ctx, size, ctx.like(0, size))
-    size = layers.select(ctx, none, ctx.like(1, size), size)
-    return in_type(ctx, layers.divide(ctx, wide, size), _F32)
+    wide = real(x)
+    size = wide.emit(kinds[norm](keep_dims=True), wide.of([rank - 1], "i64"))
+    return (wide / where(size.equal(0), size.of(1), size)).as_type("f32")
 
 
 @onnx_op("Imputer", domain=ML, versions=(1,))
 def imputer(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     imputed_value_floats: Sequence[float] | None = None,
     imputed_value_int64s: Sequence[int] | None = None,
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
-) -> Output:
+) -> Expression:
     """x with ``replaced_value`` (which may be NaN) replaced by one value, or by one for each feature."""
     if x.element_type.is_real:
         if not imputed_value_floats:
             raise ctx.invalid("imputed_value_floats is missing, which real numbers are replaced by")
         values = _row(ctx, x, imputed_value_floats, "imputed_value_floats")
-        if np.isnan(replaced_value_float):
-            return layers.select(ctx, ctx.emit(elementwise.IsNaN10(), x), values, x)
-        found = layers.equal(ctx, x, ctx.like(replaced_value_float, x))
-        return layers.select(ctx, found, values, x)
+        is_nan = np.isnan(replaced_value_float)
+        return where(x.emit(elementwise.IsNaN10()) if is_nan else x.equal(replaced_value_float), values, x)
     if not imputed_value_int64s:
         raise ctx.invalid("imputed_value_int64s is missing, which integers are replaced by")
     values = _row(ctx, x, imputed_value_int64s, "imputed_value_int64s")
-    return layers.select(ctx, layers.equal(ctx, x, ctx.like(replaced_value_int64, x)), values, x)
+    return where(x.equal(replaced_value_int64), values, x)
 
 
 @onnx_op("FeatureVectorizer", domain=ML, versions=(1,))
@@ -116,11 +112,11 @@ def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Sequence[
 
 
 @onnx_op("ArrayFeatureExtractor", domain=ML, versions=(1,))
-def array_feature_extractor(ctx: Context, x: Output, y: Output) -> Output:
+def array_feature_extractor(ctx: Context, x: Expression, y: Expression) -> Expression:
     """The elements along the last dimension that ``y`` lists; a list becomes a row."""
-    rank = ctx.rank(x, "the input")
-    picked = layers.gather(ctx, x, as_list(ctx, y), ctx.constant(rank - 1))
-    return layers.unsqueeze(ctx, picked, 0) if rank == 1 else picked
+    rank = ctx.rank(x.value, "the input")
+    picked = x.gather(Expression(ctx, as_list(ctx, y.value)), rank - 1)
+    return picked.unsqueeze(0) if rank == 1 else picked
 
 
 # --- categories ---
@@ -129,12 +125,12 @@ def array_feature_extractor(ctx: Context, x: Output, y: Output) -> Output:
 @onnx_op("OneHotEncoder", domain=ML, versions=(1,))
 def one_hot_encoder(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     cats_int64s: Sequence[int] | None = None,
     cats_strings: Sequence[str] | None = None,
     zeros: int = 1,
-) -> Output:
+) -> Expression:
     """A further dimension that has 1 at the category, and 0 elsewhere."""
     no_strings(ctx, cats_strings=cats_strings)
     if not cats_int64s:
@@ -143,43 +139,37 @@ def one_hot_encoder(
         raise ctx.unsupported(
             "zeros=0 asks for an error where a category is missing, but no layer of the IR fails on a value"
         )
-    column = ctx.emit(movement.Unsqueeze1(), as_i64(ctx, x), ctx.constant([ctx.rank(x, "the input")]))
-    return in_type(ctx, layers.equal(ctx, column, ctx.constant(list(cats_int64s))), _F32)
+    return x.as_type("i64").unsqueeze(ctx.rank(x.value, "the input")).equal(cats_int64s).as_type("f32")
 
 
-def _encoded(ctx: Context, x: Output, keys: Output, values: Output, default: Output) -> Output:
+def _encoded(ctx: Context, x: Expression, keys: Expression, values: Expression, default: Expression) -> Expression:
     """The value of the first key that equals x, by comparing each element with every key."""
-    if any(value.element_type is element_types.string for value in (x, keys, values)):
+    if any(one.element_type is element_types.string for one in (x, keys, values)):
         raise ctx.unsupported("labels that are strings are not supported: the IR's layers do not compute with them")
-    count = keys.shape[0].value
-    if values.shape[0].value != count:
-        raise ctx.invalid(f"there are {count} keys, but {values.shape[0].value} values")
+    listed, results = ctx.known(keys.value, "the keys"), values.value.shape[0].value
+    count = len(listed)
+    if results != count:
+        raise ctx.invalid(f"there are {count} keys, but {results} values")
     if keys.element_type is not x.element_type:
         raise ctx.invalid(f"the keys are {keys.element_type}, but the input is {x.element_type}")
-    column = layers.unsqueeze(ctx, x, ctx.rank(x, "the input"))
-    found = layers.equal(ctx, column, keys)
-    nan = ctx.known(keys, "the keys")
-    if x.element_type.is_real and np.isnan(nan).any():
-        both = ctx.emit(
-            elementwise.LogicalAnd1(), ctx.emit(elementwise.IsNaN10(), column), ctx.constant(np.isnan(nan), "boolean")
-        )
-        found = layers.logical_or(ctx, found, both)
+    column = x.unsqueeze(ctx.rank(x.value, "the input"))
+    found = column.equal(keys)
+    if x.element_type.is_real and np.isnan(listed).any():
+        found = found | (column.emit(elementwise.IsNaN10()) & np.isnan(listed))
     # The number of the first key that is equal; the count of keys where none is.
-    places = layers.select(ctx, found, ctx.constant(np.arange(count)), ctx.constant(count))
-    first = ctx.emit(reduction.ReduceMin1(keep_dims=False), places, ctx.constant([-1]))
-    table = ctx.emit(movement.Concat1(axis=0), values, as_list(ctx, default))
-    return layers.gather(ctx, table, first, ctx.constant(0))
+    first = where(found, found.of(np.arange(count), "i64"), count).min(-1)
+    return concat([values, Expression(ctx, as_list(ctx, default.value))], 0).gather(first)
 
 
 @onnx_op("LabelEncoder", domain=ML, versions=(1,))
 def label_encoder_1(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     classes_strings: Sequence[str] | None = None,
     default_int64: int = -1,
     default_string: str = "_Unused",
-) -> Output:
+) -> Expression:
     """Strings to their places in a list, or back."""
     raise ctx.unsupported("labels are strings in this version, with which the IR's layers do not compute")
 
@@ -187,7 +177,7 @@ def label_encoder_1(
 @onnx_op("LabelEncoder", domain=ML, versions=(2,))
 def label_encoder_2(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     default_float: float = -0.0,
     default_int64: int = -1,
@@ -198,26 +188,31 @@ def label_encoder_2(
     values_floats: Sequence[float] | None = None,
     values_int64s: Sequence[int] | None = None,
     values_strings: Sequence[str] | None = None,
-) -> Output:
+) -> Expression:
     """Each number's value in a table."""
     no_strings(ctx, keys_strings=keys_strings, values_strings=values_strings)
     keys = _listed(ctx, "keys", keys_floats, keys_int64s)
     values = _listed(ctx, "values", values_floats, values_int64s)
-    return _encoded(ctx, x, keys, values, ctx.like(default_float if values_floats else default_int64, values))
+    return _encoded(ctx, x, keys, values, values.of(default_float if values_floats else default_int64))
 
 
-def _listed(ctx: Context, name: str, floats: Sequence[float] | None, whole: Sequence[int] | None) -> Output:
-    if floats:
-        return ctx.constant(list(floats), "f32")
-    if whole:
-        return ctx.constant(list(whole))
-    raise ctx.invalid(f"the {name} are missing")
+def _listed(
+    ctx: Context,
+    name: str,
+    floats: Sequence[float] | None,
+    whole: Sequence[int] | None,
+    tensor: TensorProto | None = None,
+) -> Expression:
+    if tensor is None and not floats and not whole:
+        raise ctx.invalid(f"the {name} are missing")
+    value = ctx.constant(floats or whole, "f32" if floats else "i64") if tensor is None else ctx.stored(tensor)
+    return Expression(ctx, value)
 
 
 @onnx_op("LabelEncoder", domain=ML, versions=(4,))
 def label_encoder_4(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     default_float: float = -0.0,
     default_int64: int = -1,
@@ -231,20 +226,17 @@ def label_encoder_4(
     values_int64s: Sequence[int] | None = None,
     values_strings: Sequence[str] | None = None,
     values_tensor: TensorProto | None = None,
-) -> Output:
+) -> Expression:
     """Adds tables of other types."""
     no_strings(ctx, keys_strings=keys_strings, values_strings=values_strings)
-    keys = _listed(ctx, "keys", keys_floats, keys_int64s) if keys_tensor is None else ctx.stored(keys_tensor)
-    if values_tensor is None:
-        values = _listed(ctx, "values", values_floats, values_int64s)
-    else:
-        values = ctx.stored(values_tensor)
+    keys = _listed(ctx, "keys", keys_floats, keys_int64s, keys_tensor)
+    values = _listed(ctx, "values", values_floats, values_int64s, values_tensor)
     if default_tensor is not None:
-        default = in_type(ctx, ctx.stored(default_tensor), values.element_type)
+        default = Expression(ctx, ctx.stored(default_tensor)).as_type(values.element_type)
     else:
-        default = ctx.like(default_float if values.element_type.is_real else default_int64, values)
-    if not keys.shape.rank == values.shape.rank == 1:
-        raise ctx.invalid(f"keys and values must be lists, but are {keys.shape} and {values.shape}")
+        default = values.of(default_float if values.element_type.is_real else default_int64)
+    if not keys.rank == values.rank == 1:
+        raise ctx.invalid(f"keys and values must be lists, but are {keys.value.shape} and {values.value.shape}")
     return _encoded(ctx, x, keys, values, default)
 
 
@@ -252,33 +244,30 @@ def label_encoder_4(
 
 
 def _linear(
-    ctx: Context, x: Output, coefficients: Sequence[float], intercepts: Sequence[float] | None, count: int
-) -> Output:
+    ctx: Context, x: Expression, coefficients: Sequence[float], intercepts: Sequence[float] | None, count: int
+) -> Expression:
     """``[n, count]`` scores of features ``[n, f]``."""
     if count < 1 or not coefficients or len(coefficients) % count:
         raise ctx.invalid(f"{len(coefficients)} coefficients cannot be shared by {count} scores")
-    if ctx.rank(x, "the input") == 1:
-        x = layers.unsqueeze(ctx, x, 0)
-    wide = in_type(ctx, x, _F32)
-    weights = ctx.constant(np.reshape(coefficients, (count, -1)), _F32)
-    made = ctx.emit(matmul.MatMul1(transpose_b=True), wide, weights)
+    wide = (x.unsqueeze(0) if ctx.rank(x.value, "the input") == 1 else x).as_type("f32")
+    scores = wide.matmul(wide.of(np.reshape(coefficients, (count, -1))), transpose_b=True)
     if not intercepts:
-        return made
+        return scores
     if len(intercepts) not in (1, count):
         raise ctx.invalid(f"there are {len(intercepts)} intercepts for {count} scores")
-    return layers.add(ctx, made, ctx.constant(list(intercepts), _F32))
+    return scores + intercepts
 
 
 @onnx_op("LinearRegressor", domain=ML, versions=(1,))
 def linear_regressor(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     coefficients: Sequence[float] | None = None,
     intercepts: Sequence[float] | None = None,
     post_transform: str = "NONE",
     targets: int = 1,
-) -> Output:
+) -> Expression:
     """Linear functions of the features."""
     return transformed(ctx, _linear(ctx, x, coefficients or (), intercepts, targets), post_transform)
 
@@ -286,7 +275,7 @@ def linear_regressor(
 @onnx_op("LinearClassifier", domain=ML, versions=(1,))
 def linear_classifier(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     classlabels_ints: Sequence[int] | None = None,
     classlabels_strings: Sequence[str] | None = None,
@@ -294,7 +283,7 @@ def linear_classifier(
     intercepts: Sequence[float] | None = None,
     multi_class: int = 0,
     post_transform: str = "NONE",
-) -> tuple[Output, Output]:
+) -> tuple[Expression, Expression]:
     """The label of the greatest of the linear scores, and the scores.
 
     With a single score for two labels the second one is chosen where it is positive.
@@ -306,13 +295,12 @@ def linear_classifier(
     if count > 1:
         if len(labels) != count:
             raise ctx.invalid(f"there are {len(labels)} labels for {count} scores")
-        return greatest(ctx, scores, labels), transformed(ctx, scores, post_transform)
+        return greatest(scores, labels), transformed(ctx, scores, post_transform)
     if len(labels) != 2:
         raise ctx.unsupported(f"{len(labels)} labels for a single score are not supported")
     of_two_shares(ctx, post_transform)
-    positive = chosen(ctx, layers.greater(ctx, scores, ctx.like(0, scores)), labels)
+    positive = chosen(scores.greater(0), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
     kept = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
     result = scores if kept else transformed(ctx, scores, post_transform)
-    other = layers.subtract(ctx, ctx.like(1, result), result)
-    return positive, ctx.emit(movement.Concat1(axis=1), other, result)
+    return positive, concat([1 - result, result], 1)

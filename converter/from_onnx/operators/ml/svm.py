@@ -16,24 +16,12 @@ from converter.from_onnx.lowering.label_scores import greatest, no_strings, of_t
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
-from ir_runtime.graph import Array, InputMap, Model, Output, OutputMap, SubGraph, element_types, make_node
-from ir_runtime.graph.operation import Operation
-from ir_runtime.operations import (
-    activation,
-    control_flow,
-    elementwise,
-    indexing,
-    inputs_outputs,
-    matmul,
-    movement,
-    reduction,
-)
+from ir_runtime.graph import Array, InputMap, Model, OutputMap, SubGraph, make_node
+from ir_runtime.operations import control_flow, elementwise, inputs_outputs, reduction
+from ir_runtime.operations.indexing import Gather8
 from ir_runtime.records import record
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
+from ir_runtime.rewriting.expressions import Expression, concat, where
 
-_F32 = element_types.f32
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 _LEAST = 1e-7
 """Probabilities of pairs are limited to this distance from 0 and 1."""
@@ -58,50 +46,30 @@ def _kernel(ctx: Context, kind: str, numbers: Sequence[float] | None) -> _Kernel
     return _Kernel(kind, *(numbers[:3] if numbers else (0.0, 0.0, 0.0)))
 
 
-def _rows(ctx: Context, x: Output, features: int) -> Output:
+def _rows(ctx: Context, x: Expression, features: int) -> Expression:
     """Features ``[n, f]`` as float32; a list is one row."""
-    rank = ctx.rank(x, "the input")
-    if rank not in (1, 2) or not x.shape[-1].contains(features):
-        raise ctx.invalid(f"the input must have {features} features a row, but has the shape {x.shape}")
-    return in_type(ctx, x if rank == 2 else layers.unsqueeze(ctx, x, 0), _F32)
+    rank, shape = ctx.rank(x.value, "the input"), x.value.shape
+    if rank not in (1, 2) or not shape[-1].contains(features):
+        raise ctx.invalid(f"the input must have {features} features a row, but has the shape {shape}")
+    return (x if rank == 2 else x.unsqueeze(0)).as_type("f32")
 
 
-def _binary(ctx: Context, op: Operation, a: Output, b: Output | float) -> Output:
-    return ctx.emit(op, a, b if isinstance(b, Output) else ctx.constant(b, _F32))
-
-
-def _add(ctx: Context, a: Output, b: Output | float) -> Output:
-    return _binary(ctx, elementwise.Add1(), a, b)
-
-
-def _times(ctx: Context, a: Output, b: Output | float) -> Output:
-    return _binary(ctx, elementwise.Multiply1(), a, b)
-
-
-def _over(ctx: Context, a: Output, b: Output) -> Output:
-    return _binary(ctx, elementwise.Divide1(), a, b)
-
-
-def _product(ctx: Context, a: Output, matrix: Array) -> Output:
+def _product(a: Expression, matrix: Array) -> Expression:
     """``a @ matrix.T`` for rows ``[n, k]`` and a constant ``[m, k]``."""
-    return ctx.emit(matmul.MatMul1(transpose_b=True), a, ctx.constant(matrix, _F32))
+    return a.matmul(a.of(matrix), transpose_b=True)
 
 
-def _similarities(ctx: Context, x: Output, vectors: Array, kernel: _Kernel) -> Output:
+def _similarities(x: Expression, vectors: Array, kernel: _Kernel) -> Expression:
     """The kernel function ``[n, v]`` of rows ``[n, f]`` and vectors ``[v, f]``."""
     if kernel.kind == "RBF":
         # By differences, because |a|^2 + |b|^2 - 2 a b loses the digits of small distances.
-        column = layers.unsqueeze(ctx, x, 1)
-        squares = _binary(ctx, elementwise.SquaredDifference1(), column, ctx.constant(vectors, _F32))
-        distance = ctx.emit(reduction.ReduceSum1(), squares, ctx.constant([2]))
-        return layers.exponential(ctx, _times(ctx, distance, -kernel.gamma))
-    product = _product(ctx, x, vectors)
+        squares = x.unsqueeze(1).emit(elementwise.SquaredDifference1(), x.of(vectors))
+        return (squares.sum(2) * -kernel.gamma).exp()
+    product = _product(x, vectors)
     if kernel.kind == "LINEAR":
         return product
-    product = _add(ctx, _times(ctx, product, kernel.gamma), kernel.offset)
-    if kernel.kind == "SIGMOID":
-        return ctx.emit(elementwise.Tanh1(), product)
-    return _binary(ctx, elementwise.Power1(), product, kernel.degree)
+    product = product * kernel.gamma + kernel.offset
+    return product.emit(elementwise.Tanh1()) if kernel.kind == "SIGMOID" else product.power(kernel.degree)
 
 
 # --- regression ---
@@ -110,7 +78,7 @@ def _similarities(ctx: Context, x: Output, vectors: Array, kernel: _Kernel) -> O
 @onnx_op("SVMRegressor", domain=ML, versions=(1,))
 def svm_regressor(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     coefficients: Sequence[float] | None = None,
     kernel_params: Sequence[float] | None = None,
@@ -120,7 +88,7 @@ def svm_regressor(
     post_transform: str = "NONE",
     rho: Sequence[float] | None = None,
     support_vectors: Sequence[float] | None = None,
-) -> Output:
+) -> Expression:
     """A weighted sum of the kernels with the support vectors, ``[n, 1]``; with ``one_class`` its sign, never 0.
 
     Without support vectors the coefficients are those of a linear function.
@@ -134,14 +102,11 @@ def svm_regressor(
         vectors = _vectors(ctx, support_vectors, n_supports)
         if len(coefficients) != n_supports:
             raise ctx.invalid(f"there are {len(coefficients)} coefficients for {n_supports} support vectors")
-        alike = _similarities(ctx, _rows(ctx, x, vectors.shape[1]), vectors, kernel)
+        alike = _similarities(_rows(ctx, x, vectors.shape[1]), vectors, kernel)
     else:
         alike = _rows(ctx, x, len(coefficients))
-    score = _add(ctx, _product(ctx, alike, np.array([coefficients])), float(rho[0]))
-    if not one_class:
-        return score
-    above = _binary(ctx, elementwise.Greater1(), score, 0.0)
-    return layers.select(ctx, above, ctx.constant(1, _F32), ctx.constant(-1, _F32))
+    score = _product(alike, np.array([coefficients])) + float(rho[0])
+    return where(score.greater(0.0), score.of(1), -1) if one_class else score
 
 
 def _vectors(ctx: Context, numbers: Sequence[float] | None, count: int) -> Array:
@@ -157,7 +122,7 @@ def _vectors(ctx: Context, numbers: Sequence[float] | None, count: int) -> Array
 @onnx_op("SVMClassifier", domain=ML, versions=(1,))
 def svm_classifier(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     classlabels_ints: Sequence[int] | None = None,
     classlabels_strings: Sequence[str] | None = None,
@@ -170,7 +135,7 @@ def svm_classifier(
     rho: Sequence[float] | None = None,
     support_vectors: Sequence[float] | None = None,
     vectors_per_class: Sequence[int] | None = None,
-) -> tuple[Output, Output]:
+) -> tuple[Expression, Expression]:
     """The label that most pairs of labels vote for, and the pairs' scores or the labels' probabilities.
 
     Without support vectors there is a linear function for each label.
@@ -194,15 +159,12 @@ def svm_classifier(
         raise ctx.invalid(f"there are {len(coefficients)} coefficients for {len(vectors)} vectors of {count} labels")
     if len(rho) < len(pairs) or (prob_a and len(prob_a) < len(pairs)):
         raise ctx.invalid(f"rho, prob_a and prob_b must have a number for each of {len(pairs)} pairs of labels")
-    alike = _similarities(ctx, _rows(ctx, x, vectors.shape[1]), vectors, _kernel(ctx, kernel_type, kernel_params))
+    alike = _similarities(_rows(ctx, x, vectors.shape[1]), vectors, _kernel(ctx, kernel_type, kernel_params))
     table = _pair_weights(np.reshape(coefficients, (count - 1, -1)), vectors_per_class, pairs)
-    scores = _add(ctx, _product(ctx, alike, table), ctx.constant(rho[: len(pairs)], _F32))
-    label = greatest(ctx, _votes(ctx, scores, pairs, count), labels)
+    scores = _product(alike, table) + rho[: len(pairs)]
+    label = greatest(_votes(scores, pairs, count), labels)
     if prob_a and prob_b:
-        steps = [ctx.constant(numbers[: len(pairs)], _F32) for numbers in (prob_a, prob_b)]
-        slope = layers.negative(ctx, _add(ctx, _times(ctx, scores, steps[0]), steps[1]))
-        first = ctx.emit(activation.Sigmoid1(), slope)
-        first = ctx.emit(activation.Clamp1(min=_LEAST, max=1 - _LEAST), first)
+        first = (-(scores * prob_a[: len(pairs)] + prob_b[: len(pairs)])).sigmoid().clip(_LEAST, 1 - _LEAST)
         return label, transformed(ctx, _coupled(ctx, first, pairs, count), post_transform)
     if count > 2:
         return label, transformed(ctx, scores, post_transform)
@@ -210,22 +172,19 @@ def svm_classifier(
 
 
 def _linear(
-    ctx: Context, x: Output, labels: Sequence[int], coefficients: Array, rho: float, has_odds: bool, transform: str
-) -> tuple[Output, Output]:
+    ctx: Context, x: Expression, labels: Sequence[int], coefficients: Array, rho: float, has_odds: bool, transform: str
+) -> tuple[Expression, Expression]:
     """A linear function for each label; of two labels the second is chosen if any score is positive."""
     count = len(labels)
     if coefficients.size % count:
         raise ctx.invalid(f"{coefficients.size} coefficients cannot be shared by {count} labels")
     rows = _rows(ctx, x, coefficients.size // count)
-    scores = _add(ctx, _product(ctx, rows, coefficients.reshape(count, -1)), float(rho))
-    label = greatest(ctx, scores, labels)
+    scores = _product(rows, coefficients.reshape(count, -1)) + float(rho)
+    label = greatest(scores, labels)
     if count == 2 and not has_odds:
-        highest = ctx.emit(reduction.ReduceMax1(), scores, ctx.constant([1]))
-        if (coefficients >= 0).all():
-            second = _binary(ctx, elementwise.GreaterEqual1(), highest, 0.5)
-        else:
-            second = _binary(ctx, elementwise.Greater1(), highest, 0.0)
-        label = layers.select(ctx, second, ctx.constant(labels[1]), label)
+        highest = scores.max(1)
+        second = highest.greater_equal(0.5) if (coefficients >= 0).all() else highest.greater(0.0)
+        label = where(second, label.of(labels[1]), label)
     if count == 1 and transform != "PROBIT":
         return label, scores
     return label, transformed(ctx, scores, transform)
@@ -245,93 +204,74 @@ def _pair_weights(coefficients: Array, counts: Sequence[int], pairs: Sequence[tu
     return table
 
 
-def _votes(ctx: Context, scores: Output, pairs: Sequence[tuple[int, int]], count: int) -> Output:
+def _votes(scores: Expression, pairs: Sequence[tuple[int, int]], count: int) -> Expression:
     """``[n, labels]``: how many pairs are for each label; a positive score is for the pair's first."""
     ours, theirs = np.zeros((2, count, len(pairs)))
     for number, (i, j) in enumerate(pairs):
         ours[i, number] = theirs[j, number] = 1
-    first = in_type(ctx, _binary(ctx, elementwise.Greater1(), scores, 0.0), _F32)
-    return _add(ctx, _product(ctx, first, ours - theirs), ctx.constant(theirs.sum(1), _F32))
+    return _product(scores.greater(0.0).as_type("f32"), ours - theirs) + theirs.sum(1)
 
 
-def _both_scores(ctx: Context, score: Output, transform: str) -> Output:
+def _both_scores(ctx: Context, score: Expression, transform: str) -> Expression:
     """Two scores ``[n, 2]`` of the one of a pair ``[n, 1]``."""
     of_two_shares(ctx, transform)
     if transform == "NONE":
-        return ctx.emit(movement.Concat1(axis=1), layers.negative(ctx, score), score)
+        return concat([-score, score], 1)
     if transform == "LOGISTIC":
-        score = ctx.emit(activation.Sigmoid1(), score)
-    other = layers.subtract(ctx, ctx.constant(1, _F32), score)
-    return ctx.emit(movement.Concat1(axis=1), other, score)
+        score = score.sigmoid()
+    return concat([1 - score, score], 1)
 
 
 # --- probabilities of labels from those of pairs ---
 
 
-def _coupled(ctx: Context, first: Output, pairs: Sequence[tuple[int, int]], count: int) -> Output:
+def _coupled(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], count: int) -> Expression:
     """``[n, labels]`` of the probabilities ``[n, pairs]`` that it is each pair's first label.
 
     The second method of Wu, Lin and Weng, "Probability estimates for multi-class classification by
     pairwise coupling" (2004): p makes p^T q p least. It is found label by label, in as many rounds as
     are needed for a row to be close enough; rows that are stay as they are.
     """
-    second = layers.subtract(ctx, ctx.constant(1, _F32), first)
-    both = ctx.emit(movement.Concat1(axis=1), first, second)
+    both = concat([first, 1 - first], 1)
     places = np.zeros((count, count), np.int64)  # of r[i, j], the probability of i rather than j
     for number, (i, j) in enumerate(pairs):
         places[i, j], places[j, i] = number, number + len(pairs)
-    apart = 1 - np.eye(count)
-
-    def spread(chosen: Array) -> Output:
-        found = layers.gather(ctx, both, ctx.constant(chosen), ctx.constant(1))
-        return _times(ctx, found, ctx.constant(apart, _F32))
-
-    ours, theirs = spread(places), spread(places.T)
-    squares = ctx.emit(reduction.ReduceSum1(keep_dims=True), _times(ctx, theirs, theirs), ctx.constant([2]))
-    within = _times(ctx, squares, ctx.constant(np.eye(count), _F32))
-    q = layers.subtract(ctx, within, _times(ctx, theirs, ours))
-
-    shape = concat_lists(ctx, [dim_of(ctx, first, 0), ctx.constant(count)])
-    start = ctx.emit(movement.Broadcast3(), ctx.constant(1 / count, _F32), shape)
+    ours, theirs = (both.gather(chosen, 1) * (1 - np.eye(count)) for chosen in (places, places.T))
+    q = (theirs * theirs).sum(2, keep_dims=True) * np.eye(count) - theirs * ours
+    start = first.of(1 / count).broadcast(first.size(0), count, mode="numpy")
     op = control_flow.Loop5(bodies=(_round(ctx, start, q, count),))
-    return ctx.emit(op, ctx.constant(_ROUNDS), ctx.constant(True, "boolean"), start, q)
+    return q.of(_ROUNDS, "i64").emit(op, q.of(True, "boolean"), start, q)
 
 
-def _round(ctx: Context, start: Output, q: Output, count: int) -> SubGraph:
+def _round(ctx: Context, start: Expression, q: Expression, count: int) -> SubGraph:
     """One round through all labels, and whether another is needed."""
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     nodes = [
-        make_node(inputs_outputs.Parameter1(shape=value.shape, element_type=value.element_type), ())
-        for value in (start, q)
+        make_node(inputs_outputs.Parameter1(shape=one.value.shape, element_type=one.element_type), ())
+        for one in (start, q)
     ]
-    before, matrix = (node.outputs[0] for node in nodes)
-    axes = body.constant([1])
+    before, matrix = (Expression(body, node.outputs[0]) for node in nodes)
 
-    def at(values: Output, place: int | list[int]) -> Output:
-        return body.emit(indexing.Gather8(), values, body.constant(place), axes)
+    def at(values: Expression, place: int | list[int]) -> Expression:
+        return values.emit(Gather8(), values.of(place, "i64"), values.of([1], "i64"))
 
-    column = body.emit(movement.Unsqueeze1(), before, body.constant([2]))
-    slopes = body.emit(movement.Squeeze1(), body.emit(matmul.MatMul1(), matrix, column), body.constant([2]))
-    total = body.emit(reduction.ReduceSum1(keep_dims=True), _times(body, before, slopes), axes)
-    error = body.emit(elementwise.Abs1(), body.emit(elementwise.Subtract1(), slopes, total))
-    error = body.emit(reduction.ReduceMax1(keep_dims=True), error, axes)
-    far = body.emit(elementwise.GreaterEqual1(), error, body.constant(0.005 / count, _F32))
+    slopes = matrix.matmul(before.unsqueeze(2)).squeeze(2)
+    total = (before * slopes).sum(1, keep_dims=True)
+    far = abs(slopes - total).max(1, keep_dims=True).greater_equal(0.005 / count)
 
     after = before
     for label in range(count):
         row, slope = at(matrix, label), at(slopes, [label])
         own = at(row, [label])
-        by = _over(body, body.emit(elementwise.Subtract1(), total, slope), own)
-        scale = _add(body, by, 1.0)
-        here = body.constant(np.eye(count)[label], _F32)
-        after = _over(body, _add(body, after, _times(body, by, here)), scale)
-        gain = _times(body, by, _add(body, _times(body, by, own), _times(body, slope, 2.0)))
-        total = _over(body, _over(body, _add(body, total, gain), scale), scale)
-        slopes = _over(body, _add(body, slopes, _times(body, by, row)), scale)
-    after = body.emit(elementwise.Select1(), far, after, before)
-    again = body.emit(reduction.ReduceLogicalOr1(), far, body.constant([0, 1]))
+        by = (total - slope) / own
+        scale = by + 1.0
+        after = (after + by * np.eye(count)[label]) / scale
+        total = (total + by * (by * own + slope * 2.0)) / scale / scale
+        slopes = (slopes + by * row) / scale
+    again = far.emit(reduction.ReduceLogicalOr1(), far.of([0, 1], "i64"))
+    ends = again, where(far, after, before)
 
-    results = [make_node(inputs_outputs.Result1(), [value]) for value in (again, after)]
+    results = [make_node(inputs_outputs.Result1(), [end.value]) for end in ends]
     model = Model("body", nodes, results)
     for number, node in enumerate(model.nodes()):
         node.name = f"{node.op.type}_{number}"

@@ -18,13 +18,11 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
-from ir_runtime.graph import Array, Output, element_types
+from ir_runtime.graph import Array, ElementType
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations import elementwise, indexing, movement, reduction
+from ir_runtime.operations import elementwise
 from ir_runtime.records import record
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
+from ir_runtime.rewriting.expressions import Expression, concat, where
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _COMPARISONS: tuple[type[Operation], ...] = (
@@ -69,74 +67,61 @@ class _Forest:
 # --- from roots to leaves ---
 
 
-def _leaves(ctx: Context, x: Output, forest: _Forest) -> Output:
+def _leaves(ctx: Context, x: Expression, forest: _Forest) -> Expression:
     """For rows ``[n, f]`` the numbers of the leaves ``[n, t]`` where each tree ends."""
-    features = ctx.declared(x).shape[1]
+    features = ctx.declared(x.value).shape[1]
     used = forest.feature[forest.mode != _LEAF]
     if used.size and (used.min() < 0 or (features.is_static and used.max() >= features.value)):
         raise ctx.invalid(f"a node looks at feature {used.max()}, but there are {features}")
-    place = ctx.constant(forest.roots.reshape(1, -1), "i32")
+    place = x.of(forest.roots.reshape(1, -1), "i32")
     for step in range(forest.depth(ctx)):
-        place = _next(ctx, x, forest, place, is_first=step == 0)
-    rows = concat_lists(ctx, [dim_of(ctx, x, 0), ctx.constant(len(forest.roots))])
-    return ctx.emit(movement.Broadcast3(mode="bidirectional"), place, rows)
+        place = _next(x, forest, place, is_first=step == 0)
+    return place.broadcast(x.size(0), len(forest.roots))
 
 
-def _next(ctx: Context, x: Output, forest: _Forest, place: Output, *, is_first: bool) -> Output:
-    def at(values: Array, kind: str) -> Output:
-        return layers.gather(ctx, ctx.constant(values, kind), place, ctx.constant(0))
+def _next(x: Expression, forest: _Forest, place: Expression, *, is_first: bool) -> Expression:
+    def at(values: Array, kind: ElementType | str) -> Expression:
+        return x.of(values, kind).gather(place)
 
     feature = at(forest.feature, "i32")
-    if is_first:  # every row is at the roots
-        columns = layers.squeeze(ctx, feature, ctx.constant([0]))
-        value = layers.gather(ctx, x, columns, ctx.constant(1))
-    else:
-        value = ctx.emit(indexing.GatherElements6(axis=1), x, feature)
-    split = at(forest.split, str(x.element_type))
-    modes = np.unique(forest.mode[forest.mode != _LEAF])
-    holds = ctx.emit(_COMPARISONS[modes[0]](), value, split)
-    for mode in modes[1:]:
-        other = ctx.emit(_COMPARISONS[mode](), value, split)
-        holds = layers.select(ctx, at(forest.mode == mode, "boolean"), other, holds)
+    # At first, every row is at the roots.
+    value = x.gather(feature.squeeze(0), 1) if is_first else x.gather_elements(feature, 1)
+    split = at(forest.split, x.element_type)
+    first, *others = np.unique(forest.mode[forest.mode != _LEAF])
+    holds = value.emit(_COMPARISONS[first](), split)
+    for mode in others:
+        other = value.emit(_COMPARISONS[mode](), split)
+        holds = where(at(forest.mode == mode, "boolean"), other, holds)
     if forest.nan_is_true.any():
-        missing = ctx.emit(elementwise.IsNaN10(), value)
-        missing = layers.logical_and(ctx, missing, at(forest.nan_is_true, "boolean"))
-        holds = layers.logical_or(ctx, holds, missing)
-    return layers.select(ctx, holds, at(forest.if_true, "i32"), at(forest.if_false, "i32"))
+        holds = holds | (value.emit(elementwise.IsNaN10()) & at(forest.nan_is_true, "boolean"))
+    return where(holds, at(forest.if_true, "i32"), at(forest.if_false, "i32"))
 
 
-def _scores(ctx: Context, x: Output, forest: _Forest, weights: Array, has: Array, aggregate: str) -> Output:
+def _scores(ctx: Context, x: Expression, forest: _Forest, weights: Array, has: Array, aggregate: str) -> Expression:
     """``[n, c]`` of the leaves' weights ``[nodes, c]``; ``has`` marks the weights that the model gives."""
     if aggregate not in _AGGREGATES:
         raise ctx.invalid(f"aggregate_function must be one of {', '.join(_AGGREGATES)}, but is '{aggregate}'")
-    if ctx.rank(x, "the input") == 1:
-        x = layers.unsqueeze(ctx, x, 0)
-    wide = real(ctx, x)
+    wide = real(x.unsqueeze(0) if ctx.rank(x.value, "the input") == 1 else x)
     leaves = _leaves(ctx, wide, forest)
-    axes = ctx.constant([1])
     beyond = float(np.finfo(np.float32).max) * (-1 if aggregate == "MAX" else 1)
     is_extreme = aggregate in ("MIN", "MAX")
-    table = np.where(has, weights, beyond) if is_extreme else weights
-    found = layers.gather(ctx, ctx.constant(table, wide.element_type), leaves, ctx.constant(0))
+    found = wide.of(np.where(has, weights, beyond) if is_extreme else weights).gather(leaves)
     if not is_extreme:
-        total = ctx.emit(reduction.ReduceSum1(keep_dims=False), found, axes)
-        if aggregate == "SUM":
-            return total
-        return layers.divide(ctx, total, ctx.like(len(forest.roots), total))
-    cls = reduction.ReduceMin1 if aggregate == "MIN" else reduction.ReduceMax1
-    extreme = ctx.emit(cls(keep_dims=False), found, axes)
+        total = found.sum(1)
+        return total if aggregate == "SUM" else total / len(forest.roots)
+    extreme = found.min(1) if aggregate == "MIN" else found.max(1)
     if has[forest.mode == _LEAF].all():
         return extreme
-    none = layers.equal(ctx, extreme, ctx.like(beyond, extreme))
-    return layers.select(ctx, none, ctx.like(0, extreme), extreme)
+    return where(extreme.equal(beyond), extreme.of(0), extreme)
 
 
-def _plus(ctx: Context, scores: Output, base: Array | None, name: str = "base_values") -> Output:
+def _plus(ctx: Context, scores: Expression, base: Array | None) -> Expression:
     if base is None or not base.size:
         return scores
-    if base.size != 1 and not scores.shape[1].contains(base.size):
-        raise ctx.invalid(f"{name} has {base.size} numbers for {scores.shape[1]} scores")
-    return layers.add(ctx, scores, ctx.constant(base, scores.element_type))
+    columns = scores.value.shape[1]
+    if base.size != 1 and not columns.contains(base.size):
+        raise ctx.invalid(f"base_values has {base.size} numbers for {columns} scores")
+    return scores + base
 
 
 # --- the tables of versions 1 to 3 ---
@@ -210,18 +195,17 @@ def _weights(
     return table, has
 
 
-def _regressed(ctx: Context, x: Output, attributes: Mapping[str, Any]) -> Output:
+def _regressed(ctx: Context, x: Expression, attributes: Mapping[str, Any]) -> Expression:
     forest, place = _listed_forest(ctx, attributes)
     weights = _numbers(ctx, attributes["target_weights"], attributes["target_weights_as_tensor"])
     count = attributes["n_targets"] or 1
     table, has = _weights(ctx, place, attributes, "target", weights, count)
     scores = _scores(ctx, x, forest, table, has, attributes["aggregate_function"])
     base = _numbers(ctx, attributes["base_values"], attributes["base_values_as_tensor"])
-    made = transformed(ctx, _plus(ctx, scores, base), attributes["post_transform"])
-    return in_type(ctx, made, element_types.f32)
+    return transformed(ctx, _plus(ctx, scores, base), attributes["post_transform"]).as_type("f32")
 
 
-def _classified(ctx: Context, x: Output, attributes: Mapping[str, Any]) -> tuple[Output, Output]:
+def _classified(ctx: Context, x: Expression, attributes: Mapping[str, Any]) -> tuple[Expression, Expression]:
     no_strings(ctx, classlabels_strings=attributes["classlabels_strings"])
     labels = list(attributes["classlabels_int64s"] or ())
     forest, place = _listed_forest(ctx, attributes)
@@ -233,38 +217,31 @@ def _classified(ctx: Context, x: Output, attributes: Mapping[str, Any]) -> tuple
         column = attributes["class_ids"][0]
         if base is not None and base.size > (0 if column else 1):
             raise ctx.unsupported("base_values of two classes, of which one has weights, are not supported")
-        scores = _scores(ctx, x, forest, table[:, [column]], has[:, [column]], "SUM")
-        scores = _plus(ctx, scores, base)
+        scores = _plus(ctx, _scores(ctx, x, forest, table[:, [column]], has[:, [column]], "SUM"), base)
         assert weights is not None
         return _of_two(ctx, scores, labels, column, bool((weights >= 0).all()), transform)
     scores = _plus(ctx, _scores(ctx, x, forest, table, has, "SUM"), base)
-    found = greatest(ctx, scores, labels)
-    return found, in_type(ctx, transformed(ctx, scores, transform), element_types.f32)
+    return greatest(scores, labels), transformed(ctx, scores, transform).as_type("f32")
 
 
 def _of_two(
-    ctx: Context, score: Output, labels: Sequence[int], column: int, is_share: bool, transform: str
-) -> tuple[Output, Output]:
+    ctx: Context, score: Expression, labels: Sequence[int], column: int, is_share: bool, transform: str
+) -> tuple[Expression, Expression]:
     """Label and scores from the score ``[n, 1]`` of one class, which is a share if no weight is negative.
 
     Weights of the first class are meant for the second, and its own score follows from that; weights of
     the second one leave the first at 0.
     """
-    above = layers.greater(ctx, score, ctx.like(0.5 if is_share else 0.0, score))
+    above = score.greater(0.5 if is_share else 0.0)
     if column == 1:
-        nothing = layers.multiply(ctx, score, ctx.like(0, score))
-        made = transformed(ctx, ctx.emit(movement.Concat1(axis=1), nothing, score), transform)
+        made = transformed(ctx, concat([score * 0, score], 1), transform)
     else:
         of_two_shares(ctx, transform)
         single = transform == "LOGISTIC"
-        if is_share and not single:
-            other = layers.subtract(ctx, ctx.like(1, score), score)
-        else:
-            other = layers.negative(ctx, score)
-        made = ctx.emit(movement.Concat1(axis=1), other, score)
+        made = concat([1 - score if is_share and not single else -score, score], 1)
         if single:
             made = transformed(ctx, made, transform)
-    return chosen(ctx, above, labels), in_type(ctx, made, element_types.f32)
+    return chosen(above, labels), made.as_type("f32")
 
 
 Whole = Sequence[int] | None
@@ -281,7 +258,7 @@ _NODES_AS_TENSORS = ("nodes_hitrates_as_tensor", "nodes_values_as_tensor")
 @onnx_op("TreeEnsembleRegressor", domain=ML, versions=(3, 5))
 def tree_ensemble_regressor(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     aggregate_function: str = "SUM",
     base_values: Real = None,
@@ -304,7 +281,7 @@ def tree_ensemble_regressor(
     target_treeids: Whole = None,
     target_weights: Real = None,
     target_weights_as_tensor: TensorProto | None = None,
-) -> Output:
+) -> Expression:
     """The sum, mean, minimum or maximum of the trees' results."""
     return _regressed(ctx, x, {name: value for name, value in locals().items() if name not in ("ctx", "x")})
 
@@ -318,7 +295,7 @@ def tree_ensemble_regressor(
 @onnx_op("TreeEnsembleClassifier", domain=ML, versions=(3, 5))
 def tree_ensemble_classifier(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     base_values: Real = None,
     base_values_as_tensor: TensorProto | None = None,
@@ -341,7 +318,7 @@ def tree_ensemble_classifier(
     nodes_values: Real = None,
     nodes_values_as_tensor: TensorProto | None = None,
     post_transform: str = "NONE",
-) -> tuple[Output, Output]:
+) -> tuple[Expression, Expression]:
     """The label of the class with the greatest sum, and the sums."""
     return _classified(ctx, x, {name: value for name, value in locals().items() if name not in ("ctx", "x")})
 
@@ -352,7 +329,7 @@ def tree_ensemble_classifier(
 @onnx_op("TreeEnsemble", domain=ML, versions=(5,))
 def tree_ensemble(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     aggregate_function: int = 1,
     leaf_targetids: Sequence[int],
@@ -370,7 +347,7 @@ def tree_ensemble(
     nodes_truenodeids: Sequence[int],
     post_transform: int = 0,
     tree_roots: Sequence[int],
-) -> Output:
+) -> Expression:
     """Inner nodes and leaves in tables of their own; a leaf has one target."""
     modes = ctx.known(ctx.stored(nodes_modes), "nodes_modes").reshape(-1).astype(np.int64)
     splits = ctx.known(ctx.stored(nodes_splits), "nodes_splits").reshape(-1).astype(np.float64)
@@ -420,7 +397,7 @@ def tree_ensemble(
         more = len(forest.mode) - len(table)
         table, has = (np.concatenate([part, np.zeros((more, targets), part.dtype)]) for part in (table, has))
     scores = _scores(ctx, x, forest, table, has, _AGGREGATES[aggregate_function])
-    return in_type(ctx, transformed(ctx, scores, _TRANSFORMS[post_transform]), x.element_type)
+    return transformed(ctx, scores, _TRANSFORMS[post_transform]).as_type(x.element_type)
 
 
 def _without_sets(ctx: Context, forest: _Forest, members: Array) -> _Forest:
