@@ -227,7 +227,9 @@ class Expression:
     def cut(self, axis: int, start: Size, stop: Size | None = None, step: int = 1) -> Expression:
         """The part from ``start`` up to ``stop``, or to the end, along one axis."""
         end = np.iinfo(np.int64).max if stop is None else stop
-        return self.emit(slicing.Slice8(), *(self.of(one, "i64").reshape(1) for one in (start, end, step, axis)))
+        bounds = (start, end, step, axis)
+        lists = (one.reshape(1) if isinstance(one, Expression) else self.of([one], "i64") for one in bounds)
+        return self.emit(slicing.Slice8(), *lists)
 
     def split(self, count: int, axis: int) -> list[Expression]:
         """Equal parts along one axis."""
