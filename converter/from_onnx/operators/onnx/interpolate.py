@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from converter.from_onnx.operators.onnx.interpolate_dynamic import multiplied, resize_dynamic
 from converter.from_onnx.operators.onnx.interpolate_request import MODES, NATIVE_COORDINATES, Request
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
@@ -87,6 +86,8 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
 
 
 def _at_execution(ctx: Context, x: Output, request: Request) -> Output:
+    from converter.from_onnx.operators.onnx.interpolate_dynamic import resize_dynamic  # few models need it
+
     resized = range(len(request.axes)) if request.is_cropped else _resized(x, request, None)
     work = x if request.mode == "nearest" else _computable(ctx, x, request)
     return _back(ctx, resize_dynamic(ctx, work, request, resized), x)
@@ -292,6 +293,9 @@ def _back(ctx: Context, y: Output, x: Output) -> Output:
 
 
 def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -> Output:
+    from converter.from_onnx.operators.onnx.interpolate_dynamic import multiplied  # few models need it
+    from ir_runtime.rewriting.expressions import Expression
+
     y = x if request.mode == "nearest" else _computable(ctx, x, request)
     outside: list[tuple[int, Array]] = []
     for along in plan:
@@ -307,8 +311,7 @@ def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -
             index = np.clip(chosen, 0, along.size - 1).astype(np.int64)
             y = layers.gather(ctx, y, ctx.constant(index), ctx.constant(along.axis))
         else:
-            weights = ctx.constant(_matrix(request, along, places), y.element_type)
-            y = multiplied(ctx, y, weights, along.axis)
+            y = multiplied(Expression(ctx, y), _matrix(request, along, places), along.axis).value
     for axis, beyond in outside:
         column = beyond.reshape([-1 if i == axis else 1 for i in range(y.shape.rank)])
         mask = ctx.constant(column, element_types.boolean)
