@@ -1,9 +1,6 @@
-"""ONNX operators that make values: Range, EyeLike, windows, mel weights; running sums and products."""
+"""ONNX operators that make values: Range, EyeLike; running sums and products; ReverseSequence."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -21,11 +18,10 @@ from ir_runtime.operations import (
     movement,
     reordering,
     scatter,
-    slicing,
 )
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import arange, as_i64, dim_of, shape_of
+from ir_runtime.rewriting.shape_layers import dim_of, shape_of
 
 
 @onnx_op("Range", versions=(11,))
@@ -124,108 +120,6 @@ def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse:
     name_layers(model)
     sub = SubGraph(model, inputs, outputs, ((1, 1),))
     return ctx.emit(control_flow.TensorIterator1(bodies=(sub,)), x, ones)
-
-
-# --- windows ---
-
-
-def _cosine_window(name: str, whole: float, once: float, twice: float) -> None:
-    """Registers the window ``whole - once cos(2 pi n / N) + twice cos(4 pi n / N)``."""
-
-    def translate(ctx: Context, size: Output, *, output_datatype: int = 1, periodic: int = 1) -> Output:
-        count = as_i64(ctx, as_scalar(ctx, size, "the size"))
-        length = count if periodic else layers.subtract(ctx, count, ctx.constant(1))
-        kind = element_types.f64
-        numbers, period = (in_type(ctx, value, kind) for value in (arange(ctx, count), length))
-        turn = layers.divide(ctx, ctx.constant(2 * math.pi, kind), period)
-        angle = layers.multiply(ctx, numbers, turn)
-        window = ctx.constant(whole, kind)
-        # The greatest value is 1, which sums in another order miss by the last digit.
-        for weight, factor in ((twice, 2.0), (-once, 1.0)):
-            if weight:
-                cosine = ctx.emit(elementwise.Cos1(), layers.multiply(ctx, angle, ctx.constant(factor, kind)))
-                scaled = layers.multiply(ctx, cosine, ctx.constant(weight, kind))
-                window = layers.add(ctx, window, scaled)
-        return in_type(ctx, window, element_type_of(output_datatype))
-
-    onnx_op(name, versions=(17,))(translate)
-
-
-_cosine_window("HannWindow", 0.5, 0.5, 0.0)
-_cosine_window("HammingWindow", 25 / 46, 21 / 46, 0.0)
-_cosine_window("BlackmanWindow", 0.42, 0.5, 0.08)
-
-
-@onnx_op("MelWeightMatrix", versions=(17,))
-def mel_weight_matrix(
-    ctx: Context,
-    num_mel_bins: Output,
-    dft_length: Output,
-    sample_rate: Output,
-    lower_edge_hertz: Output,
-    upper_edge_hertz: Output,
-    *,
-    output_datatype: int = 1,
-) -> Output:
-    """Triangles over the bins of a spectrum, evenly spaced on the mel scale; ``[dft_length // 2 + 1, mels]``.
-
-    Every triangle rises from the peak of the one before to 1 at its own and falls to the next peak.
-    """
-    real = element_types.f64
-
-    def binary(op: Callable[..., elementwise.Binary], a: Output, b: Output) -> Output:
-        return ctx.emit(op(), a, b)
-
-    def number(value: float) -> Output:
-        return ctx.constant(value, real)
-
-    mels = as_i64(ctx, as_scalar(ctx, num_mel_bins, "num_mel_bins"))
-    length = as_i64(ctx, as_scalar(ctx, dft_length, "dft_length"))
-    rate = in_type(ctx, as_scalar(ctx, sample_rate, "sample_rate"), real)
-
-    def mel(hertz: Output, what: str) -> Output:
-        ratio = binary(elementwise.Divide1, in_type(ctx, as_scalar(ctx, hertz, what), real), number(700))
-        logarithm = ctx.emit(elementwise.Log1(), binary(elementwise.Add1, ratio, number(1)))
-        return binary(elementwise.Multiply1, logarithm, number(2595 / math.log(10)))
-
-    low, high = mel(lower_edge_hertz, "lower_edge_hertz"), mel(upper_edge_hertz, "upper_edge_hertz")
-    points = binary(elementwise.Add1, mels, ctx.constant(2))
-    step = binary(elementwise.Divide1, binary(elementwise.Subtract1, high, low), in_type(ctx, points, real))
-    numbers = in_type(ctx, arange(ctx, points), real)
-    scale = binary(elementwise.Add1, binary(elementwise.Multiply1, numbers, step), low)
-    powers = layers.exponential(ctx, binary(elementwise.Multiply1, scale, number(math.log(10) / 2595)))
-    hertz = binary(elementwise.Multiply1, binary(elementwise.Subtract1, powers, number(1)), number(700))
-    size = in_type(ctx, binary(elementwise.Add1, length, ctx.constant(1)), real)
-    bins = ctx.emit(elementwise.Floor1(), binary(elementwise.Divide1, binary(elementwise.Multiply1, hertz, size), rate))
-
-    def peaks(first: int) -> Output:
-        """The bins from the ``first`` on, as many as there are triangles."""
-        start = ctx.constant([first])
-        stop = binary(elementwise.Add1, layers.unsqueeze(ctx, mels, 0), start)
-        return ctx.emit(slicing.Slice8(), bins, start, stop, ctx.constant([1]))
-
-    left, centre, right = peaks(0), peaks(1), peaks(2)
-    half = layers.truncated_quotient(ctx, length, ctx.constant(2))
-    rows = in_type(ctx, arange(ctx, binary(elementwise.Add1, half, ctx.constant(1))), real)
-    place = layers.unsqueeze(ctx, rows, 1)
-
-    def slope(foot: Output) -> Output:
-        """0 at the foot and 1 at the centre; meaningless where they coincide, and not used there."""
-        return binary(
-            elementwise.Divide1,
-            binary(elementwise.Subtract1, place, foot),
-            binary(elementwise.Subtract1, centre, foot),
-        )
-
-    def between(a: Output, b: Output) -> Output:
-        return binary(
-            elementwise.LogicalAnd1, binary(elementwise.GreaterEqual1, place, a), binary(elementwise.Less1, place, b)
-        )
-
-    falling = layers.select(ctx, between(centre, right), slope(right), number(0))
-    rising = layers.select(ctx, between(left, centre), slope(left), falling)
-    peak = binary(elementwise.Equal1, place, centre)
-    return in_type(ctx, layers.select(ctx, peak, number(1), rising), element_type_of(output_datatype))
 
 
 @onnx_op("ReverseSequence", versions=(10, 28))
