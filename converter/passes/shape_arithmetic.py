@@ -28,14 +28,25 @@ from ir_runtime.operations.elementwise import Arithmetic, Convert1
 from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
+from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.reduction import ReduceProd1
+from ir_runtime.operations.scatter import (
+    ScatterElementsUpdate3,
+    ScatterElementsUpdate12,
+    ScatterNDUpdate4,
+    ScatterNDUpdate15,
+    ScatterUpdate3,
+)
 from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
 from ir_runtime.rewriting import Builder, PassTrace, UniqueNames
 from ir_runtime.rewriting.type_updates import infer_node
 
 from .registry import passes
 
-_CALCULATED = (Arithmetic, ReduceProd1, Split1, VariadicSplit1)
+_CALCULATED = (
+    *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad1, Pad12, ScatterUpdate3, ScatterNDUpdate4),
+    *(ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate15),
+)
 """What makes lists that are read as they are: other ways to their elements are no shorter."""
 _END = 2**63 - 1
 """The stop of a slice that reaches the end of the dimension."""
