@@ -125,7 +125,7 @@ class _Sampler:
         ]
         places = Expression(grid.builder, shape_of(grid.builder, grid.value))
         lengths = Expression(grid.builder, part_of(grid.builder, places.value, 0, spatial + 1))
-        target: list[Expression | int] = [lengths, *[len(_STEPS[self.mode])] * spatial]
+        target = lengths, lengths.of([len(_STEPS[self.mode])] * spatial)
         last = 2 * spatial + 1
         columns = [found.index.broadcast(*target, mode="numpy").unsqueeze(last) for found in near]
         seen = data.transpose(0, *range(2, spatial + 2), 1).gather_nd(concat(columns, last), batch_dims=1)
