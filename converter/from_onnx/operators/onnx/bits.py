@@ -14,14 +14,12 @@ import numpy as np
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import Array, ElementType, Output, element_types
+from ir_runtime.graph import Array, ElementType, element_types
 from ir_runtime.graph.element_types import pack, unpack
-from ir_runtime.operations import elementwise, sorting
+from ir_runtime.operations import elementwise
+from ir_runtime.operations.sorting import Bucketize3
 from ir_runtime.records import record
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import in_type
-
-_I32, _F32 = element_types.i32, element_types.f32
+from ir_runtime.rewriting.expressions import Expression, where
 
 
 @record
@@ -63,7 +61,7 @@ _FLOATS = {
 
 
 @onnx_op("BitCast", versions=(26,))
-def bit_cast(ctx: Context, data: Output, *, to: int) -> Output:
+def bit_cast(ctx: Context, data: Expression, *, to: int) -> Expression:
     """The bits of each element as a value of type ``to``, which is as wide.
 
     Arithmetic cannot distinguish NaNs: as an integer each has the bits of the usual one
@@ -74,63 +72,57 @@ def bit_cast(ctx: Context, data: Output, *, to: int) -> Output:
         raise ctx.invalid(f"{given} has {given.bits} bits, but {wanted} has {wanted.bits}")
     if wanted is given:
         return data
-    known = data.type.constant
+    known = data.value.type.constant
     if known is not None:
         bits = np.frombuffer(pack(known, given), np.uint8)
-        return ctx.constant(unpack(bits, wanted, known.shape), wanted)
-    declared = ctx.declared(data).shape
+        return data.of(unpack(bits, wanted, known.shape), wanted)
+    declared = ctx.declared(data.value).shape
     if declared.is_static and 0 in declared.static():
         # Looking up nothing is not safe everywhere, so that this holds for no elements alone; they have any bits.
         ctx.graphs.keep_dimensions()
-        return in_type(ctx, data, wanted)
+        return data.as_type(wanted)
     if given.bits == 64:
         if given.is_real or wanted.is_real:
             raise ctx.unsupported(
                 f"the bits of {given} as {wanted}, where they are computed at run time: "
                 f"OpenVINO computes with 32 bits of them"
             )
-        return in_type(ctx, data, wanted)
-    return _of_words(ctx, _words(ctx, data), wanted)
+        return data.as_type(wanted)
+    return _of_words(_words(data), wanted)
 
 
-def _words(ctx: Context, data: Output) -> Output:
+def _words(data: Expression) -> Expression:
     """The bits of each element, the lowest ones of i32; those above them are undefined."""
     kind = data.element_type
     if not kind.is_real:
-        return in_type(ctx, data, _I32)
-    x = in_type(ctx, data, _F32)
+        return data.as_type("i32")
+    x = data.as_type("f32")
     layout = _FLOATS.get(kind)
-    magnitude = _ranked(ctx, x, kind) if layout is None else _bits_of(ctx, x, layout)
+    magnitude = _ranked(x, kind) if layout is None else _bits_of(x, layout)
     usual = int(_codes(np.full(1, np.nan), kind)[0]) if kind is not element_types.f4e2m1 else 0
     if usual:
-        magnitude = layers.select(ctx, ctx.emit(elementwise.IsNaN10(), x), ctx.constant(usual, _I32), magnitude)
+        magnitude = where(x.emit(elementwise.IsNaN10()), magnitude.of(usual), magnitude)
     if kind is element_types.f8e8m0:
         return magnitude  # It has no sign.
-    zero = ctx.constant(0, _F32)
-    reciprocal = layers.divide(ctx, ctx.constant(1, _F32), x)  # Of zeros it has the sign.
-    signed = layers.select(ctx, layers.equal(ctx, x, zero), reciprocal, x)
-    is_negative = layers.less(ctx, signed, zero)
-    sign = ctx.constant(np.array(1 << (kind.bits - 1), np.uint32).view(np.int32), _I32)
-    sign = layers.select(ctx, is_negative, sign, ctx.constant(0, _I32))
-    return ctx.emit(elementwise.BitwiseOr13(), magnitude, sign)
+    signed = where(x.equal(0), 1 / x, x)  # The reciprocals of zeros have their sign.
+    sign = magnitude.of(np.array(1 << (kind.bits - 1), np.uint32).view(np.int32))
+    return magnitude.emit(elementwise.BitwiseOr13(), where(signed < 0, sign, 0))
 
 
-def _of_words(ctx: Context, words: Output, wanted: ElementType) -> Output:
+def _of_words(words: Expression, wanted: ElementType) -> Expression:
     """What the lowest bits of i32 are in another type."""
-    if wanted is _F32:
-        return _float_of(ctx, words)
+    if wanted is element_types.f32:
+        return _float_of(words)
     if wanted.bits == 32:
-        return in_type(ctx, words, wanted)  # The same bits in both engines.
-    low = ctx.emit(elementwise.BitwiseAnd13(), words, ctx.constant((1 << wanted.bits) - 1, _I32))
+        return words.as_type(wanted)  # The same bits in both engines.
+    low = words.emit(elementwise.BitwiseAnd13(), words.of((1 << wanted.bits) - 1))
     if wanted.is_real:
         table = unpack(np.frombuffer(_all_codes(wanted), np.uint8), wanted, (1 << wanted.bits,))
-        return _looked_up(ctx, table, low, wanted)
+        return low.of(table, wanted).gather(low)
     if wanted.kind == "signed":
         half = 1 << (wanted.bits - 1)
-        beyond = layers.greater_equal(ctx, low, ctx.constant(half, _I32))
-        moved = layers.subtract(ctx, low, ctx.constant(2 * half, _I32))
-        low = layers.select(ctx, beyond, moved, low)
-    return in_type(ctx, low, wanted)
+        low = where(low.greater_equal(half), low - 2 * half, low)
+    return low.as_type(wanted)
 
 
 def _all_codes(kind: ElementType) -> bytes:
@@ -146,64 +138,50 @@ def _codes(values: Array, kind: ElementType) -> Array:
     return made.view(np.dtype(f"u{made.dtype.itemsize}"))
 
 
-def _ranked(ctx: Context, x: Output, kind: ElementType) -> Output:
+def _not_above(size: Expression, rising: Array) -> Expression:
+    """How many of rising numbers are not above each element."""
+    return size.emit(Bucketize3(output_type=element_types.i32, with_right_bound=False), size.of(rising))
+
+
+def _ranked(x: Expression, kind: ElementType) -> Expression:
     """The bits of the magnitude of a float of at most 8 bits, given as f32: how many floats above 0 are not above."""
     floats = unpack(np.frombuffer(_all_codes(kind), np.uint8), kind, (1 << kind.bits,)).astype(np.float32)
     rising = floats[1 : None if kind is element_types.f8e8m0 else 1 << (kind.bits - 1)]
-    rising = rising[~np.isnan(rising)]
-    size = layers.absolute(ctx, x)
-    return ctx.emit(
-        sorting.Bucketize3(output_type=element_types.i32, with_right_bound=False), size, ctx.constant(rising, _F32)
-    )
+    return _not_above(abs(x), rising[~np.isnan(rising)])
 
 
-def _looked_up(ctx: Context, table: Array, places: Output, kind: ElementType) -> Output:
-    return layers.gather(ctx, ctx.constant(table, kind), places, ctx.constant(0))
-
-
-def _bits_of(ctx: Context, x: Output, layout: _Layout) -> Output:
+def _bits_of(x: Expression, layout: _Layout) -> Expression:
     """The bits of the magnitude of numbers that a float of that layout holds, given as f32; of NaN any."""
-
-    def number(value: float) -> Output:
-        return ctx.constant(value, _F32)
-
-    size = layers.absolute(ctx, x)
-    greatest = np.ldexp(2 - np.ldexp(1.0, -layout.fraction), layout.bias)
-    is_number = layers.less_equal(ctx, size, number(greatest))
-    size = layers.select(ctx, is_number, size, number(0))
+    size = abs(x)
+    is_number = size <= np.ldexp(2 - np.ldexp(1.0, -layout.fraction), layout.bias)
+    size = where(is_number, size, 0)
     # The exponent is how many of the powers of two, from the least normal number on, are not above.
-    powers = np.ldexp(1.0, np.arange(1, layout.special) - layout.bias)
-    bucket = sorting.Bucketize3(output_type=element_types.i32, with_right_bound=False)
-    exponent = ctx.emit(bucket, size, ctx.constant(powers, _F32))
+    exponent = _not_above(size, np.ldexp(1.0, np.arange(1, layout.special) - layout.bias))
     for step in layout.steps():
-        size = layers.multiply(ctx, size, _looked_up(ctx, 1 / step, exponent, _F32))
+        size = size * size.of(1 / step).gather(exponent)
     # The highest bit of a normal number's fraction is not stored; added, it raises the exponent by one.
     lifted = np.maximum(np.arange(layout.special + 1) - 1, 0) << layout.fraction
-    bits = layers.add(ctx, in_type(ctx, size, _I32), _looked_up(ctx, lifted, exponent, _I32))
+    bits = size.as_type("i32") + exponent.of(lifted).gather(exponent)
+    return where(is_number, bits, layout.infinity)
 
-    return layers.select(ctx, is_number, bits, ctx.constant(layout.infinity, _I32))
 
-
-def _float_of(ctx: Context, bits: Output) -> Output:
+def _float_of(bits: Expression) -> Expression:
     """The f32 of which i32 has the bits."""
-    layout = _FLOATS[_F32]
+    layout = _FLOATS[element_types.f32]
 
-    def field(shift: int, mask: int) -> Output:
-        part = bits if not shift else ctx.emit(elementwise.BitwiseRightShift15(), bits, ctx.constant(shift, _I32))
-        return ctx.emit(elementwise.BitwiseAnd13(), part, ctx.constant(mask, _I32))
+    def field(shift: int, mask: int) -> Expression:
+        part = bits.emit(elementwise.BitwiseRightShift15(), bits.of(shift)) if shift else bits
+        return part.emit(elementwise.BitwiseAnd13(), bits.of(mask))
 
     exponent = field(layout.fraction, layout.special)
-    fraction = in_type(ctx, field(0, (1 << layout.fraction) - 1), _F32)
+    fraction = field(0, (1 << layout.fraction) - 1).as_type("f32")
     first = np.where(np.arange(layout.special + 1) > 0, 1 << layout.fraction, 0)
-    value = layers.add(ctx, fraction, _looked_up(ctx, first, exponent, _F32))
+    value = fraction + fraction.of(first).gather(exponent)
     for step in layout.steps():
         # Of infinity and NaN nothing but the sign is taken from here.
         step[-1] = 1
-        value = layers.multiply(ctx, value, _looked_up(ctx, step, exponent, _F32))
+        value = value * value.of(step).gather(exponent)
 
-    is_whole = layers.equal(ctx, fraction, ctx.constant(0, _F32))
-    beyond = layers.select(ctx, is_whole, ctx.constant(np.inf, _F32), ctx.constant(np.nan, _F32))
-    is_special = layers.equal(ctx, exponent, ctx.constant(layout.special, _I32))
-    value = layers.select(ctx, is_special, beyond, value)
-    sign = _looked_up(ctx, np.array([1, -1]), field(layout.bits - 1, 1), _F32)
-    return layers.multiply(ctx, value, sign)
+    beyond = where(fraction.equal(0), fraction.of(np.inf), np.nan)
+    value = where(exponent.equal(layout.special), beyond, value)
+    return value * value.of([1, -1]).gather(field(layout.bits - 1, 1))
