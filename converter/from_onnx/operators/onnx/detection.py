@@ -10,11 +10,9 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import Output, element_types
-from ir_runtime.operations import detection, elementwise, indexing, movement, reduction, regions
-from ir_runtime.records import record
+from ir_runtime.operations import detection, reduction, regions
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of
 
 # What lies above 0 and between a threshold and the next float of 32 bits: more than half of the gap
 # and less than one and a half, wherever between two powers of two the threshold lies.
@@ -133,7 +131,10 @@ def _roi_align(
     if mode == "max":
         if ratio == 0:
             raise ctx.unsupported("maxima over a number of points that depends on the region (sampling_ratio 0)")
-        return as_type_of(ctx, _Regions(ctx, size, ratio, scale, shifted).greatest(data, corners, batches), x)
+        from converter.from_onnx.lowering.region_maxima import RegionMaxima  # few models need it
+
+        values = RegionMaxima(size, ratio, scale, shifted).greatest(ctx, data, corners, batches)
+        return as_type_of(ctx, values, x)
     aligned = "half_pixel_for_nn" if shifted else "asymmetric"
     op = regions.ROIAlign9(
         pooled_h=size[0],
@@ -167,79 +168,6 @@ def as_type_of(ctx: Context, value: Output, like: Output) -> Output:
 
 def _columns(ctx: Context, rows: Output, chosen: int | list[int]) -> Output:
     return layers.gather(ctx, rows, ctx.constant(chosen), ctx.constant(1))
-
-
-@record
-class _Regions:
-    """ONNX's maxima: over each point's four neighbours, weighted but not summed.
-
-    That is what ONNX's tests and onnxruntime take for the meaning. The IR's maxima are those of
-    interpolated values, and never below 0, so that they are made of a GatherND here: of every point
-    along either dimension both neighbours, ``[regions, 2, rows, 2, columns, C]``.
-    """
-
-    ctx: Context
-    size: tuple[int, int]
-    ratio: int
-    scale: float
-    shifted: bool
-
-    def greatest(self, data: Output, corners: Output, batches: Output) -> Output:
-        ctx = self.ctx
-        count = dim_of(ctx, corners, 0)
-        rows, row_weights = self._along(corners, 1, self.size[0], dim_of(ctx, data, 2))
-        columns, column_weights = self._along(corners, 0, self.size[1], dim_of(ctx, data, 3))
-        lengths = [2, self.size[0] * self.ratio, 2, self.size[1] * self.ratio, 1]
-        target = concat_lists(ctx, [count, ctx.constant(lengths)])
-        row_axes, column_axes = ctx.constant([3, 4, 5]), ctx.constant([1, 2, 5])
-        places = [(as_i64(ctx, batches), ctx.constant([1, 2, 3, 4, 5])), (rows, row_axes), (columns, column_axes)]
-        wide = [
-            ctx.emit(movement.Broadcast3(mode="numpy"), ctx.emit(movement.Unsqueeze1(), index, axes), target)
-            for index, axes in places
-        ]
-        last = layers.transpose(ctx, data, ctx.constant([0, 2, 3, 1]))
-        seen = ctx.emit(indexing.GatherND8(), last, ctx.emit(movement.Concat1(axis=5), *wide))
-        for weights, axes in ((row_weights, row_axes), (column_weights, column_axes)):
-            seen = layers.multiply(ctx, seen, ctx.emit(movement.Unsqueeze1(), weights, axes))
-        inner = [2, self.size[0], self.ratio, 2, self.size[1], self.ratio]
-        shape = concat_lists(ctx, [count, ctx.constant(inner), dim_of(ctx, data, 1)])
-        apart = ctx.emit(movement.Reshape1(special_zero=False), seen, shape)
-        most = ctx.emit(reduction.ReduceMax1(keep_dims=False), apart, ctx.constant([1, 3, 4, 6]))
-        return layers.transpose(ctx, most, ctx.constant([0, 3, 1, 2]))
-
-    def _along(self, corners: Output, first: int, bins: int, count: Output) -> tuple[Output, Output]:
-        """Indices (i64) and weights of both neighbours of every point: ``[regions, 2, bins * ratio]``."""
-        ctx = self.ctx
-        start, end = (self._scaled(_columns(ctx, corners, [column])) for column in (first, first + 2))
-        length = layers.subtract(ctx, end, start)
-        if not self.shifted:
-            length = layers.maximum(ctx, length, ctx.like(1, length))
-        points = (np.arange(bins * self.ratio) + 0.5) / (bins * self.ratio)
-        steps = layers.multiply(ctx, length, ctx.constant(points[None], length.element_type))
-        places = layers.add(ctx, start, steps)
-        number = in_type(ctx, count, places.element_type)
-        above = layers.greater_equal(ctx, places, ctx.like(-1, places))
-        below = layers.less_equal(ctx, places, number)
-        inside = in_type(ctx, layers.logical_and(ctx, above, below), places.element_type)
-        zero, one = ctx.like(0, places), ctx.like(1, places)
-        last = layers.subtract(ctx, number, one)
-        place = layers.maximum(ctx, layers.minimum(ctx, places, last), zero)
-        low = ctx.emit(elementwise.Floor1(), place)
-        high = layers.minimum(ctx, layers.add(ctx, low, one), last)
-        share = layers.subtract(ctx, place, low)
-        near = layers.subtract(ctx, one, share)
-        axis = ctx.constant([1])
-        pairs = [
-            ctx.emit(movement.Concat1(axis=1), *[ctx.emit(movement.Unsqueeze1(), value, axis) for value in pair])
-            for pair in ((low, high), (near, share))
-        ]
-        weights = layers.multiply(ctx, pairs[1], ctx.emit(movement.Unsqueeze1(), inside, axis))
-        return as_i64(ctx, pairs[0]), weights
-
-    def _scaled(self, corner: Output) -> Output:
-        ctx = self.ctx
-        scaled = layers.multiply(ctx, corner, ctx.like(self.scale, corner))
-        return layers.subtract(ctx, scaled, ctx.like(0.5, corner)) if self.shifted else scaled
 
 
 @onnx_op("MaxRoiPool", versions=(1, 22))
