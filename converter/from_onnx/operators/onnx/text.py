@@ -6,20 +6,18 @@ tokens of every n-gram at once; an n-gram occurs where all its tokens are equal.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import Array, Output, element_types
-from ir_runtime.operations import elementwise, movement, reduction, slicing
+from ir_runtime.graph import Array, element_types
 from ir_runtime.records import record
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
+from ir_runtime.rewriting.expressions import Expression, concat
 
-_F32 = element_types.f32
 _MAX_COLUMNS = 1 << 20
 """The most columns of a result; constants have an entry for each, also for those without an n-gram."""
 
@@ -59,48 +57,32 @@ _MAX_DISTANCE = 1000
 """The greatest distance between tokens of an n-gram in rows of dynamic length; each distance takes layers."""
 
 
-def _part(ctx: Context, data: Output, start: int, before_end: int) -> Output:
-    """``data[:, start:length - before_end]``; empty where the end comes before the start."""
-    if start == before_end == 0:
-        return data
-    stop = -before_end if before_end else np.iinfo(np.int64).max
-    places = (ctx.constant([number]) for number in (start, stop, 1, 1))
-    return ctx.emit(slicing.Slice8(), data, *places)
-
-
-def _counts(ctx: Context, tokens: Output, grams: _Grams, distances: Sequence[int]) -> Output | None:
+def _counts(ctx: Context, tokens: Expression, grams: _Grams, distances: Sequence[int]) -> Expression | None:
     """How often each n-gram occurs in the rows of ``[n, l]``, as ``[n, count]``; None where the rows are too short.
 
     Its tokens have one of the ``distances`` from one another.
     """
-    column = layers.unsqueeze(ctx, tokens, 2)
-    kind = tokens.element_type
-    equal = [layers.equal(ctx, column, ctx.constant(grams.tokens[:, i], kind)) for i in range(grams.length)]
+    column = tokens.unsqueeze(2)
+    equal = [column.equal(grams.tokens[:, i]) for i in range(grams.length)]
     counts = []
     for distance in distances:
         reach = (grams.length - 1) * distance
-        if tokens.shape[1].high <= reach:
+        if tokens.value.shape[1].high <= reach:
             break
         if distance > _MAX_DISTANCE:
             raise ctx.unsupported(
                 f"max_skip_count of more than {_MAX_DISTANCE - 1} needs rows of a known length, "
-                f"but they are {tokens.shape}"
+                f"but they are {tokens.value.shape}"
             )
-        occurs = _part(ctx, equal[0], 0, reach)
-        for i, further in enumerate(equal[1:], 1):
-            occurs = ctx.emit(
-                elementwise.LogicalAnd1(), occurs, _part(ctx, further, i * distance, reach - i * distance)
-            )
-        counts.append(ctx.emit(reduction.ReduceSum1(), in_type(ctx, occurs, _F32), ctx.constant([1])))
-    if not counts:
-        return None
-    total = counts[0]
-    for more in counts[1:]:
-        total = layers.add(ctx, total, more)
-    return total
+        # Each token's part of the rows; empty where its end comes before its start.
+        parts = [
+            one.cut(1, i * distance, i * distance - reach or None) if reach else one for i, one in enumerate(equal)
+        ]
+        counts.append(functools.reduce(operator.and_, parts).as_type("f32").sum(1))
+    return functools.reduce(operator.add, counts) if counts else None
 
 
-def _placed(ctx: Context, counts: Output, columns: Array, weights: Array, width: int) -> Output:
+def _placed(counts: Expression, columns: Array, weights: Array, width: int) -> Expression:
     """``[n, width]``, where column ``columns[i]`` has the sum of its n-grams' counts ``[n, i]`` times weights.
 
     Each column takes as many n-grams as the one with most of them has, the missing ones with the weight 0.
@@ -108,24 +90,20 @@ def _placed(ctx: Context, counts: Output, columns: Array, weights: Array, width:
     members: list[list[int]] = [[] for _ in range(width)]
     for number, column in enumerate(columns.tolist()):
         members[column].append(number)
-    total: Output | None = None
+    parts = []
     for turn in range(max(map(len, members))):
         taken = np.array([of_column[turn] if turn < len(of_column) else -1 for of_column in members])
         scale = np.where(taken >= 0, weights[taken], 0)
-        part = counts
-        if not np.array_equal(taken, np.arange(len(columns))):
-            part = layers.gather(ctx, counts, ctx.constant(np.maximum(taken, 0)), ctx.constant(1))
-        if (scale != 1).any():
-            part = layers.multiply(ctx, part, ctx.constant(scale, _F32))
-        total = part if total is None else layers.add(ctx, total, part)
-    assert total is not None
-    return total
+        is_all = np.array_equal(taken, np.arange(len(columns)))
+        part = counts if is_all else counts.gather(np.maximum(taken, 0), 1)
+        parts.append(part * scale if (scale != 1).any() else part)
+    return functools.reduce(operator.add, parts)
 
 
 @onnx_op("TfIdfVectorizer", versions=(9,))
 def tf_idf_vectorizer(
     ctx: Context,
-    x: Output,
+    x: Expression,
     *,
     max_gram_length: int,
     max_skip_count: int,
@@ -136,7 +114,7 @@ def tf_idf_vectorizer(
     pool_int64s: Sequence[int] | None = None,
     pool_strings: Sequence[str] | None = None,
     weights: Sequence[float] | None = None,
-) -> Output:
+) -> Expression:
     """For tokens ``[l]`` or ``[n, l]`` the n-grams' frequencies, by ``ngram_indexes``.
 
     The tokens of an n-gram follow each other, or with the same number of others between them, up to
@@ -145,9 +123,9 @@ def tf_idf_vectorizer(
     """
     if pool_strings or x.element_type is element_types.string:
         raise ctx.unsupported("the tokens are texts, with which the IR's layers do not compute")
-    rank = ctx.rank(x, "the input")
+    rank = ctx.rank(x.value, "the input")
     if rank not in (1, 2):
-        raise ctx.invalid(f"the input must be a sequence or a batch of them, but has the shape {x.shape}")
+        raise ctx.invalid(f"the input must be a sequence or a batch of them, but has the shape {x.value.shape}")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise ctx.invalid(f"the mode must be TF, IDF or TFIDF, but is '{mode}'")
     if not 1 <= min_gram_length <= max_gram_length <= len(ngram_counts) or max_skip_count < 0:
@@ -168,7 +146,7 @@ def tf_idf_vectorizer(
         raise ctx.invalid(f"there are {len(weights)} weights, but {len(places)} ngram_indexes")
     scale = np.array(weights if weights and mode != "TF" else np.ones(len(places)), np.float64)
 
-    tokens = x if rank == 2 else layers.unsqueeze(ctx, x, 0)
+    tokens = x if rank == 2 else x.unsqueeze(0)
     parts, numbers = [], []
     for grams in pool[min_gram_length - 1 : max_gram_length]:
         # A single token has no distance.
@@ -180,13 +158,12 @@ def tf_idf_vectorizer(
     width = int(places.max()) + 1
     if parts:
         chosen = np.concatenate(numbers)
-        counts = parts[0] if len(parts) == 1 else ctx.emit(movement.Concat1(axis=1), *parts)
+        counts = concat(parts, 1)
         if mode == "IDF":
             if len(np.unique(places[chosen])) != len(chosen):
                 raise ctx.unsupported("ONNX does not define the result of mode IDF where n-grams share an index")
-            counts = layers.minimum(ctx, counts, ctx.constant(1, _F32))
-        found = _placed(ctx, counts, places[chosen], scale[chosen], width)
+            counts = counts.minimum(1)
+        found = _placed(counts, places[chosen], scale[chosen], width)
     else:
-        shape = concat_lists(ctx, [dim_of(ctx, tokens, 0), ctx.constant(width)])
-        found = ctx.emit(movement.Broadcast3(), ctx.constant(0, _F32), shape)
-    return found if rank == 2 else layers.squeeze(ctx, found, ctx.constant([0]))
+        found = x.of(0, "f32").broadcast(tokens.size(0), width, mode="numpy")
+    return found if rank == 2 else found.squeeze(0)
