@@ -15,7 +15,7 @@ import numpy as np
 
 from converter.from_onnx.lowering.label_scores import chosen, greatest, no_strings, of_two_shares, real, transformed
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
 from ir_runtime.graph import Array, ElementType
@@ -37,6 +37,11 @@ _LEAF = -1
 _MEMBER = 6
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+Whole = Sequence[int] | None
+Real = Sequence[float] | None
+StoredTensor = TensorProto | None
+_NODES_AS_TENSORS = ("nodes_hitrates_as_tensor", "nodes_values_as_tensor")
 
 
 @record
@@ -127,18 +132,33 @@ def _plus(ctx: Context, scores: Expression, base: Array | None) -> Expression:
 # --- the tables of versions 1 to 3 ---
 
 
-def _numbers(ctx: Context, listed: Sequence[float] | None, tensor: TensorProto | None) -> Array | None:
+def _numbers(ctx: Context, listed: Real, tensor: StoredTensor) -> Array | None:
     if tensor is not None:
         return ctx.known(ctx.stored(tensor), "a tensor").reshape(-1)
     return None if listed is None else np.asarray(listed, np.float32)
 
 
-def _listed_forest(ctx: Context, nodes: Mapping[str, Any]) -> tuple[_Forest, dict[tuple[int, int], int]]:
+def _listed_forest(
+    ctx: Context,
+    *,
+    nodes_falsenodeids: Whole = None,
+    nodes_featureids: Whole = None,
+    nodes_hitrates: Real = None,
+    nodes_hitrates_as_tensor: StoredTensor = None,
+    nodes_missing_value_tracks_true: Whole = None,
+    nodes_modes: Sequence[str] | None = None,
+    nodes_nodeids: Whole = None,
+    nodes_treeids: Whole = None,
+    nodes_truenodeids: Whole = None,
+    nodes_values: Real = None,
+    nodes_values_as_tensor: StoredTensor = None,
+) -> tuple[_Forest, dict[tuple[int, int], int]]:
     """Nodes that are named by tree and by number in it, and their places in the table."""
-    trees, ids, modes = nodes["nodes_treeids"] or (), nodes["nodes_nodeids"] or (), nodes["nodes_modes"] or ()
-    splits = _numbers(ctx, nodes["nodes_values"], nodes["nodes_values_as_tensor"])
-    lists = (ids, modes, nodes["nodes_featureids"], nodes["nodes_truenodeids"], nodes["nodes_falsenodeids"], splits)
-    if not trees or any(values is None or len(values) != len(trees) for values in lists):
+    trees, ids, features = nodes_treeids or (), nodes_nodeids or (), nodes_featureids or ()
+    modes, targets = nodes_modes or (), (nodes_truenodeids or (), nodes_falsenodeids or ())
+    splits = _numbers(ctx, nodes_values, nodes_values_as_tensor)
+    lists = ids, modes, features, *targets, () if splits is None else splits
+    if not trees or any(len(values) != len(trees) for values in lists):
         raise ctx.invalid("the attributes nodes_* must have one entry a node")
     place = {key: index for index, key in enumerate(zip(trees, ids))}
     if len(place) != len(trees):
@@ -149,10 +169,10 @@ def _listed_forest(ctx: Context, nodes: Mapping[str, Any]) -> tuple[_Forest, dic
     mode = np.array([_LEAF if name == "LEAF" else _MODES.index(name) for name in modes])
     here = np.arange(len(trees))
     branches = []
-    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+    for following_ids in targets:
         following = here.copy()
         for index in here[mode != _LEAF]:
-            key = (trees[index], nodes[name][index])
+            key = (trees[index], following_ids[index])
             if key not in place:
                 raise ctx.invalid(f"tree {key[0]} has no node {key[1]}, to which another leads")
             following[index] = place[key]
@@ -161,26 +181,21 @@ def _listed_forest(ctx: Context, nodes: Mapping[str, Any]) -> tuple[_Forest, dic
     roots = np.setdiff1d(here, np.concatenate([branch[inner] for branch in branches]))
     if sorted(trees[index] for index in roots) != sorted(set(trees)):
         raise ctx.invalid("every tree must have one node that no other leads to")
-    tracks = nodes["nodes_missing_value_tracks_true"] or [0] * len(trees)
+    tracks = nodes_missing_value_tracks_true or [0] * len(trees)
     if len(tracks) != len(trees):
         raise ctx.invalid("nodes_missing_value_tracks_true must have one entry a node")
     assert splits is not None
     # NaN fails every comparison and takes the false branch, except where the mode is BRANCH_NEQ.
     nan = np.asarray(tracks, bool) & (mode != _LEAF)
-    forest = _Forest(np.asarray(nodes["nodes_featureids"]), splits, mode, branches[0], branches[1], nan, roots)
+    forest = _Forest(np.asarray(features), splits, mode, branches[0], branches[1], nan, roots)
     return forest, place
 
 
 def _weights(
-    ctx: Context,
-    place: Mapping[tuple[int, int], int],
-    attributes: Mapping[str, Any],
-    prefix: str,
-    values: Array | None,
-    count: int,
+    ctx: Context, place: Mapping[tuple[int, int], int], places: Sequence[Whole], values: Array | None, count: int
 ) -> tuple[Array, Array]:
-    """``[nodes, count]`` of weights, and which are given."""
-    trees, ids, targets = (attributes[f"{prefix}_{name}"] or () for name in ("treeids", "nodeids", "ids"))
+    """``[nodes, count]`` of weights, and which are given; their places are trees, nodes and targets."""
+    trees, ids, targets = (numbers or () for numbers in places)
     if values is None or not len(trees) == len(ids) == len(targets) == len(values):
         raise ctx.invalid("each weight needs a tree, a node and a target")
     if any(not 0 <= target < count for target in targets):
@@ -193,35 +208,6 @@ def _weights(
     has = np.zeros(table.shape, bool)
     has[rows, list(targets)] = True
     return table, has
-
-
-def _regressed(ctx: Context, x: Expression, attributes: Mapping[str, Any]) -> Expression:
-    forest, place = _listed_forest(ctx, attributes)
-    weights = _numbers(ctx, attributes["target_weights"], attributes["target_weights_as_tensor"])
-    count = attributes["n_targets"] or 1
-    table, has = _weights(ctx, place, attributes, "target", weights, count)
-    scores = _scores(ctx, x, forest, table, has, attributes["aggregate_function"])
-    base = _numbers(ctx, attributes["base_values"], attributes["base_values_as_tensor"])
-    return transformed(ctx, _plus(ctx, scores, base), attributes["post_transform"]).as_type("f32")
-
-
-def _classified(ctx: Context, x: Expression, attributes: Mapping[str, Any]) -> tuple[Expression, Expression]:
-    no_strings(ctx, classlabels_strings=attributes["classlabels_strings"])
-    labels = list(attributes["classlabels_int64s"] or ())
-    forest, place = _listed_forest(ctx, attributes)
-    weights = _numbers(ctx, attributes["class_weights"], attributes["class_weights_as_tensor"])
-    base = _numbers(ctx, attributes["base_values"], attributes["base_values_as_tensor"])
-    table, has = _weights(ctx, place, attributes, "class", weights, max(1, len(labels)))
-    transform = attributes["post_transform"]
-    if len(labels) == 2 and len(set(attributes["class_ids"])) == 1:
-        column = attributes["class_ids"][0]
-        if base is not None and base.size > (0 if column else 1):
-            raise ctx.unsupported("base_values of two classes, of which one has weights, are not supported")
-        scores = _plus(ctx, _scores(ctx, x, forest, table[:, [column]], has[:, [column]], "SUM"), base)
-        assert weights is not None
-        return _of_two(ctx, scores, labels, column, bool((weights >= 0).all()), transform)
-    scores = _plus(ctx, _scores(ctx, x, forest, table, has, "SUM"), base)
-    return greatest(scores, labels), transformed(ctx, scores, transform).as_type("f32")
 
 
 def _of_two(
@@ -244,11 +230,6 @@ def _of_two(
     return chosen(above, labels), made.as_type("f32")
 
 
-Whole = Sequence[int] | None
-Real = Sequence[float] | None
-_NODES_AS_TENSORS = ("nodes_hitrates_as_tensor", "nodes_values_as_tensor")
-
-
 @onnx_op(
     "TreeEnsembleRegressor",
     domain=ML,
@@ -256,34 +237,30 @@ _NODES_AS_TENSORS = ("nodes_hitrates_as_tensor", "nodes_values_as_tensor")
     without=("base_values_as_tensor", "target_weights_as_tensor", *_NODES_AS_TENSORS),
 )
 @onnx_op("TreeEnsembleRegressor", domain=ML, versions=(3, 5))
+@attributes_of(_listed_forest)
 def tree_ensemble_regressor(
     ctx: Context,
     x: Expression,
     *,
     aggregate_function: str = "SUM",
     base_values: Real = None,
-    base_values_as_tensor: TensorProto | None = None,
+    base_values_as_tensor: StoredTensor = None,
     n_targets: int | None = None,
-    nodes_falsenodeids: Whole = None,
-    nodes_featureids: Whole = None,
-    nodes_hitrates: Real = None,
-    nodes_hitrates_as_tensor: TensorProto | None = None,
-    nodes_missing_value_tracks_true: Whole = None,
-    nodes_modes: Sequence[str] | None = None,
-    nodes_nodeids: Whole = None,
-    nodes_treeids: Whole = None,
-    nodes_truenodeids: Whole = None,
-    nodes_values: Real = None,
-    nodes_values_as_tensor: TensorProto | None = None,
     post_transform: str = "NONE",
     target_ids: Whole = None,
     target_nodeids: Whole = None,
     target_treeids: Whole = None,
     target_weights: Real = None,
-    target_weights_as_tensor: TensorProto | None = None,
+    target_weights_as_tensor: StoredTensor = None,
+    **nodes: Any,
 ) -> Expression:
     """The sum, mean, minimum or maximum of the trees' results."""
-    return _regressed(ctx, x, {name: value for name, value in locals().items() if name not in ("ctx", "x")})
+    forest, place = _listed_forest(ctx, **nodes)
+    weights = _numbers(ctx, target_weights, target_weights_as_tensor)
+    table, has = _weights(ctx, place, (target_treeids, target_nodeids, target_ids), weights, n_targets or 1)
+    scores = _scores(ctx, x, forest, table, has, aggregate_function)
+    base = _numbers(ctx, base_values, base_values_as_tensor)
+    return transformed(ctx, _plus(ctx, scores, base), post_transform).as_type("f32")
 
 
 @onnx_op(
@@ -293,34 +270,38 @@ def tree_ensemble_regressor(
     without=("base_values_as_tensor", "class_weights_as_tensor", *_NODES_AS_TENSORS),
 )
 @onnx_op("TreeEnsembleClassifier", domain=ML, versions=(3, 5))
+@attributes_of(_listed_forest)
 def tree_ensemble_classifier(
     ctx: Context,
     x: Expression,
     *,
     base_values: Real = None,
-    base_values_as_tensor: TensorProto | None = None,
+    base_values_as_tensor: StoredTensor = None,
     class_ids: Whole = None,
     class_nodeids: Whole = None,
     class_treeids: Whole = None,
     class_weights: Real = None,
-    class_weights_as_tensor: TensorProto | None = None,
+    class_weights_as_tensor: StoredTensor = None,
     classlabels_int64s: Whole = None,
     classlabels_strings: Sequence[str] | None = None,
-    nodes_falsenodeids: Whole = None,
-    nodes_featureids: Whole = None,
-    nodes_hitrates: Real = None,
-    nodes_hitrates_as_tensor: TensorProto | None = None,
-    nodes_missing_value_tracks_true: Whole = None,
-    nodes_modes: Sequence[str] | None = None,
-    nodes_nodeids: Whole = None,
-    nodes_treeids: Whole = None,
-    nodes_truenodeids: Whole = None,
-    nodes_values: Real = None,
-    nodes_values_as_tensor: TensorProto | None = None,
     post_transform: str = "NONE",
+    **nodes: Any,
 ) -> tuple[Expression, Expression]:
     """The label of the class with the greatest sum, and the sums."""
-    return _classified(ctx, x, {name: value for name, value in locals().items() if name not in ("ctx", "x")})
+    no_strings(ctx, classlabels_strings=classlabels_strings)
+    labels, targets = list(classlabels_int64s or ()), class_ids or ()
+    forest, place = _listed_forest(ctx, **nodes)
+    weights = _numbers(ctx, class_weights, class_weights_as_tensor)
+    base = _numbers(ctx, base_values, base_values_as_tensor)
+    table, has = _weights(ctx, place, (class_treeids, class_nodeids, targets), weights, max(1, len(labels)))
+    if len(labels) == 2 and len(set(targets)) == 1:
+        column = targets[0]
+        if base is not None and base.size > (0 if column else 1):
+            raise ctx.unsupported("base_values of two classes, of which one has weights, are not supported")
+        scores = _plus(ctx, _scores(ctx, x, forest, table[:, [column]], has[:, [column]], "SUM"), base)
+        return _of_two(ctx, scores, labels, column, weights is None or bool((weights >= 0).all()), post_transform)
+    scores = _plus(ctx, _scores(ctx, x, forest, table, has, "SUM"), base)
+    return greatest(scores, labels), transformed(ctx, scores, post_transform).as_type("f32")
 
 
 # --- the tables of version 5 ---
@@ -334,12 +315,12 @@ def tree_ensemble(
     aggregate_function: int = 1,
     leaf_targetids: Sequence[int],
     leaf_weights: TensorProto,
-    membership_values: TensorProto | None = None,
+    membership_values: StoredTensor = None,
     n_targets: int | None = None,
     nodes_falseleafs: Sequence[int],
     nodes_falsenodeids: Sequence[int],
     nodes_featureids: Sequence[int],
-    nodes_hitrates: TensorProto | None = None,
+    nodes_hitrates: StoredTensor = None,
     nodes_missing_value_tracks_true: Sequence[int] | None = None,
     nodes_modes: TensorProto,
     nodes_splits: TensorProto,
