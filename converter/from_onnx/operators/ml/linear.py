@@ -24,6 +24,9 @@ from ir_runtime.rewriting.shape_layers import as_list
 
 _F32 = element_types.f32
 
+Real = Sequence[float] | None
+Whole = Sequence[int] | None
+
 
 def _row(ctx: Context, x: Expression, values: Sequence[float], name: str) -> Expression:
     """One number, or one for each feature."""
@@ -40,9 +43,7 @@ def _row(ctx: Context, x: Expression, values: Sequence[float], name: str) -> Exp
 
 
 @onnx_op("Scaler", domain=ML, versions=(1,))
-def scaler(
-    ctx: Context, x: Expression, *, offset: Sequence[float] | None = None, scale: Sequence[float] | None = None
-) -> Expression:
+def scaler(ctx: Context, x: Expression, *, offset: Real = None, scale: Real = None) -> Expression:
     """(x - offset) scale."""
     scaled = real(x)
     if offset:
@@ -78,8 +79,8 @@ def imputer(
     ctx: Context,
     x: Expression,
     *,
-    imputed_value_floats: Sequence[float] | None = None,
-    imputed_value_int64s: Sequence[int] | None = None,
+    imputed_value_floats: Real = None,
+    imputed_value_int64s: Whole = None,
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Expression:
@@ -97,7 +98,7 @@ def imputer(
 
 
 @onnx_op("FeatureVectorizer", domain=ML, versions=(1,))
-def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Sequence[int] | None = None) -> Output:
+def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Whole = None) -> Output:
     """Features ``[n, f]`` of several inputs in one, as float32; a list is one row."""
     parts = []
     for index, value in enumerate(inputs):
@@ -127,7 +128,7 @@ def one_hot_encoder(
     ctx: Context,
     x: Expression,
     *,
-    cats_int64s: Sequence[int] | None = None,
+    cats_int64s: Whole = None,
     cats_strings: Sequence[str] | None = None,
     zeros: int = 1,
 ) -> Expression:
@@ -174,43 +175,16 @@ def label_encoder_1(
     raise ctx.unsupported("labels are strings in this version, with which the IR's layers do not compute")
 
 
-@onnx_op("LabelEncoder", domain=ML, versions=(2,))
-def label_encoder_2(
-    ctx: Context,
-    x: Expression,
-    *,
-    default_float: float = -0.0,
-    default_int64: int = -1,
-    default_string: str = "_Unused",
-    keys_floats: Sequence[float] | None = None,
-    keys_int64s: Sequence[int] | None = None,
-    keys_strings: Sequence[str] | None = None,
-    values_floats: Sequence[float] | None = None,
-    values_int64s: Sequence[int] | None = None,
-    values_strings: Sequence[str] | None = None,
-) -> Expression:
-    """Each number's value in a table."""
-    no_strings(ctx, keys_strings=keys_strings, values_strings=values_strings)
-    keys = _listed(ctx, "keys", keys_floats, keys_int64s)
-    values = _listed(ctx, "values", values_floats, values_int64s)
-    return _encoded(ctx, x, keys, values, values.of(default_float if values_floats else default_int64))
-
-
-def _listed(
-    ctx: Context,
-    name: str,
-    floats: Sequence[float] | None,
-    whole: Sequence[int] | None,
-    tensor: TensorProto | None = None,
-) -> Expression:
+def _listed(ctx: Context, name: str, floats: Real, whole: Whole, tensor: TensorProto | None) -> Expression:
     if tensor is None and not floats and not whole:
         raise ctx.invalid(f"the {name} are missing")
     value = ctx.constant(floats or whole, "f32" if floats else "i64") if tensor is None else ctx.stored(tensor)
     return Expression(ctx, value)
 
 
+@onnx_op("LabelEncoder", domain=ML, versions=(2,), without=("default_tensor", "keys_tensor", "values_tensor"))
 @onnx_op("LabelEncoder", domain=ML, versions=(4,))
-def label_encoder_4(
+def label_encoder(
     ctx: Context,
     x: Expression,
     *,
@@ -218,16 +192,16 @@ def label_encoder_4(
     default_int64: int = -1,
     default_string: str = "_Unused",
     default_tensor: TensorProto | None = None,
-    keys_floats: Sequence[float] | None = None,
-    keys_int64s: Sequence[int] | None = None,
+    keys_floats: Real = None,
+    keys_int64s: Whole = None,
     keys_strings: Sequence[str] | None = None,
     keys_tensor: TensorProto | None = None,
-    values_floats: Sequence[float] | None = None,
-    values_int64s: Sequence[int] | None = None,
+    values_floats: Real = None,
+    values_int64s: Whole = None,
     values_strings: Sequence[str] | None = None,
     values_tensor: TensorProto | None = None,
 ) -> Expression:
-    """Adds tables of other types."""
+    """Each number's value in a table."""
     no_strings(ctx, keys_strings=keys_strings, values_strings=values_strings)
     keys = _listed(ctx, "keys", keys_floats, keys_int64s, keys_tensor)
     values = _listed(ctx, "values", values_floats, values_int64s, values_tensor)
@@ -243,9 +217,7 @@ def label_encoder_4(
 # --- linear models ---
 
 
-def _linear(
-    ctx: Context, x: Expression, coefficients: Sequence[float], intercepts: Sequence[float] | None, count: int
-) -> Expression:
+def _linear(ctx: Context, x: Expression, coefficients: Sequence[float], intercepts: Real, count: int) -> Expression:
     """``[n, count]`` scores of features ``[n, f]``."""
     if count < 1 or not coefficients or len(coefficients) % count:
         raise ctx.invalid(f"{len(coefficients)} coefficients cannot be shared by {count} scores")
@@ -263,8 +235,8 @@ def linear_regressor(
     ctx: Context,
     x: Expression,
     *,
-    coefficients: Sequence[float] | None = None,
-    intercepts: Sequence[float] | None = None,
+    coefficients: Real = None,
+    intercepts: Real = None,
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Expression:
@@ -277,10 +249,10 @@ def linear_classifier(
     ctx: Context,
     x: Expression,
     *,
-    classlabels_ints: Sequence[int] | None = None,
+    classlabels_ints: Whole = None,
     classlabels_strings: Sequence[str] | None = None,
     coefficients: Sequence[float],
-    intercepts: Sequence[float] | None = None,
+    intercepts: Real = None,
     multi_class: int = 0,
     post_transform: str = "NONE",
 ) -> tuple[Expression, Expression]:
