@@ -69,26 +69,9 @@ def _exceeding(ctx: Context, threshold: Output | None) -> Output:
 # --- regions ---
 
 
-@onnx_op("RoiAlign", versions=(10,))
-def roi_align_10(
-    ctx: Context,
-    x: Output,
-    rois: Output,
-    batch_indices: Output,
-    *,
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Output:
-    """Regions pooled over interpolated points; their coordinates are those of elements."""
-    size = (output_height, output_width)
-    return _roi_align(ctx, x, rois, batch_indices, mode, size, sampling_ratio, spatial_scale, shifted=False)
-
-
+@onnx_op("RoiAlign", versions=(10,), without=("coordinate_transformation_mode",))
 @onnx_op("RoiAlign", versions=(16, 22))
-def roi_align_16(
+def roi_align(
     ctx: Context,
     x: Output,
     rois: Output,
@@ -101,51 +84,41 @@ def roi_align_16(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Output:
-    """As before (output_half_pixel), or half an element further to the front (half_pixel)."""
+    """Regions pooled over interpolated points.
+
+    Their coordinates are those of elements (output_half_pixel, and before version 16), or lie half an element
+    further to the front (half_pixel).
+    """
     modes = ("half_pixel", "output_half_pixel")
     if coordinate_transformation_mode not in modes:
         raise ctx.invalid(
             f"coordinate_transformation_mode must be {' or '.join(modes)}, but is '{coordinate_transformation_mode}'"
         )
-    shifted = coordinate_transformation_mode == "half_pixel"
+    shifted = ctx.version >= 16 and coordinate_transformation_mode == "half_pixel"
     size = (output_height, output_width)
-    return _roi_align(ctx, x, rois, batch_indices, mode, size, sampling_ratio, spatial_scale, shifted)
-
-
-def _roi_align(
-    ctx: Context,
-    x: Output,
-    rois: Output,
-    batches: Output,
-    mode: str,
-    size: tuple[int, int],
-    ratio: int,
-    scale: float,
-    shifted: bool,
-) -> Output:
     if mode not in ("avg", "max"):
         raise ctx.invalid(f"mode must be avg or max, but is '{mode}'")
-    if min(size) < 1 or ratio < 0:
+    if min(size) < 1 or sampling_ratio < 0:
         raise ctx.invalid("output_height and output_width must be positive, and sampling_ratio must not be negative")
     data, corners = (computable(ctx, value) for value in (x, rois))
     if mode == "max":
-        if ratio == 0:
+        if sampling_ratio == 0:
             raise ctx.unsupported("maxima over a number of points that depends on the region (sampling_ratio 0)")
         from converter.from_onnx.lowering.region_maxima import RegionMaxima  # few models need it
 
-        values = RegionMaxima(size, ratio, scale, shifted).greatest(ctx, data, corners, batches)
+        values = RegionMaxima(size, sampling_ratio, spatial_scale, shifted).greatest(ctx, data, corners, batch_indices)
         return as_type_of(ctx, values, x)
     aligned = "half_pixel_for_nn" if shifted else "asymmetric"
     op = regions.ROIAlign9(
         pooled_h=size[0],
         pooled_w=size[1],
-        sampling_ratio=ratio,
-        spatial_scale=scale,
+        sampling_ratio=sampling_ratio,
+        spatial_scale=spatial_scale,
         mode="avg",
         aligned_mode=aligned,
     )
-    pooled = ctx.emit(op, data, corners, batches)
-    if shifted and ratio == 0:
+    pooled = ctx.emit(op, data, corners, batch_indices)
+    if shifted and sampling_ratio == 0:
         # A region of no dimension has no points: ONNX gives 0, the IR divides by their number.
         sides = layers.subtract(ctx, _columns(ctx, corners, [2, 3]), _columns(ctx, corners, [0, 1]))
         least = ctx.emit(reduction.ReduceMin1(keep_dims=True), sides, ctx.constant([1]))
