@@ -20,7 +20,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, normalize_axis
-from ir_runtime.operations import linear_algebra, movement, normalization, reduction
+from ir_runtime.operations import linear_algebra, movement, normalization
 from ir_runtime.operations.activation import Swish4
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.expressions import Expression, concat, positions, where
@@ -65,19 +65,16 @@ def bias_add(ctx: Context, x: Output, bias: Output, skip: Output) -> Output:
 
 
 @onnx_op("CDist", domain=MICROSOFT, versions=(1,))
-def cdist(ctx: Context, a: Output, b: Output, *, metric: str = "sqeuclidean") -> Output:
+def cdist(ctx: Context, a: Expression, b: Expression, *, metric: str = "sqeuclidean") -> Expression:
     """Distances of the rows ``[m, n]`` from the rows ``[k, n]``, ``[m, k]``."""
     if metric not in ("sqeuclidean", "euclidean"):
         raise ctx.unsupported(f"the metric '{metric}' is not supported")
     for name, value in (("A", a), ("B", b)):
-        if ctx.rank(value, name) != 2:
-            raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.shape}")
-    rows = layers.unsqueeze(ctx, a, 1)
-    columns = layers.unsqueeze(ctx, b, 0)
-    apart = layers.subtract(ctx, rows, columns)
-    squares = layers.multiply(ctx, apart, apart)
-    total = ctx.emit(reduction.ReduceSum1(keep_dims=False), squares, ctx.constant([2]))
-    return total if metric == "sqeuclidean" else layers.square_root(ctx, total)
+        if ctx.rank(value.value, name) != 2:
+            raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.value.shape}")
+    apart = a.unsqueeze(1) - b.unsqueeze(0)
+    total = (apart * apart).sum(2)
+    return total if metric == "sqeuclidean" else total.sqrt()
 
 
 @onnx_op("NhwcConv", domain=MICROSOFT, versions=(1,))
