@@ -42,16 +42,10 @@ def dropout_1(
     return _undropped(ctx, x, x.element_type)
 
 
-@onnx_op("Dropout", versions=(7,))
+@onnx_op("Dropout", versions=(7, 10))
 def dropout_7(ctx: Context, x: Output, *, ratio: float = 0.5) -> tuple[Output, Output | None]:
-    """Always inference; the mask has the type of the input."""
-    return _undropped(ctx, x, x.element_type)
-
-
-@onnx_op("Dropout", versions=(10,))
-def dropout_10(ctx: Context, x: Output, *, ratio: float = 0.5) -> tuple[Output, Output | None]:
-    """Always inference; the mask is boolean."""
-    return _undropped(ctx, x, element_types.boolean)
+    """Always inference; the mask has the type of the input in version 7, and is boolean in version 10."""
+    return _undropped(ctx, x, x.element_type if ctx.version < 10 else element_types.boolean)
 
 
 @onnx_op("Dropout", versions=(12, 13, 22))
