@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import elementwise, randomness, reduction
@@ -45,11 +46,15 @@ def _scaled(ctx: Context, values: Output, factor: float, offset: float, kind: El
     return in_type(ctx, layers.add(ctx, scaled, ctx.constant(offset, wide)), kind)
 
 
-def _uniform(ctx: Context, shape: Output, low: float, high: float, seed: float | None, kind: ElementType) -> Output:
+def _uniform(
+    ctx: Context, shape: Output, kind: ElementType, *, high: float = 1.0, low: float = 0.0, seed: float | None = None
+) -> Output:
     return _scaled(ctx, unit(ctx, shape, seed), high - low, low, kind)
 
 
-def _normal(ctx: Context, shape: Output, mean: float, scale: float, seed: float | None, kind: ElementType) -> Output:
+def _normal(
+    ctx: Context, shape: Output, kind: ElementType, *, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
+) -> Output:
     """Box and Muller: sqrt(-2 ln u) cos(2 pi v) of two even numbers, u not 0, is normally distributed."""
     one = ctx.constant(1, "f32")
     u = layers.subtract(ctx, one, unit(ctx, shape, seed, 1))
@@ -70,59 +75,31 @@ def _kind(dtype: int | None, like: Output) -> ElementType:
 
 
 @onnx_op("RandomUniform", versions=(1, 22))
-def random_uniform(
-    ctx: Context,
-    *,
-    shape: Sequence[int],
-    dtype: int = 1,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
-) -> Output:
+@attributes_of(_uniform)
+def random_uniform(ctx: Context, *, shape: Sequence[int], dtype: int = 1, **attributes: Any) -> Output:
     """Evenly distributed numbers from ``low`` to ``high``."""
-    return _uniform(ctx, _declared(ctx, shape), low, high, seed, element_type_of(dtype))
+    return _uniform(ctx, _declared(ctx, shape), element_type_of(dtype), **attributes)
 
 
 @onnx_op("RandomUniformLike", versions=(1, 22))
-def random_uniform_like(
-    ctx: Context,
-    data: Output,
-    *,
-    dtype: int | None = None,
-    high: float = 1.0,
-    low: float = 0.0,
-    seed: float | None = None,
-) -> Output:
+@attributes_of(_uniform)
+def random_uniform_like(ctx: Context, data: Output, *, dtype: int | None = None, **attributes: Any) -> Output:
     """Evenly distributed numbers in the shape of the input."""
-    return _uniform(ctx, shape_of(ctx, data), low, high, seed, _kind(dtype, data))
+    return _uniform(ctx, shape_of(ctx, data), _kind(dtype, data), **attributes)
 
 
 @onnx_op("RandomNormal", versions=(1, 22))
-def random_normal(
-    ctx: Context,
-    *,
-    shape: Sequence[int],
-    dtype: int = 1,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
-) -> Output:
+@attributes_of(_normal)
+def random_normal(ctx: Context, *, shape: Sequence[int], dtype: int = 1, **attributes: Any) -> Output:
     """Normally distributed numbers of that mean and standard deviation."""
-    return _normal(ctx, _declared(ctx, shape), mean, scale, seed, element_type_of(dtype))
+    return _normal(ctx, _declared(ctx, shape), element_type_of(dtype), **attributes)
 
 
 @onnx_op("RandomNormalLike", versions=(1, 22))
-def random_normal_like(
-    ctx: Context,
-    data: Output,
-    *,
-    dtype: int | None = None,
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
-) -> Output:
+@attributes_of(_normal)
+def random_normal_like(ctx: Context, data: Output, *, dtype: int | None = None, **attributes: Any) -> Output:
     """Normally distributed numbers in the shape of the input."""
-    return _normal(ctx, shape_of(ctx, data), mean, scale, seed, _kind(dtype, data))
+    return _normal(ctx, shape_of(ctx, data), _kind(dtype, data), **attributes)
 
 
 @onnx_op("Bernoulli", versions=(15, 22))
