@@ -8,11 +8,12 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation.registry import attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output
 from ir_runtime.operations import movement, slicing
@@ -74,37 +75,6 @@ def half_of(ctx: Context, cache: Output) -> Half:
     return cache.shape[1].value if cache.shape[1].is_static else dim_of(ctx, cache, 1)
 
 
-@onnx_op("RotaryEmbedding", domain=MICROSOFT, versions=(1,))
-def rotary_embedding(
-    ctx: Context,
-    x: Output,
-    position_ids: Output,
-    cos_cache: Output,
-    sin_cache: Output,
-    *,
-    interleaved: int | None = None,
-    is_packed_batching: int | None = None,
-    num_heads: int | None = None,
-    rotary_embedding_dim: int | None = None,
-    scale: float | None = None,
-) -> Output:
-    """``[b, s, n h]`` or ``[b, n, s, h]``, each head rotated by the angles of its position.
-
-    ``position_ids`` are ``[b, s]``, or one number, the first position.
-    """
-    if scale not in (None, 1.0):
-        raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel ignores, is not supported")
-    if is_packed_batching:
-        raise ctx.unsupported("packed batches are not supported")
-    places, sequence_at = position_ids, 1 if _rank_of_heads(ctx, x) == 3 else 2
-    if ctx.rank(position_ids, "position_ids") == 1:
-        numbers = in_type(ctx, arange(ctx, dim_of(ctx, x, sequence_at)), position_ids.element_type)
-        places = add(ctx, numbers, position_ids)
-    half = half_of(ctx, cos_cache)
-    cos, sin = (layers.gather(ctx, cache, places, ctx.constant(0)) for cache in (cos_cache, sin_cache))
-    return _rotated_heads(ctx, x, cos, sin, half, bool(interleaved), num_heads, rotary_embedding_dim)
-
-
 def _rank_of_heads(ctx: Context, x: Output) -> int:
     rank = ctx.rank(x, "the input")
     if rank not in (3, 4):
@@ -118,14 +88,21 @@ def _rotated_heads(
     cos: Output,
     sin: Output,
     half: Half,
-    interleaved: bool,
-    num_heads: int | None,
-    rotary_embedding_dim: int | None,
+    *,
+    interleaved: int | None = None,
+    is_packed_batching: int | None = None,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int | None = None,
+    scale: float | None = None,
 ) -> Output:
     """The heads of ``[b, s, n h]`` or ``[b, n, s, h]`` rotated by the angles of each position ``[b, s, half]``.
 
     The angles of all rows may be the same, ``[s, half]``.
     """
+    if scale not in (None, 1.0):
+        raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel ignores, is not supported")
+    if is_packed_batching:
+        raise ctx.unsupported("packed batches are not supported")
     rank = _rank_of_heads(ctx, x)
     if rotary_embedding_dim and not num_heads and rank == 3:
         raise ctx.invalid("rotary_embedding_dim needs num_heads")
@@ -143,11 +120,30 @@ def _rotated_heads(
             data = ctx.emit(movement.Reshape1(special_zero=True), x, shape)
     cos, sin = (unsqueeze(ctx, one, *([0] if one.shape.rank == 2 else []), heads_at) for one in (cos, sin))
     whole = not rotary_embedding_dim and not isinstance(half, int)
-    result = rotated(ctx, data, cos, sin, half, interleaved, whole)
+    result = rotated(ctx, data, cos, sin, half, bool(interleaved), whole)
     return result if rank == 4 else reshape(ctx, result, [0, 0, -1])
 
 
+@onnx_op("RotaryEmbedding", domain=MICROSOFT, versions=(1,))
+@attributes_of(_rotated_heads)
+def rotary_embedding(
+    ctx: Context, x: Output, position_ids: Output, cos_cache: Output, sin_cache: Output, **attributes: Any
+) -> Output:
+    """``[b, s, n h]`` or ``[b, n, s, h]``, each head rotated by the angles of its position.
+
+    ``position_ids`` are ``[b, s]``, or one number, the first position.
+    """
+    places, sequence_at = position_ids, 1 if _rank_of_heads(ctx, x) == 3 else 2
+    if ctx.rank(position_ids, "position_ids") == 1:
+        numbers = in_type(ctx, arange(ctx, dim_of(ctx, x, sequence_at)), position_ids.element_type)
+        places = add(ctx, numbers, position_ids)
+    half = half_of(ctx, cos_cache)
+    cos, sin = (layers.gather(ctx, cache, places, ctx.constant(0)) for cache in (cos_cache, sin_cache))
+    return _rotated_heads(ctx, x, cos, sin, half, **attributes)
+
+
 @onnx_op("MRotaryEmbedding", domain=MICROSOFT, versions=(1,))
+@attributes_of(_rotated_heads)
 def multimodal_rotary_embedding(
     ctx: Context,
     x: Output,
@@ -155,23 +151,15 @@ def multimodal_rotary_embedding(
     cos_cache: Output,
     sin_cache: Output,
     *,
-    interleaved: int | None = None,
-    is_packed_batching: int | None = None,
     mrope_layout: int | None = None,
     mrope_section: Sequence[int],
-    num_heads: int | None = None,
-    rotary_embedding_dim: int | None = None,
-    scale: float | None = None,
+    **attributes: Any,
 ) -> Output:
     """As RotaryEmbedding, with three positions for each token ``[3, b, s]``: in time, of its row and of its column.
 
     ``mrope_section`` tells how many angles come from each: one section behind the other (``mrope_layout`` 0), or in
     turn from the three until the sections of rows and columns are used up (1).
     """
-    if scale not in (None, 1.0):
-        raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel ignores, is not supported")
-    if is_packed_batching:
-        raise ctx.unsupported("packed batches are not supported")
     if len(mrope_section) != 3 or min(mrope_section) < 0:
         raise ctx.invalid(f"mrope_section must be three numbers of 0 or more, but is {list(mrope_section)}")
     half = sum(mrope_section)
@@ -191,7 +179,7 @@ def multimodal_rotary_embedding(
         layers.gather(ctx, _side_by_side(ctx, cache, position_ids), chosen, ctx.constant(2))
         for cache in (cos_cache, sin_cache)
     )
-    return _rotated_heads(ctx, x, cos, sin, half, bool(interleaved), num_heads, rotary_embedding_dim)
+    return _rotated_heads(ctx, x, cos, sin, half, **attributes)
 
 
 def _side_by_side(ctx: Context, cache: Output, places: Output) -> Output:
