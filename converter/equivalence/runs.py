@@ -124,8 +124,10 @@ class Runs:
             ):
                 return declared[name]
         shape = port.partial_shape
-        if batch is None or not shape.has_rank or shape.rank == 0 or shape[0].is_static:
+        if batch is None or not shape.has_rank or shape.rank == 0:
             return None
+        if not shape[0].contains(batch):
+            raise VerificationError(f"batch is {batch}, but the input '{port.name}' of the IR has the shape {shape}")
         return shape.replace(0, batch)
 
     def _random(self, seed: int, shapes: Shapes) -> dict[str, Array]:

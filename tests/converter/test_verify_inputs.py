@@ -275,3 +275,10 @@ def test_parts_of_old_models_are_of_an_ir_version_whose_weights_need_not_be_inpu
     assert graph.whole({}).ir_version == 4
     proto.ir_version = 9
     assert OnnxGraph(proto).whole({}).ir_version == 9
+
+
+def test_a_batch_that_the_ir_does_not_take_is_an_error(image: Path) -> None:
+    fixed = converter.convert_model(image, batch=1)
+    with pytest.raises(converter.VerificationError, match=r"batch is 7, but the input 'x' of the IR has the shape"):
+        converter.verify(image, fixed, batch=7)
+    assert converter.verify(image, fixed, batch=1).passed
