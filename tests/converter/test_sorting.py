@@ -55,6 +55,16 @@ def test_types_of_top_k(dtype: np.dtype[Any], largest: int) -> None:
     check_node(model, {"x": x}, best(x, 3, -1, bool(largest)))
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("k", [1, 3, 6])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_top_k_of_equal_elements(k: int, largest: int, shapes: Any) -> None:
+    """Equal elements come in their own order."""
+    x = np.array([[2, 1, 2, 1, 2, 1], [0, 0, 0, 0, 0, 0], [3, 3, 1, 1, 3, 1]], np.float32)
+    options: dict[str, Any] = {"constants": {"k": np.array([k])}, "attributes": {"largest": largest}, "shapes": shapes}
+    check_node(node_model("TopK", {"x": x}, outputs=2, opset=11, **options), {"x": x})
+
+
 def test_top_k_of_large_integers() -> None:
     x = np.array([2**24, 2**24 + 1, -(2**31), 2**31 - 1], np.int64)
     model = node_model("TopK", {"x": x}, outputs=2, constants={"k": np.array([4])}, opset=11)

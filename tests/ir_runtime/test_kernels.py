@@ -392,8 +392,15 @@ def test_sequence_one_direction_after_the_other(
     same(model, inputs)
 
 
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_clipped_sequence(name: str) -> None:
+    """No kernel takes it."""
+    inputs, model = sequence(name, "forward", 3, 6, 5, clip=0.2)
+    same(model, inputs, kernels=0)
+
+
 def sequence(
-    name: str, direction: str, batch: int, steps: int, hidden: int, ragged: bool = False
+    name: str, direction: str, batch: int, steps: int, hidden: int, ragged: bool = False, **changed: Any
 ) -> tuple[list[Array], Model]:
     """Inputs and the model of a recurrent layer; with ``ragged`` lengths are smaller than the number of steps."""
     width = 4
@@ -401,7 +408,8 @@ def sequence(
     gates = {"LSTM": 4, "GRU": 3, "GRU linear": 3, "RNN": 1}[name]
     more = {"linear_before_reset": True} if name == "GRU linear" else {}
     names = {"LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}.get(name, ("sigmoid", "tanh"))
-    made = op(f"{name.split()[0]}Sequence", hidden_size=hidden, direction=direction, activations=names, **more)
+    attributes = {"hidden_size": hidden, "direction": direction, "activations": names, **more, **changed}
+    made = op(f"{name.split()[0]}Sequence", **attributes)
     states = [normal(batch, number, hidden) for _ in range(2 if name == "LSTM" else 1)]
     lengths = np.array([6, 2, 4] if ragged else [steps] * batch)
 

@@ -72,7 +72,10 @@ PAIR = ((40,), (40,))
 _NEAR = {"x0": np.array([1 << 26, 7], np.int32), "x1": np.array([(1 << 26) + 1, 7], np.int32)}
 _FAR = {"x0": np.array([3_000_000_000, 5], np.uint32), "x1": np.array([7, 4_000_000_000], np.uint32)}
 _HALVES = np.array([[1, 3], [2, -5]], np.float16)
-_ENDLESS = {"x0": np.array([5, -7, 3], np.float32), "x1": np.array([np.inf, -np.inf, 2], np.float32)}
+_ENDLESS = {
+    "x0": np.array([5, -7, 3, np.inf, -np.inf, np.nan], np.float32),
+    "x1": np.array([np.inf, -np.inf, 2, np.inf, np.inf, np.inf], np.float32),
+}
 _NAN = {"x0": np.array([np.nan, 2], np.float32), "x1": np.array([1, 1], np.float32)}
 
 ROWS: list[Plain] = [

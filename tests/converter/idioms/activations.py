@@ -165,6 +165,9 @@ IDIOMS = {
 
 NEAR_MISSES = {
     "limits for each column": NearMiss(build=lambda g, c: clamp(g, c, low=[-1] * 4 + [0] * 4), absent="Clamp"),
+    "a limit that is no number": NearMiss(
+        build=lambda g, c: clamp(g, c, low=[np.nan]), absent="Clamp", engines=["numpy"]
+    ),
     "a limit of a higher rank": NearMiss(build=lambda g, c: clamp(g, c, low=[[[[-1]]]]), absent="Clamp"),
     "prelu of two values": NearMiss(build=lambda g, c: prelu(g, c, positive=g("Exp", "x")), absent="PReLU"),
     "prelu with a slope for each column": NearMiss(
