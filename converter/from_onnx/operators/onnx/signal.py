@@ -6,11 +6,11 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import Output, element_types, normalize_axis
-from ir_runtime.operations import movement, padding, signal
+from ir_runtime.operations import generation, movement, padding, signal
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.frames import frames_of
 from ir_runtime.rewriting.layers import in_type, reshape
 from ir_runtime.rewriting.shape_layers import (
+    arange,
     as_i64,
     as_list,
     concat_lists,
@@ -158,7 +158,11 @@ def stft(
     elif onesided:
         raise ctx.invalid("a one-sided transform wants real signals, but the last dimension is 2")
     else:
-        frames = frames_of(ctx, data, size, step, 1)
+        # Frames may overlap: [batch, frames, size, 2].
+        stop = layers.add(ctx, layers.subtract(ctx, dim_of(ctx, data, 1), size), ctx.constant(1))
+        starts = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), stop, step)
+        places = layers.add(ctx, layers.unsqueeze(ctx, starts, 1), arange(ctx, size))
+        frames = layers.gather(ctx, data, places, ctx.constant(1))
         shape = concat_lists(ctx, [size, ctx.constant(1)])
         scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
         framed = layers.multiply(ctx, frames, scale)
