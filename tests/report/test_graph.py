@@ -276,7 +276,8 @@ def test_the_search_finds_verdicts_types_weights_and_words_together(deep: Path, 
     asked = ["wrong", "changed", "parameter", "w7", "tanh 11", "drifted", "nothing of that"]
     found = observed(tmp_path / "page.html", SEARCHES % asked, tmp_path, *DESKTOP)
     assert found["errors"] == []
-    assert found["wrong"] == ["product3"]
+    # A tensor of nothing but tiny values is compared by its own size.
+    assert found["wrong"] == ["product3", "head"]
     assert found["changed"] == ["head", "product3"]
     assert found["parameter"] == ["x"]
     assert found["w7"] == ["product7"]
