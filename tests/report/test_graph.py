@@ -278,7 +278,7 @@ def test_the_search_finds_verdicts_types_weights_and_words_together(deep: Path, 
     assert found["errors"] == []
     # A tensor of nothing but tiny values is compared by its own size.
     assert found["wrong"] == ["product3", "head"]
-    assert found["changed"] == ["head", "product3"]
+    assert found["changed"] == ["product3", "head"]
     assert found["parameter"] == ["x"]
     assert found["w7"] == ["product7"]
     assert found["tanh 11"][0] == "tanh11"
