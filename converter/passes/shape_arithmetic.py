@@ -270,12 +270,23 @@ class _Walk:
                 found.append(self._dimensions(source, elements[at : at + count], kind))
                 at += count
                 continue
-            number = self._number(elements[at], kind, rank=1)
+            whole, count = self._list_with(elements[at:], kind)
+            number = whole or self._number(elements[at], kind, rank=1)
             if number is None:
                 return None
             found.append(number)
-            at += 1
+            at += count
         return found
+
+    def _list_with(self, elements: Sequence[Polynomial], kind: ElementType) -> tuple[Output | None, int]:
+        """Return the list that has the leading elements in this order, and its length; else None and 1."""
+        place = self._shapes.place(elements[0])
+        if place is None or place[0].element_type is not kind or place[0].shape.rank != 1:
+            return None, 1
+        values = self._shapes.elements(place[0])
+        if values is None or values.size < 2 or list(elements[: values.size]) != values.tolist():
+            return None, 1
+        return place[0], values.size
 
     def _run(self, elements: Sequence[Polynomial]) -> tuple[tuple[Output, list[Polynomial]] | None, int]:
         """The first source of the most leading elements, and how many these are."""

@@ -1,7 +1,8 @@
 """Differences between two models in layers, attributes, types and weights; ids and the order in the file do not count.
 
-Layers are paired by name where both models have the name once, then by the tensor names of their outputs, then by
-their place: layers of one type that read the same paired values, or that a pair reads at the same input.
+Layers are paired by name where both models have the name once (constants: of one element type and shape), then by the
+tensor names of their outputs, then by their place: layers of one type that read the same paired values, or that a pair
+reads at the same input.
 """
 
 from __future__ import annotations
@@ -205,7 +206,10 @@ def _unique(nodes: Iterable[Node], key: Callable[[Node], Hashable]) -> dict[Hash
 
 
 def _by_name(node: Node) -> Hashable:
-    return (node.name, node.op.type) if node.name else None
+    """A constant's type and shape belong to its name: numbers in names of constants shift from model to model."""
+    data = node.op.data
+    held = None if data is None else (data.element_type, data.shape)
+    return (node.name, node.op.type, held) if node.name else None
 
 
 def _by_tensor_names(node: Node) -> Hashable:
