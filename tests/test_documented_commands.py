@@ -103,6 +103,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("model", "other"):
         converter.save_model(converter.convert_model(a_model()), tmp_path / "ir" / f"{name}.xml")
     (tmp_path / "models.txt").write_text("# a path a line\nmodel.onnx\nzoo/a/model.onnx\n")
+    (tmp_path / "device.json").write_text('{"CPU": {"NUM_STREAMS": 1}}')
     (tmp_path / "my_ops.py").write_text("import converter\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

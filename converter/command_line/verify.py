@@ -47,6 +47,7 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, steps: 
       onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
       onnx2ir verify model.onnx model.xml --layers --json
       onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
+      onnx2ir verify model.onnx model.xml --device AUTO --config PERFORMANCE_HINT=LATENCY
       onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
       onnx2ir verify model.onnx ours.xml --against theirs.xml
       onnx2ir verify model.onnx model.xml before.xml after.xml
@@ -98,7 +99,7 @@ def _verify_one(
 ) -> Outcome:
     """Compare a pair; its JSON, which is not printed here, and the report."""
     if steps is not None:
-        names = ("rtol", "atol", "seed", "engine", "accept_unproven")
+        names = ("rtol", "atol", "seed", "engine", "device", "config", "accept_unproven")
         return _verify_steps(state, model, ir, as_json, steps=steps, **{name: getattr(options, name) for name in names})
     from converter.equivalence.verification import verify
 

@@ -81,7 +81,7 @@ def verify(
     if states:
         stored, model = None, _with_states_as_inputs(model, states)
         unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
-    running = engine_for(chosen.engine, model, stored)
+    running = engine_for(chosen.engine, model, stored, **chosen.running)
     sides = Sides(
         reference,
         model,
@@ -115,7 +115,7 @@ def verify(
         chosen.seed if chosen.inputs is None else None,
         layers=layers if layers is not None or report is None else True,
         weights=chosen.weights,
-        against=None if chosen.against is None else _other(chosen.against, chosen.engine),
+        against=None if chosen.against is None else _other(chosen.against, chosen),
         folder=None if chosen.minimise is None else Path(chosen.minimise),
         histograms=report is not None,
         directed=chosen.stress and layers is not False,
@@ -163,7 +163,6 @@ def _name_of(side: object) -> str:
     return Path(side).name if isinstance(side, (str, os.PathLike)) else "the model"
 
 
-def _other(against: Model | str | os.PathLike[str], engine: str) -> Engine:
-    if isinstance(against, Model):
-        return engine_for(engine, against)
-    return engine_for(engine, read_model(against), against)
+def _other(against: Model | str | os.PathLike[str], chosen: VerificationOptions) -> Engine:
+    model, stored = (against, None) if isinstance(against, Model) else (read_model(against), against)
+    return engine_for(chosen.engine, model, stored, **chosen.running)
