@@ -186,6 +186,33 @@ class VerificationOptions:
         group=_COMPARISON,
         schema=SWITCH,
     )
+    attest: str | os.PathLike[str] | None = option(
+        None,
+        """Write an in-toto statement about the files and the verdict.
+
+        It has the digests of both models, the options, versions, the verdict and the errors of each output. It is not
+        signed.
+        """,
+        "--attest",
+        group=_OUTPUT,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="output",
+        metavar="FILE",
+    )
+    attestation: str | os.PathLike[str] | None = option(
+        None,
+        """Check such a statement: digests, options and the verdict have to be those of now.
+
+        Options of the statement hold where they are not given.
+        """,
+        "--attestation",
+        group=_COMPARISON,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="input",
+        metavar="FILE",
+    )
     minimise: str | os.PathLike[str] | None = option(
         None,
         "Write the smallest part of both models that shows the first wrong layer.",

@@ -132,6 +132,8 @@ WORDS = {
     "against": "--against n.xml",
     "annotated": "--annotate github",
     "atol": "--atol 0",
+    "attest": "--attest statement.json",
+    "attestation": "--attestation wrong.npz",
     "batch": "--batch 7",
     "check": "--verify",
     "color": "--color nothing(bgr->rgb)",

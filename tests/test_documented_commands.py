@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -85,6 +87,17 @@ def _write_stateful_models(folder: Path) -> None:
     np.savez(folder / "frames.npz", frame=np.ones(2, np.float32))
 
 
+@functools.cache
+def a_statement() -> str:
+    """About model.onnx and model.xml, which have the same bytes in each folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, ir, path = (Path(folder) / name for name in ("model.onnx", "model.xml", "model.intoto.json"))
+        onnx.save(a_model(), model)
+        converter.save_model(converter.convert_model(a_model()), ir)
+        converter.verify(model, ir, attest=path)
+        return path.read_text()
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the examples name."""
@@ -103,6 +116,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("model", "other"):
         converter.save_model(converter.convert_model(a_model()), tmp_path / "ir" / f"{name}.xml")
     (tmp_path / "models.txt").write_text("# a path a line\nmodel.onnx\nzoo/a/model.onnx\n")
+    (tmp_path / "model.intoto.json").write_text(a_statement())
     (tmp_path / "device.json").write_text('{"CPU": {"NUM_STREAMS": 1}}')
     (tmp_path / "my_ops.py").write_text("import converter\n")
     monkeypatch.chdir(tmp_path)

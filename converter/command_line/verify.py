@@ -113,6 +113,8 @@ def _verify_one(
         print_report(found)
     if options.report is not None and not found.unwritten:
         state.inform(f"Wrote {options.report}")
+    if found.statement:
+        state.inform(f"Wrote {found.statement}")
     return found.to_dict(), found
 
 

@@ -172,6 +172,10 @@ class Report(Printed):
     """The errors of writing the page or the smallest part."""
     page: str = ""
     """The path of the page that was written."""
+    statement: str = ""
+    """The path of the statement that was written."""
+    attestation: tuple[str, ...] | None = None
+    """What a statement about these files has otherwise; None where none was checked."""
 
     @property
     def first_divergence(self) -> LayerDifference | None:
@@ -214,13 +218,14 @@ class Report(Printed):
 
     @property
     def passed(self) -> bool:
-        """True if both sides are shown to be equal, or if that is unproven and accepted."""
-        return self.verdict in (DERIVED, EQUAL) or (self.verdict == UNPROVEN and self.accept_unproven)
+        """True if both sides are shown to be equal, or if that is unproven and accepted, and a statement holds."""
+        is_accepted = self.verdict in (DERIVED, EQUAL) or (self.verdict == UNPROVEN and self.accept_unproven)
+        return is_accepted and not self.attestation
 
     @property
     def headline(self) -> str:
         """``PASSED``, ``FAILED`` or, where neither is shown, ``UNPROVEN``."""
-        return headline(self.verdict, self.passed)
+        return "FAILED" if self.attestation else headline(self.verdict, self.passed)
 
     @property
     def reason(self) -> str:

@@ -16,6 +16,7 @@ from converter.equivalence.references import Reference, reference_for
 from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Sides
+from converter.equivalence.statement import Statement, files_of, statement_of, write_statement
 from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
 from converter.from_onnx.options import make_options
@@ -62,11 +63,16 @@ def verify(
     :class:`ir_runtime.ModelError` where the IR cannot be read.
     """
     chosen = options_from(VerificationOptions, options, keywords, "verify")
+    statement = None if chosen.attestation is None else Statement(chosen.attestation)
+    chosen = chosen if statement is None else statement.adopt(chosen)
     report, layers = chosen.report, chosen.layers
     if chosen.minimise is not None:
         check_folder(chosen.minimise)
-    if report is not None:
-        check_writable(report)
+    for path in (report, chosen.attest):
+        if path is not None:
+            check_writable(path)
+    if chosen.attest is not None or statement is not None:
+        files_of(*(side for side in (onnx_model, ir, chosen.inputs, chosen.against) if side is not None))
     stored = None if isinstance(ir, Model) else ir
     with stage("read"):
         model = ir if isinstance(ir, Model) else read_model(ir)
@@ -121,6 +127,8 @@ def verify(
         directed=chosen.stress and layers is not False,
         accept_unproven=chosen.accept_unproven,
     )
+    if chosen.attest is not None or statement is not None:
+        found = _attested(found, chosen, statement, onnx_model, ir)
     if report is not None:
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
         try:
@@ -130,6 +138,22 @@ def verify(
         except FileError as error:  # the report must not be lost with the page
             found = replace(found, unwritten=(*found.unwritten, str(error)))
     inform("%s: %s", found.verdict, found.reason)
+    return found
+
+
+def _attested(found: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:
+    """Return the report beside the ``statement``, once the one of now is written where that is asked for."""
+    with stage("statement"):
+        now = statement_of(found, chosen, *sides)
+    if statement is not None:
+        notes = (*found.notes, *statement.notes(now))
+        found = replace(found, attestation=statement.mismatches(now), notes=notes)
+    if chosen.attest is not None:
+        try:
+            write_statement(now, chosen.attest)
+            found = replace(found, statement=os.fspath(chosen.attest))
+        except FileError as error:  # the report must not be lost with the statement
+            found = replace(found, unwritten=(*found.unwritten, str(error)))
     return found
 
 
