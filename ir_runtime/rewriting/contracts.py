@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ir_runtime.records import record
 
-NO_OVERFLOW = "no value of the replaced layers is infinite or NaN"
-"""Where contracts that are not exact hold."""
-IN_RANGE = "no value is beyond the range of the integers that it was converted to"
+NO_OVERFLOW = "layers without infinities and NaN"
+"""Where contracts that are not exact hold: no value of the replaced layers is infinite or NaN."""
+IN_RANGE = "values in the range of the integers"
 
 
 @record
@@ -20,8 +20,8 @@ class Contract:
     ``ulps`` counts at every value of the longer of both forms, layers replaced or layers emitted: its inputs,
     constants, inner values and results. A result may differ as much as it does where each of these changes by so many
     units in the last place. For a sum that is the last place of the sum of the magnitudes, not of the result, which may
-    be small. A scalar constant in float64 counts as one of float32, as patterns accept either. An exact contract holds
-    for infinities and NaN, too.
+    be small. How a single layer adds its terms is left to the runtime, and does not count. A scalar constant in float64
+    counts as one of float32, as patterns accept either. An exact contract holds for infinities and NaN, too.
     """
 
     ulps: float = 0

@@ -181,7 +181,9 @@ def test_a_pass_that_is_not_listed_is_a_fault_of_ours(package: Callable[..., Pip
 
 def test_a_pass_that_does_not_exist_is_a_fault_of_ours(package: Callable[..., Pipeline]) -> None:
     for modules in ((), ("absolute",)):
-        pipeline = package([Entry("other", ["Abs1"], ["cleanup"], module="absolute", reason="none", contract=EXACT)], *modules)
+        pipeline = package(
+            [Entry("other", ["Abs1"], ["cleanup"], module="absolute", reason="none", contract=EXACT)], *modules
+        )
         with pytest.raises(InternalError, match="'absolute' is registered, but not" if modules else "lists .*'other'"):
             pipeline.run(chain()[0])
     pipeline = Pipeline(None, [entry("other", "Abs1")])
@@ -202,7 +204,10 @@ def test_an_operation_that_does_not_exist_is_a_fault_of_ours(package: Callable[.
         ([entry("a"), entry("b", after=["frist"])], "the pass 'b' must run after 'frist', which is not listed before"),
         ([entry("a"), entry("b"), entry("a")], "the pass 'a' is listed twice"),
         ([entry("a"), entry("b", after="a")], "'after' of the pass 'b' must be a list, but is one string"),
-        ([Entry("a", "Abs1", ["cleanup"], reason="none", contract=EXACT)], "'operations' of the pass 'a' must be a list"),
+        (
+            [Entry("a", "Abs1", ["cleanup"], reason="none", contract=EXACT)],
+            "'operations' of the pass 'a' must be a list",
+        ),
         ([entry("a", groups="fusion")], "'groups' of the pass 'a' must be a list"),
         ([entry("a", groups=["fusions"])], "the pass 'a' must be of the groups"),
         ([entry("a", groups=[])], "the pass 'a' must be of the groups"),
