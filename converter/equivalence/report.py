@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from converter.equivalence.compare import Comparison
+from converter.equivalence.contracts import AppliedContract
 from ir_runtime.displayed import Printed
 from ir_runtime.graph.model_difference import LayerChange
 from ir_runtime.records import record
@@ -156,6 +157,8 @@ class Report(Printed):
     """Where the values of the IR's constants come from; None where weights were not compared."""
     derivation: DerivationCheck = DerivationCheck(INAPPLICABLE, "the derivation was not repeated")
     """The IR beside its derivation."""
+    contracts: tuple[AppliedContract, ...] = ()
+    """The contracts of the recorded passes and rules: how far each may change results."""
     against: tuple[Comparison, ...] = ()
     """The comparisons with another IR."""
     notes: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
@@ -83,6 +84,7 @@ def verify(
         reference = reference_for(onnx_model)
     bound = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch).bound(list(reference.input_names))
     derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
+    contracts = contracts_of(model)
     states = _states_of(model, reference, bound.frozen, bound.outputs)
     if states:
         stored, model = None, _with_states_as_inputs(model, states)
@@ -127,6 +129,7 @@ def verify(
         directed=chosen.stress and layers is not False,
         accept_unproven=chosen.accept_unproven,
     )
+    found = replace(found, contracts=contracts)
     if chosen.attest is not None or statement is not None:
         found = _attested(found, chosen, statement, onnx_model, ir)
     if report is not None:
@@ -137,6 +140,7 @@ def verify(
             found = replace(found, page=str(report))
         except FileError as error:  # the report must not be lost with the page
             found = replace(found, unwritten=(*found.unwritten, str(error)))
+    inform("contracts: %s", contracts_text(contracts))
     inform("%s: %s", found.verdict, found.reason)
     return found
 
