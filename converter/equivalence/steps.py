@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from converter.equivalence.compare import Comparison, compare
+from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
 from converter.equivalence.exact import exact_model, rounded_model
 from converter.equivalence.rederivation import check_derivation
@@ -196,6 +197,7 @@ def verify_steps(
             ir_side.add_rounding(model, onnx_model)
             done = [step for step, _ in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps)]
     derivation, _ = check_derivation(model, onnx_model, {})
+    inform("contracts: %s", contracts_text(contracts_of(model)))
     names = reference.name, ir_side.name
     report = StepsReport(*names, seed, tuple(done), layer, problem, derivation, bool(accept_unproven))
     inform("%s: %s", report.verdict, report.reason)
