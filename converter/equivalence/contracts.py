@@ -50,7 +50,7 @@ def contracts_text(applied: Sequence[AppliedContract]) -> str:
     parts = [f"{exact} {'passes and rules are' if exact != 1 else 'pass or rule is'} exact"]
     parts += [f"{name} is {contract.to_text()}" for name, contract in inexact]
     if len(inexact) > 1:
-        total = Contract(sum(one.ulps for _, one in inexact), sum(one.steps for _, one in inexact))
+        total = Contract(sum(contract.ulps for _, contract in inexact))
         parts.append(f"together {total.to_text()}")
     parts += [f"no contract is known of {', '.join(unknown)}"] if unknown else []
     return "; ".join(parts)

@@ -20,13 +20,12 @@ class Contract:
     ``ulps`` counts at every value of the longer of both forms, layers replaced or layers emitted: its inputs,
     constants, inner values and results. A result may differ as much as it does where each of these changes by so many
     units in the last place. For a sum that is the last place of the sum of the magnitudes, not of the result, which may
-    be small. How a single layer adds its terms is left to the runtime, and does not count. A scalar constant in float64
-    counts as one of float32, as patterns accept either. An exact contract holds for infinities and NaN, too.
+    be small; in the middle between two steps of quantization it is a step. How a single layer adds its terms is left to
+    the runtime, and does not count. A scalar constant in float64 counts as one of float32, as patterns accept either.
+    An exact contract holds for infinities and NaN, too.
     """
 
     ulps: float = 0
-    steps: int = 0
-    """By how many steps of quantization values may differ that are in the middle between two, to within ``ulps``."""
     reason: str = "the same arithmetic"
     """What makes the difference."""
     domain: str = "all values"
@@ -36,14 +35,13 @@ class Contract:
     @property
     def is_exact(self) -> bool:
         """True if all values are equal, but for signs of zeros."""
-        return not self.ulps and not self.steps
+        return not self.ulps
 
     def to_text(self) -> str:
         """Return the contract as a phrase: ``within 1 ulp``, ``exact but for signs of zeros``."""
         if self.is_exact:
             return "exact" if self.keeps_signed_zeros else "exact but for signs of zeros"
-        parts = [f"{self.steps} step{'s' * (self.steps > 1)} of quantization"] if self.steps else []
-        return f"within {' and '.join([*parts, f'{self.ulps:g} ulp' + 's' * (self.ulps > 1)])}"
+        return f"within {self.ulps:g} ulp{'s' * (self.ulps > 1)}"
 
 
 EXACT = Contract()
@@ -52,9 +50,9 @@ EQUAL = Contract(keeps_signed_zeros=False, reason="the same arithmetic, but a ze
 """As :data:`EXACT`, but a zero may have the other sign."""
 
 
-def within(ulps: float, reason: str, *, steps: int = 0, domain: str = NO_OVERFLOW) -> Contract:
+def within(ulps: float, reason: str) -> Contract:
     """Return the contract of a pass that rounds otherwise, for the ``reason``."""
-    return Contract(ulps, steps, reason, domain)
+    return Contract(ulps, reason, NO_OVERFLOW)
 
 
 FUSED = within(1, "one layer rounds what several layers round")
