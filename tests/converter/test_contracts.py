@@ -423,12 +423,11 @@ _MANY = 8
 def test_a_pass_keeps_its_contract(name: str, request: pytest.FixtureRequest) -> None:
     contract, is_full = CONTRACTS[name], request.config.getoption("--full")
     own = changes(is_full)[name]
-    assert own, f"no model shows what the pass '{name}' changes"
     if contract.ulps:
+        own = [change for change in own if change.case.name not in MODELS]  # each element of which takes minutes
         own = own[:: 1 + len(own) // (8 * _MANY if is_full else _MANY)]
+    assert own, f"no model shows what the pass '{name}' changes"
     for change in own:
-        if contract.ulps and change.case.name in MODELS:
-            continue  # changing each element by itself takes minutes
         for fill, feeds in inputs_of(change.case):
             if fill == "every float16" and not is_elementwise(change.before):
                 continue
