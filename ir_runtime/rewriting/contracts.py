@@ -17,8 +17,8 @@ IN_RANGE = "values in the range of the integers"
 class Contract:
     """What a pass promises, and for which values.
 
-    ``ulps`` counts at every value of the longer of both forms, layers replaced or layers emitted: its inputs,
-    constants, inner values and results. A result may differ as much as it does where each of these changes by so many
+    ``ulps`` counts at every value of the layers replaced, or of those emitted: inputs, constants, inner values and
+    results. A result may differ as much as it does where each of these changes by so many
     units in the last place. For a sum that is the last place of the sum of the magnitudes, not of the result, which may
     be small; in the middle between two steps of quantization it is a step. How a single layer adds its terms is left to
     the runtime, and does not count. A scalar constant in float64 counts as one of float32, as patterns accept either.

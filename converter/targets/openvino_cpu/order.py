@@ -65,7 +65,7 @@ ORDER = [
           contract=within(4, "factor and summand are computed before the data")),
     Entry("fake_quantize", ["Convert1"], ["target"], after=["quantized_products"],
           reason="scales of quantised products stand at the weights then, where they do not part two quantisations",
-          contract=within(1, "scales are multiplied in another order, so that middles between steps go to either")),
+          contract=within(2, "values are counted in steps from the end of the range; middles go to either step")),
     Entry("integer_round_trips", ["Convert1"], ["target"], after=["integer_products", "fake_quantize"],
           reason="FakeQuantize takes up its conversions first, products in floats leave theirs",
           contract=Contract(reason="whole numbers stay whole", domain=IN_RANGE)),
