@@ -117,7 +117,7 @@ def _verify_one(
 
 def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
     from converter.equivalence.steps import verify_steps
-    from converter.language_models.convert import MODEL
+    from converter.language_models.source import MODEL
 
     model = decoder_in(model, "--steps") if model.is_dir() else model
     ir = ir / MODEL if ir.is_dir() else ir
@@ -131,8 +131,8 @@ def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options:
 
 def decoder_in(folder: Path, option: str) -> Path:
     """The decoder in a folder, for ``option``, which compares it step by step; it must not need an encoder."""
-    from converter.language_models.convert import ENCODER
     from converter.language_models.source import SourceFolder
+    from converter.pipelines.language import ENCODER
 
     source = SourceFolder.open(folder)
     if source.parts is not None:

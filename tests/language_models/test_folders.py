@@ -92,7 +92,8 @@ def test_json(tmp_path: Path) -> None:
         main, ["--quiet", "convert", str(tmp_path / "onnx"), "--stateful", "-o", str(tmp_path / "ir"), "--json"]
     )
     found = json.loads(result.stdout)
-    assert found["tokenizer"]["written"]
+    assert (found["task"], found["pipeline"]) == ("text-generation", "LLMPipeline")
+    assert [one["written"] for one in found["tokenizers"]] == [True]
     assert "softcap" in found["without_paged_attention"][0]
 
 
@@ -167,11 +168,12 @@ def test_wrong_usage(arguments: list[object], message: str, tmp_path: Path) -> N
     assert message in text
 
 
-def test_without_stateful_a_folder_is_no_model(tmp_path: Path) -> None:
+def test_a_decoder_is_stateful_without_the_option(tmp_path: Path) -> None:
     write_folder(tmp_path / "onnx", PLAIN)
     code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir")
-    assert code == 1
-    assert "is not an ONNX model, but a folder" in text
+    assert code == 0, text
+    assert "Recognised as text-generation, for LLMPipeline" in text
+    assert "ReadValue" in (tmp_path / "ir/openvino_model.xml").read_text()
 
 
 def test_the_output_is_another_folder(tmp_path: Path) -> None:
