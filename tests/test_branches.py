@@ -25,7 +25,6 @@ from converter.command_line import main
 from converter.command_line.branches import BRANCHES
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
-from tests.pipelines.texts import text_encoder, write_text_folder
 
 
 def image_model(bias: float = 0.0) -> onnx.ModelProto:
@@ -77,7 +76,6 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     converter.save_model(converter.convert_model(folder / "decoder.onnx", stateful=True), folder / "decoder.xml")
     write_folder(folder / "source", Decoder())
     converter.convert_language_model(folder / "source", folder / "ir")
-    write_text_folder(folder / "texts", text_encoder(), {})
     np.savez(folder / "inputs.npz", image=np.ones((1, 3, 8, 8), np.float32))
     np.savez(folder / "wrong.npz", nothing=np.ones(1, np.float32))
     ones = {name: np.ones((1, 1), np.int64) for name in ("input_ids", "attention_mask")}
@@ -108,7 +106,6 @@ LINES = [
     Line("convert source -o out --stateful --verify", ["folder", "uncompressed"]),
     Line("convert decoder.onnx -o out/ --stateful", ["model", "unverified", "uncompressed"]),
     Line("convert decoder.onnx -o out/ --stateful --verify", ["model", "stateful_verified", "uncompressed"]),
-    Line("convert texts -o out", ["folder", "unverified", "uncompressed"]),
     Line("verify m.onnx m.xml"),
     Line("verify m.onnx m.xml --inputs inputs.npz", ["given"]),
     Line("verify m.onnx m.xml n.onnx n.xml", ["several"]),

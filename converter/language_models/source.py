@@ -103,6 +103,8 @@ def _model(source: SourceFolder) -> Path:
     path, parts = source.path, source.settings.get("model", {})
     named = parts.get("decoder", {}).get("filename") if isinstance(parts, dict) else None
     if named:
+        if source.files.variants:
+            raise ConversionError(f"{path / GENAI_SETTINGS} names the model '{named}': no variant can be chosen")
         if not (path / named).is_file():
             raise ConversionError(f"{path / GENAI_SETTINGS} names the model '{named}', but there is no such file")
         return path / str(named)

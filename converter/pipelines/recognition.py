@@ -11,6 +11,8 @@ from converter.from_onnx.options import suggestions
 from converter.language_models.files import all_files, listed
 from converter.language_models.source import SourceFolder
 
+from .diffusion import TASK as DIFFUSION_TASK
+from .diffusion import recognise_diffusion
 from .language import LANGUAGE_TASKS, recognise_decoder, recognise_encoder_decoder
 from .pipeline import Pipeline
 from .single_models import TASKS as SINGLE_TASKS
@@ -19,11 +21,12 @@ from .single_models import recognise_single_model
 Recognition = Callable[[SourceFolder, "str | None"], "Pipeline | None"]
 
 RECOGNITIONS: Sequence[Recognition] = (
+    recognise_diffusion,
     recognise_encoder_decoder,  # before the decoders, which may lie beside an encoder
     recognise_decoder,  # before single models: both have a model.onnx with logits
     recognise_single_model,
 )
-TASKS = (*LANGUAGE_TASKS, *SINGLE_TASKS)
+TASKS = (*LANGUAGE_TASKS, DIFFUSION_TASK, *SINGLE_TASKS)
 """What a folder may be for."""
 _SOUGHT = (
     "model_index.json (diffusion), genai_config.json, encoder_model.onnx with a decoder, decoder_model_merged.onnx, "

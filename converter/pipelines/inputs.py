@@ -1,0 +1,31 @@
+"""Inputs in the type and the shape that a pipeline sets."""
+
+from __future__ import annotations
+
+from ir_runtime.graph import ElementType, Model, PartialShape, make_node
+from ir_runtime.graph.invariants import PROCESSING
+from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
+
+
+@graph_pass("input_of_pipeline", PROCESSING)
+def take_input(model: Model, name: str, element_type: ElementType, shape: PartialShape) -> None:
+    """Let the input ``name`` have another type, and ``shape``, whose elements are those of the model's input.
+
+    A model without such an input stays as it is.
+    """
+    for old in model.parameters:
+        value = old.outputs[0]
+        if name not in value.names or (value.element_type == element_type and value.shape == shape):
+            continue
+        node = make_node(Parameter1(shape=shape, element_type=element_type), (), old.name)
+        node.outputs[0].names, value.names = value.names, []
+        unique = UniqueNames(model)
+        builder = Builder(unique)
+        builder.begin(old)
+        result = layers.in_type(builder, node.outputs[0], value.element_type)
+        if value.shape.has_rank and value.shape.rank != shape.rank:
+            result = layers.reshape(builder, result, [-1] * value.shape.rank)
+        model.parameters = [node if parameter is old else parameter for parameter in model.parameters]
+        old.name = unique(old.name)
+        value.replace_by(result)
