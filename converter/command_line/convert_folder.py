@@ -57,7 +57,7 @@ def convert_folder(
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
-    reference = None if check_seed is None else decoder_in(folder, "--verify")
+    reference = None if check_seed is None else decoder_in(folder, "--verify", reading.task, reading.variant)
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
         written = convert_recognised(folder, output, reading, options, saving)

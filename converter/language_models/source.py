@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from converter.errors import ConversionError
+from converter.errors import ConversionError, UnsupportedModelError
 from ir_runtime.records import record
 
 from .encoder_decoders import EncoderDecoder
@@ -21,6 +21,8 @@ CONFIGURATION = "config.json"
 GENERATION = "generation_config.json"
 _DECODERS = ("model", "decoder_model_merged", "decoder_with_past_model", "decoder_model")
 """What exporters call the file of a decoder, the one with caches first."""
+_OTHER_PARTS = ("encoder", "vision", "speech", "embedding")
+"""What ``genai_config.json`` calls parts beside a decoder."""
 _KEPT_ENDINGS = (".json", ".txt", ".jinja", ".model", ".tiktoken")
 _MAX_KEPT_BYTES = 1 << 28
 
@@ -101,6 +103,12 @@ def _read(path: Path, expected: type, noun: str) -> Any:
 
 def _model(source: SourceFolder) -> Path:
     path, parts = source.path, source.settings.get("model", {})
+    others = [name for name in _OTHER_PARTS if isinstance(parts, dict) and name in parts]
+    if others:
+        raise UnsupportedModelError(
+            f"{path / GENAI_SETTINGS} describes a model of several parts, {', '.join([*others, 'decoder'])}: convert "
+            "the file of each part by itself, that of the decoder with --stateful"
+        )
     named = parts.get("decoder", {}).get("filename") if isinstance(parts, dict) else None
     if named:
         if source.files.variants:

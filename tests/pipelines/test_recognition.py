@@ -220,3 +220,20 @@ def test_folder_options_need_a_folder(tmp_path: Path) -> None:
     code, text = run("convert", tmp_path / "model.onnx", "--task", "text-generation", "--variant", "q4")
     assert code == 2
     assert "--task, --variant need a folder" in text
+
+
+def test_other_models_than_decoders_are_not_verified_in_steps(tmp_path: Path) -> None:
+    _texts(tmp_path / "onnx")
+    code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir", "--verify")
+    assert code == 2
+    assert "which is for feature-extraction: steps are of decoders alone" in " ".join(text.split())
+    assert not (tmp_path / "ir").exists()
+
+
+def test_the_requested_variant_is_verified(tmp_path: Path) -> None:
+    write_folder(tmp_path / "onnx", Decoder())
+    (tmp_path / "onnx/genai_config.json").unlink(missing_ok=True)
+    (tmp_path / "onnx/model.onnx").rename(tmp_path / "onnx/model_fp16.onnx")
+    (tmp_path / "onnx/model_q4.onnx").write_bytes(b"")
+    code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir", "--verify", "--variant", "fp16")
+    assert code == 0, text
