@@ -136,7 +136,7 @@ def convert_recognised(
             f"{pipeline.path} has several models ({parts}): shapes and names of inputs cannot be given for all at once"
         )
     models = {part: part.convert(part.source, options) for part in pipeline.parts}
-    limits = [reason for model in models.values() for reason in obstacles(model)] if pipeline.is_decoder else []
+    limits = [reason for part, model in models.items() if part.is_decoder for reason in obstacles(model)]
     paths = []
     for part, model in models.items():
         path = target / part.target

@@ -1,10 +1,12 @@
-"""Inputs in the type and the shape that a pipeline sets."""
+"""Inputs in the type and the shape that a pipeline sets, and outputs in the rank that it reads."""
 
 from __future__ import annotations
 
+from converter.errors import UnsupportedModelError
 from ir_runtime.graph import ElementType, Model, PartialShape, make_node
 from ir_runtime.graph.invariants import PROCESSING
 from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
 
 
@@ -29,3 +31,24 @@ def take_input(model: Model, name: str, element_type: ElementType, shape: Partia
         model.parameters = [node if parameter is old else parameter for parameter in model.parameters]
         old.name = unique(old.name)
         value.replace_by(result)
+
+
+@graph_pass("output_of_pipeline", PROCESSING)
+def give_output_rank(model: Model, name: str, rank: int) -> None:
+    """Let the output ``name`` have ``rank`` dimensions, by dimensions of 1 in front.
+
+    Raises :class:`UnsupportedModelError` for an output of more dimensions, or of an unknown number of them.
+    """
+    node = next(node for node in model.results if name in node.end_names)
+    value = node.inputs[0]
+    own = value.shape.rank if value.shape.has_rank else None
+    if own is None or own > rank:
+        known = "is not known" if own is None else f"is {own}"
+        raise UnsupportedModelError(f"the rank of the output '{name}' must be {rank} or less, but {known}")
+    if own < rank:
+        builder = Builder(UniqueNames(model))
+        builder.begin(node)
+        result = builder.emit(Unsqueeze1(), value, builder.constant(list(range(rank - own))))
+        if not node.output_names:
+            result.names, value.names = value.names, []
+        node.replace_input(0, result)

@@ -64,14 +64,13 @@ def recognise_decoder(source: SourceFolder, task: str | None) -> Pipeline | None
         source.path,
         GENERATION_TASK,
         "LLMPipeline",
-        (Part("language model", source.model, MODEL, convert_language_model),),
+        (Part("language model", source.model, MODEL, convert_language_model, is_decoder=True),),
         (TokenizerFiles(source.path, pads_left=True),),
         copied(source),
         missing_settings(
             source,
             {CONFIGURATION: configuration_of(source.settings), GENERATION: generation_of(source.settings)},
         ),
-        is_decoder=True,
     )
 
 

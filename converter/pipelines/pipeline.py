@@ -27,6 +27,8 @@ class Part:
     convert: Callable[[Path, ConversionOptions], Model]
     compression: str = "requested"
     """What ``compress`` does to it: ``requested``, ``int8`` whatever was requested, or ``float16`` instead."""
+    is_decoder: bool = False
+    """True for a decoder with a KV cache alone, which paged attention may run."""
 
 
 @record
@@ -56,8 +58,11 @@ class Pipeline:
     """Files of settings to write, as JSON."""
     arguments: str = ""
     """Arguments of the class that the folder tells and openvino-genai does not read."""
-    is_decoder: bool = False
-    """True for a decoder alone, which paged attention may run and ``verify --steps`` compares."""
+
+    @property
+    def is_decoder(self) -> bool:
+        """True for a decoder alone, which ``verify --steps`` compares."""
+        return len(self.parts) == 1 and self.parts[0].is_decoder
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was recognised as JSON; paths are relative to the folders."""

@@ -21,7 +21,7 @@ from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.submodel import extract
 
 _MASK, _POSITIONS = "attention_mask", "position_ids"
-_TOKENS, _ANY_ONE = ("input_ids",), ("beam_idx",)
+_TOKENS, _EMBEDDINGS, _ANY_ONE = ("input_ids",), ("inputs_embeds",), ("beam_idx",)
 _MASK_AT = 3
 _HIDDEN = -1e4
 """What is added to the scores of hidden keys is this or lower."""
@@ -146,6 +146,9 @@ def _step(part: Model, keys: int) -> dict[str, Array] | None:
             feeds[names[0]] = np.full((1, 1), keys - 1, kind)
         elif any(name in names for name in _TOKENS):
             feeds[names[0]] = np.ones((1, 1), kind)
+        elif any(name in names for name in _EMBEDDINGS):
+            width = node.outputs[0].shape[2]
+            feeds[names[0]] = np.ones((1, 1, width.value if width.is_static else 1), kind)
         elif any(name in names for name in _ANY_ONE):
             feeds[names[0]] = np.zeros(1, kind)
         else:
