@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from converter.errors import UnsupportedModelError
 from ir_runtime.graph import ElementType, Model, PartialShape, make_node
-from ir_runtime.graph.invariants import PROCESSING
+from ir_runtime.graph.invariants import OPTIONS, PROCESSING
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
@@ -31,6 +31,16 @@ def take_input(model: Model, name: str, element_type: ElementType, shape: Partia
         model.parameters = [node if parameter is old else parameter for parameter in model.parameters]
         old.name = unique(old.name)
         value.replace_by(result)
+
+
+@graph_pass("unread_input_of_pipeline", OPTIONS)
+def add_input(model: Model, name: str, element_type: ElementType, shape: PartialShape) -> None:
+    """Add an input that a pipeline sets and nothing reads; a model that has it stays as it is."""
+    if any(name in node.end_names for node in model.parameters):
+        return
+    node = make_node(Parameter1(shape=shape, element_type=element_type), (), UniqueNames(model)(name))
+    node.outputs[0].add_name(name)
+    model.parameters = (*model.parameters, node)
 
 
 @graph_pass("output_of_pipeline", PROCESSING)

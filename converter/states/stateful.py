@@ -8,7 +8,8 @@ becomes
 
 A variable starts with no keys, or as zeros where its shape is fixed. ``beam_idx`` ``[batch]`` is a new input: for each
 row of the batch the row whose past it goes on with. Recurrent models without tokens (``input_ids``, or
-``inputs_embeds`` where another model embeds them), such as those of speech, get none. This is what optimum-intel writes, and what the runtimes of language models expect.
+``inputs_embeds`` where another model embeds them), such as those of speech, get none. This is what optimum-intel
+writes, and what the runtimes of language models expect.
 """
 
 from __future__ import annotations

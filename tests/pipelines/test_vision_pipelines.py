@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,14 @@ from converter.errors import ConversionError, UnsupportedModelError
 from tests.language_models.decoders import Decoder
 
 from .texts import write_json
-from .vision import IMAGE, PATCH, SIDE, VisionLanguageModel, vision_encoder, write_vision_folder
+from .vision import PATCH, SIDE, VisionLanguageModel, vision_encoder, write_vision_folder
 
 TOKENS = 32
 GREEDY = openvino_genai.GenerationConfig(
     max_new_tokens=TOKENS, do_sample=False, ignore_eos=True, apply_chat_template=False
 )
-STATES = IMAGE * (SIDE // PATCH) ** 2
+COUNT = (SIDE // PATCH) ** 2
+"""Tokens of an image."""
 
 
 def images(count: int) -> list[np.ndarray]:
@@ -38,30 +40,62 @@ def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
     )
 
 
-FOLDERS = {
-    "grouped": (Decoder(), 3),
-    "without positions": (Decoder("onnx", positions=False), 2),
+@dataclass(frozen=True)
+class Family:
+    """Models of a type: how ``VLMPipeline`` writes an image of a prompt, and what is special in the folder."""
+
+    model_type: str
+    token: str
+    start: str = ""
+    end: str = ""
+    mark: str = ""
+    """What stands for an image in a prompt."""
+    size: object = None
+    rank: int = 3
+    decoder: Decoder = field(default_factory=Decoder)
+    backends: Sequence[str] = ("SDPA", "PA")
+
+    @property
+    def image(self) -> str:
+        """The tokens of an image."""
+        return self.start + self.token * COUNT + self.end
+
+
+SQUARE = {"height": SIDE, "width": SIDE}
+FAMILIES = {
+    "llava": Family("llava", "<image>", "", "\n", "<image>"),
+    "llava, without positions and images": Family(
+        "llava", "<image>", "", "\n", "<image>", rank=2, decoder=Decoder("onnx", positions=False)
+    ),
+    # With SDPA openvino-genai 2026.4 counts the positions of gemma3's prompts from 1 and those of new tokens from 0.
+    "gemma3": Family(
+        *("gemma3", "<image_soft_token>", "\n\n<start_of_image>", "<end_of_image>\n\n", "<start_of_image>"),
+        size=SQUARE,
+        backends=["PA"],
+    ),
+    "internvl": Family("internvl", "<IMG_CONTEXT>", "<img>", "</img>\n", "<image>\n", size=SQUARE),
 }
-"""Decoders, and the rank of the images' states."""
 
 
-@pytest.mark.parametrize(("decoder", "rank"), FOLDERS.values(), ids=FOLDERS)
-def test_llava(tmp_path: Path, decoder: Decoder, rank: int) -> None:
-    write_vision_folder(tmp_path / "onnx", decoder, rank=rank)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_tokens(tmp_path: Path, family: Family) -> None:
+    options = {"model_type": family.model_type, "token": family.token, "size": family.size, "rank": family.rank}
+    write_vision_folder(tmp_path / "onnx", family.decoder, **options)
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert (written.pipeline.task, written.pipeline.runtime) == ("image-text-to-text", "VLMPipeline")
     assert not written.without_paged_attention
     reference = VisionLanguageModel(tmp_path / "onnx")
-    asked = {
+    image, mark = family.image, family.mark
+    prompts = {
         "what is it": ("what is it", 0),
-        f"{STATES}\nwhat is it": ("what is it", 1),
-        f"{STATES}\nand {STATES}\nwhat differs": (f"{IMAGE}and {IMAGE}what differs", 2),
+        f"{image}what is it": ("what is it", 1),
+        f"{image}and {image}what differs": (f"{mark}and {mark}what differs", 2),
     }
-    expected = {text: reference.generate(text, images(count), TOKENS) for text, (_, count) in asked.items()}
+    expected = {text: reference.generate(text, images(count), TOKENS) for text, (_, count) in prompts.items()}
     assert len({token for row in expected.values() for token in row}) > 10, "few tokens prove little"
-    for backend in ("SDPA", "PA"):
+    for backend in family.backends:
         model = pipeline(tmp_path / "ir", backend)
-        for text, (prompt, count) in asked.items():
+        for text, (prompt, count) in prompts.items():
             parts = [openvino.Tensor(image[None]) for image in images(count)]
             result = model.generate(prompt, images=parts, generation_config=GREEDY)
             assert result.texts == [reference.decode(expected[text])], (backend, text)
@@ -96,18 +130,25 @@ def _type(name: str | None) -> Callable[[Path], None]:
     return change
 
 
+def _internvl_without_size(folder: Path) -> None:
+    _type("internvl")(folder)
+    write_json(folder / "preprocessor_config.json", {"image_mean": [0, 0, 0]})
+
+
 def _reads_sizes(folder: Path) -> None:
     onnx.save(vision_encoder(inputs=("pixel_values", "image_sizes")), folder / "onnx/vision_encoder.onnx")
 
 
 WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "no embeddings": (_without("onnx/embed_tokens.onnx"), ConversionError,
-                      "has vision_encoder.onnx, but no embed_tokens.onnx: it has onnx/decoder_model_merged.onnx"),
+                      "has vision_encoder.onnx and decoder_model_merged.onnx, but no embed_tokens.onnx"),
     "no decoder": (_without("onnx/decoder_model_merged.onnx"), ConversionError, "but no decoder_model_merged.onnx"),
     "no preprocessor": (_without("preprocessor_config.json"), ConversionError, "has no preprocessor_config.json, by which"),
+    "no size": (_internvl_without_size, ConversionError, "must have a 'size' with 'height', the side of the images' tiles"),
+    "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
     "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
     "another type": (_type("idefics3"), UnsupportedModelError,
-                     "is of the type 'idefics3', but of those of VLMPipeline only llava"),
+                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava can be"),
     "another encoder": (_reads_sizes, UnsupportedModelError,
                         "reads 'image_sizes', too: VLMPipeline gives this model pixel_values"),
 }  # fmt: skip

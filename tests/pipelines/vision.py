@@ -21,7 +21,7 @@ from .graphs import Graph
 from .texts import write_json
 
 SIDE, PATCH = 16, 8
-IMAGE, IMAGE_ID = "<image>", VOCABULARY - 1
+IMAGE_ID = VOCABULARY - 1
 MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
 
 
@@ -70,8 +70,16 @@ def split(decoder: Decoder) -> tuple[onnx.ModelProto, onnx.ModelProto]:
 
 
 def write_vision_folder(
-    folder: Path, decoder: Decoder, *, model_type: str = "llava", rank: int = 3, ending: str = ""
+    folder: Path,
+    decoder: Decoder,
+    *,
+    model_type: str = "llava",
+    token: str = "<image>",
+    size: object = None,
+    rank: int = 3,
+    ending: str = "",
 ) -> None:
+    """``token`` stands for each state of an image; ``size`` is that of the preprocessor."""
     embeddings, language_model = split(decoder)
     models = {
         "vision_encoder": vision_encoder(rank=rank),
@@ -83,8 +91,8 @@ def write_vision_folder(
         onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
     write_tokenizer(folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.add_special_tokens([IMAGE])
-    assert tokenizer.token_to_id(IMAGE) == IMAGE_ID
+    tokenizer.add_special_tokens([token])
+    assert tokenizer.token_to_id(token) == IMAGE_ID
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
     vision = {"patch_size": PATCH, "image_size": SIDE}
@@ -92,7 +100,7 @@ def write_vision_folder(
         folder / "config.json",
         {"model_type": model_type, "image_token_index": IMAGE_ID, "text_config": settings, "vision_config": vision},
     )
-    sizes = {"size": {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
+    sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
     write_json(folder / "preprocessor_config.json", {**sizes, "image_mean": MEAN, "image_std": DEVIATION})
 
 
