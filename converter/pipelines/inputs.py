@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from converter.errors import UnsupportedModelError
-from ir_runtime.graph import ElementType, Model, PartialShape, make_node
+from ir_runtime.graph import ElementType, Model, Output, PartialShape, make_node
 from ir_runtime.graph.invariants import OPTIONS, PROCESSING
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
+from ir_runtime.rewriting.submodel import extract
 
 
 @graph_pass("input_of_pipeline", PROCESSING)
@@ -62,3 +63,25 @@ def give_output_rank(model: Model, name: str, rank: int) -> None:
         if not node.output_names:
             result.names, value.names = value.names, []
         node.replace_input(0, result)
+
+
+def without_features(model: Model, tokens: str, name: str) -> Model:
+    """Return the embeddings of ``tokens`` alone, as output ``name``, of a model that puts others among them.
+
+    Raises :class:`UnsupportedModelError` where not a single value is that.
+    """
+    alone = {node.outputs[0]: tokens in node.end_names for node in model.parameters}
+    values: dict[Output, None] = {}
+    for node in model.nodes():
+        states = {alone[value] for value in node.inputs if value in alone}
+        if states:
+            alone.update(dict.fromkeys(node.outputs, states == {True}))
+        if False in states:
+            values |= dict.fromkeys(value for value in node.inputs if alone.get(value) and value.element_type.is_real)
+    if len(values) != 1:
+        raise UnsupportedModelError(
+            f"the embeddings of '{tokens}' must be one value that those of images replace, but {len(values)} are that"
+        )
+    value = next(iter(values))
+    source = next(node.outputs[0] for node in model.parameters if tokens in node.end_names)
+    return extract(model, {source: tokens}, {value: name})

@@ -19,19 +19,17 @@ from converter.errors import ConversionError, UnsupportedModelError
 from tests.language_models.decoders import Decoder
 
 from .texts import write_json
-from .vision import PATCH, SIDE, VisionLanguageModel, vision_encoder, write_vision_folder
+from .vision import PATCH, SIDE, VisionLanguageModel, rename_for_genai, vision_encoder, write_vision_folder
 
 TOKENS = 32
 GREEDY = openvino_genai.GenerationConfig(
     max_new_tokens=TOKENS, do_sample=False, ignore_eos=True, apply_chat_template=False
 )
-COUNT = (SIDE // PATCH) ** 2
-"""Tokens of an image."""
 
 
-def images(count: int) -> list[np.ndarray]:
+def images(count: int, shape: tuple[int, int]) -> list[np.ndarray]:
     random = np.random.default_rng(0)
-    return [random.integers(0, 256, (SIDE, SIDE, 3)).astype(np.uint8) for _ in range(count)]
+    return [random.integers(0, 256, (*shape, 3)).astype(np.uint8) for _ in range(count)]
 
 
 def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
@@ -45,42 +43,58 @@ class Family:
     """Models of a type: how ``VLMPipeline`` writes an image of a prompt, and what is special in the folder."""
 
     model_type: str
-    token: str
+    tokens: Sequence[str]
+    """The token of an image's states, and others."""
     start: str = ""
     end: str = ""
     mark: str = ""
     """What stands for an image in a prompt."""
     size: object = None
     rank: int = 3
+    shape: tuple[int, int] = (SIDE, SIDE)
+    """The height and width of images."""
+    count: int = (SIDE // PATCH) ** 2
+    """Tokens of an image."""
     decoder: Decoder = field(default_factory=Decoder)
     backends: Sequence[str] = ("SDPA", "PA")
 
     @property
     def image(self) -> str:
         """The tokens of an image."""
-        return self.start + self.token * COUNT + self.end
+        return self.start + self.tokens[0] * self.count + self.end
+
+    def write(self, folder: Path) -> None:
+        """Write the folder."""
+        options = {"model_type": self.model_type, "tokens": self.tokens, "size": self.size, "rank": self.rank}
+        write_vision_folder(folder, self.decoder, **options)  # type: ignore[arg-type]
 
 
 SQUARE = {"height": SIDE, "width": SIDE}
+QWEN = ("<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>")
 FAMILIES = {
-    "llava": Family("llava", "<image>", "", "\n", "<image>"),
+    "llava": Family("llava", ["<image>"], "", "\n", "<image>"),
     "llava, without positions and images": Family(
-        "llava", "<image>", "", "\n", "<image>", rank=2, decoder=Decoder("onnx", positions=False)
+        "llava", ["<image>"], "", "\n", "<image>", rank=2, decoder=Decoder("onnx", positions=False)
     ),
     # With SDPA openvino-genai 2026.4 counts the positions of gemma3's prompts from 1 and those of new tokens from 0.
     "gemma3": Family(
-        *("gemma3", "<image_soft_token>", "\n\n<start_of_image>", "<end_of_image>\n\n", "<start_of_image>"),
+        *("gemma3", ["<image_soft_token>"], "\n\n<start_of_image>", "<end_of_image>\n\n", "<start_of_image>"),
         size=SQUARE,
         backends=["PA"],
     ),
-    "internvl": Family("internvl", "<IMG_CONTEXT>", "<img>", "</img>\n", "<image>\n", size=SQUARE),
+    "internvl": Family("internvl", ["<IMG_CONTEXT>"], "<img>", "</img>\n", "<image>\n", size=SQUARE),
+    "qwen2_vl": Family(
+        *("qwen2_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(4 * PATCH, 6 * PATCH),
+        count=6,
+        decoder=Decoder("onnx"),
+    ),
 }
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_tokens(tmp_path: Path, family: Family) -> None:
-    options = {"model_type": family.model_type, "token": family.token, "size": family.size, "rank": family.rank}
-    write_vision_folder(tmp_path / "onnx", family.decoder, **options)
+    family.write(tmp_path / "onnx")
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert (written.pipeline.task, written.pipeline.runtime) == ("image-text-to-text", "VLMPipeline")
     assert not written.without_paged_attention
@@ -91,14 +105,34 @@ def test_tokens(tmp_path: Path, family: Family) -> None:
         f"{image}what is it": ("what is it", 1),
         f"{image}and {image}what differs": (f"{mark}and {mark}what differs", 2),
     }
-    expected = {text: reference.generate(text, images(count), TOKENS) for text, (_, count) in prompts.items()}
+    expected = {
+        text: reference.generate(text, images(count, family.shape), TOKENS) for text, (_, count) in prompts.items()
+    }
     assert len({token for row in expected.values() for token in row}) > 10, "few tokens prove little"
     for backend in family.backends:
         model = pipeline(tmp_path / "ir", backend)
         for text, (prompt, count) in prompts.items():
-            parts = [openvino.Tensor(image[None]) for image in images(count)]
+            parts = [openvino.Tensor(image[None]) for image in images(count, family.shape)]
             result = model.generate(prompt, images=parts, generation_config=GREEDY)
             assert result.texts == [reference.decode(expected[text])], (backend, text)
+
+
+def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    text, parts = f"{FAMILIES['llava'].image}what is it", images(1, (SIDE, SIDE))
+    reference = VisionLanguageModel(tmp_path / "onnx")
+    expected = reference.generate(text, parts, TOKENS)
+    rename_for_genai(tmp_path / "onnx")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert [part.source.name for part in written.pipeline.parts] == [
+        *("tiny-vision.onnx", "tiny-embedding.onnx", "tiny-decoder.onnx")
+    ]
+    settings = json.loads((tmp_path / "ir/generation_config.json").read_text())
+    assert (settings["eos_token_id"], settings["max_length"]) == (2, 128)
+    result = pipeline(tmp_path / "ir", "PA").generate(
+        "what is it", images=[openvino.Tensor(image[None]) for image in parts], generation_config=GREEDY
+    )
+    assert result.texts == [reference.decode(expected)]
 
 
 def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
@@ -148,7 +182,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
     "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
     "another type": (_type("idefics3"), UnsupportedModelError,
-                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava can be"),
+                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava, qwen2_vl can be"),
     "another encoder": (_reads_sizes, UnsupportedModelError,
                         "reads 'image_sizes', too: VLMPipeline gives this model pixel_values"),
 }  # fmt: skip
@@ -161,3 +195,32 @@ def test_errors(tmp_path: Path, spoil: Callable[[Path], None], error: type[Excep
     with pytest.raises(error, match=message):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert not (tmp_path / "ir").exists()
+
+
+def test_patches_in_another_order(tmp_path: Path) -> None:
+    FAMILIES["qwen2_vl"].write(tmp_path / "onnx")
+    path = tmp_path / "onnx/preprocessor_config.json"
+    write_json(path, {**json.loads(path.read_text()), "merge_size": 1})
+    with pytest.raises(UnsupportedModelError, match="positions of patches are others than openvino-genai computes"):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+SETTINGS = {
+    "no embeddings": ({"vision": {}, "decoder": {}}, "but no 'embedding' in genai_config.json"),
+    "no file": ({"embedding": {"filename": "other.onnx"}}, "names 'other.onnx', but there is no such file"),
+}
+
+
+@pytest.mark.parametrize(("parts", "message"), SETTINGS.values(), ids=SETTINGS)
+def test_wrong_settings_of_onnxruntime_genai(tmp_path: Path, parts: dict[str, object], message: str) -> None:
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    rename_for_genai(tmp_path / "onnx")
+    path = tmp_path / "onnx/genai_config.json"
+    model = json.loads(path.read_text())["model"]
+    merged = {**model, **{name: {**model[name], **part} for name, part in parts.items()}}  # type: ignore[dict-item]
+    if "embedding" not in parts:
+        del merged["embedding"]
+    write_json(path, {"model": merged})
+    with pytest.raises(ConversionError, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
