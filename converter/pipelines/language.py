@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from converter.conversion import convert
+from converter.errors import ConversionError
 from converter.language_models.encoder_decoders import EncoderDecoder, convert_decoder, convert_encoder
 from converter.language_models.parts import graph_names
 from converter.language_models.settings import configuration_of, generation_of
@@ -60,6 +61,12 @@ def recognise_decoder(source: SourceFolder, task: str | None) -> Pipeline | None
         return None
     if task is None and not source.settings and not _is_decoder(source):
         return None
+    inputs = graph_names(source.model)[0]
+    if "inputs_embeds" in inputs and "input_ids" not in inputs:
+        raise ConversionError(
+            f"{source.model} reads 'inputs_embeds', but {source.path} has no model of embeddings beside it, such as "
+            "embed_tokens.onnx: convert the file by itself, with --stateful"
+        )
     return Pipeline(
         source.path,
         GENERATION_TASK,

@@ -164,6 +164,11 @@ def _type(name: str | None) -> Callable[[Path], None]:
     return change
 
 
+def _decoder_alone(folder: Path) -> None:
+    for name in ("vision_encoder", "embed_tokens"):
+        (folder / f"onnx/{name}.onnx").unlink()
+
+
 def _internvl_without_size(folder: Path) -> None:
     _type("internvl")(folder)
     write_json(folder / "preprocessor_config.json", {"image_mean": [0, 0, 0]})
@@ -177,6 +182,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "no embeddings": (_without("onnx/embed_tokens.onnx"), ConversionError,
                       "has vision_encoder.onnx and decoder_model_merged.onnx, but no embed_tokens.onnx"),
     "no decoder": (_without("onnx/decoder_model_merged.onnx"), ConversionError, "but no decoder_model_merged.onnx"),
+    "a decoder alone": (_decoder_alone, ConversionError, "reads 'inputs_embeds', but .* has no model of embeddings beside it"),
     "no preprocessor": (_without("preprocessor_config.json"), ConversionError, "has no preprocessor_config.json, by which"),
     "no size": (_internvl_without_size, ConversionError, "must have a 'size' with 'height', the side of the images' tiles"),
     "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
