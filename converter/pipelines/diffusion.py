@@ -145,8 +145,11 @@ def _convert_unet(path: Path, options: ConversionOptions) -> Model:
 
 
 def _convert_transformer(path: Path, options: ConversionOptions) -> Model:
+    """The denoiser of Stable Diffusion 3 and Flux: openvino-genai sets real numbers alone."""
     model = convert_part(path, options)
     take_input(model, "timestep", element_types.f32, PartialShape([None]))
+    for name in ("img_ids", "txt_ids"):  # Flux's positions, which exporters trace as integers
+        take_input(model, name, element_types.f32, PartialShape([None, None]))
     return model
 
 
