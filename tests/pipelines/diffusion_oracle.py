@@ -92,7 +92,8 @@ class Images:
             for path in folder.glob("*/model.onnx")
         }
         self._settings = json.loads((folder / "vae_decoder/config.json").read_text())
-        self._denoiser = json.loads((folder / "unet/config.json").read_text())
+        self._part = "unet" if "unet" in self._sessions else "transformer"
+        self._denoiser = json.loads((folder / self._part / "config.json").read_text())
 
     def generate(
         self,
@@ -179,3 +180,47 @@ class Images:
         (parameters,) = self._run("vae_encoder", sample=image.transpose(0, 3, 1, 2) / 127.5 - 1)
         mean, logarithm = np.split(parameters, 2, 1)
         return (mean + np.exp(np.clip(logarithm, -30, 20) / 2) * draw()) * self._settings["scaling_factor"]
+
+
+class Flow(Images):
+    """Stable Diffusion 3 and Flux: each step follows the predicted flow from noise to the image."""
+
+    def generate(self, prompt: str, *, steps: int, guidance: float, seed: int, **_: Any) -> Array:
+        """As :meth:`Images.generate`, of a prompt alone."""
+        is_flux = "text_embeds" not in [port.name for port in self._sessions["text_encoder"].get_outputs()]
+        side = self._denoiser["sample_size"]
+        shape = [1, self._settings["latent_channels"], side, side]
+        latent = np.array(openvino_genai.CppStdGenerator(seed).randn_tensor(openvino.Shape(shape)).data)
+        shift = json.loads((self._folder / "scheduler/scheduler_config.json").read_text())["shift"]
+        times = np.linspace(1, 1 / steps, steps)
+        if not is_flux:  # the ends of the training's steps are shifted, too
+            times = np.linspace(1, shift / TRAINED / (1 + (shift - 1) / TRAINED), steps)
+        sigmas = np.append(shift * times / (1 + (shift - 1) * times), 0)
+        states = [self._texts(text, is_flux) for text in ((prompt,) if is_flux else ("", prompt))]
+        pooled, hidden = (np.concatenate(parts) for parts in zip(*states))
+        feeds = {"encoder_hidden_states": hidden, "pooled_projections": pooled}
+        half = side // 2
+        if is_flux:  # squares of the latent image are tokens, with their rows and columns
+            latent = latent.reshape(1, -1, half, 2, half, 2).transpose(0, 2, 4, 1, 3, 5).reshape(1, half**2, -1)
+            places = np.stack(np.meshgrid([0], np.arange(half), np.arange(half), indexing="ij"), -1).reshape(-1, 3)
+            feeds |= {"img_ids": places, "txt_ids": np.zeros((hidden.shape[1], 3)), "guidance": [guidance]}
+        for step in range(steps):
+            time = sigmas[step : step + 1] * (1 if is_flux else TRAINED)
+            rows = np.repeat(latent, len(states), 0)
+            (flow,) = self._run("transformer", hidden_states=rows, timestep=time, **feeds)
+            flow = flow if is_flux else flow[:1] + guidance * (flow[1:] - flow[:1])
+            latent = latent + (sigmas[step + 1] - sigmas[step]) * flow
+        if is_flux:
+            latent = latent.reshape(1, half, half, -1, 2, 2).transpose(0, 3, 1, 4, 2, 5).reshape(shape)
+        (pixels,) = self._run("vae_decoder", latent_sample=latent / self._settings["scaling_factor"])
+        return np.clip(pixels / 2 + 0.5, 0, 1).transpose(0, 2, 3, 1) * 255
+
+    def _texts(self, text: str, is_flux: bool) -> tuple[Array, Array]:
+        tokens = self._encode(text)
+        first = self._run("text_encoder", input_ids=tokens)
+        if is_flux:
+            return first[1], self._run("text_encoder_2", input_ids=tokens)[0]
+        second = self._run("text_encoder_2", input_ids=tokens)
+        hidden = np.concatenate([first[-2], second[-2]], -1)
+        last = self._run("text_encoder_3", input_ids=tokens)[0]
+        return np.concatenate([first[0], second[0]], -1), np.concatenate([hidden, last], 1)

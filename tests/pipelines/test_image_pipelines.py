@@ -16,8 +16,8 @@ import pytest
 import converter
 from converter.errors import ConversionError, UnsupportedModelError
 
-from .diffusion_oracle import Images
-from .images import CLASSES, SIZE, encode_padded, text_encoder, write_diffusion_folder
+from .diffusion_oracle import Flow, Images
+from .images import CLASSES, FLOWS, LENGTH, SIZE, encode_padded, text_encoder, write_diffusion_folder
 from .texts import write_json
 
 PROMPT = "a cat"
@@ -32,7 +32,20 @@ def assert_same(image: np.ndarray, expected: np.ndarray) -> None:
     assert np.abs(image - expected).max() < 1.05
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", FLOWS)
+def test_images_by_transformers(tmp_path: Path, kind: str) -> None:
+    source, target = tmp_path / "onnx", tmp_path / "ir"
+    write_diffusion_folder(source, kind, prefix="ORT")
+    converter.convert_folder(source, target)
+    expected = Flow(source, partial(encode_padded, source)).generate(PROMPT, steps=3, guidance=4.0, seed=3)
+    pipeline = openvino_genai.Text2ImagePipeline(target, "CPU", **PROPERTIES)
+    size = {"height": 2 * SIZE, "width": 2 * SIZE, "max_sequence_length": LENGTH}
+    options = {"num_inference_steps": 3, "guidance_scale": 4.0, **size}
+    image = pipeline.generate(PROMPT, generator=openvino_genai.CppStdGenerator(3), **options).data
+    assert_same(image, expected)
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
 def test_images(tmp_path: Path, kind: str) -> None:
     source, target = tmp_path / "onnx", tmp_path / "ir"
     write_diffusion_folder(source, kind, prefix="" if kind == "sd" else "ORT")
