@@ -87,7 +87,8 @@ def convert_folder(
         print_json(state, result)
         exit_of(report)
         return
-    state.inform(f"Recognised as {pipeline.task}, for {pipeline.runtime}")
+    others = f"; --task may also be {', '.join(pipeline.other_tasks)}" if pipeline.other_tasks else ""
+    state.inform(f"Recognised as {pipeline.task}, for {pipeline.runtime}{others}")
     for xml in written.models:
         weights = xml.with_suffix(".bin")
         state.inform(f"Wrote {xml} and {weights} ({size_text(weights.stat().st_size)})")

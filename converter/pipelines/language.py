@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from converter.conversion import convert
-from converter.errors import ConversionError
+from converter.errors import ConversionError, UnsupportedModelError
 from converter.language_models.encoder_decoders import EncoderDecoder, convert_decoder, convert_encoder
 from converter.language_models.parts import graph_names
 from converter.language_models.settings import configuration_of, generation_of
@@ -19,6 +19,7 @@ from .settings import copied, missing_settings
 
 ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 GENERATION_TASK, TRANSLATION_TASK = "text-generation", "text2text-generation"
+_VOCODER = "decoder_postnet_and_vocoder"
 SPEECH_TASK = "automatic-speech-recognition"
 LANGUAGE_TASKS = (GENERATION_TASK, TRANSLATION_TASK, SPEECH_TASK)
 """Tasks of models with a KV cache, for ``--stateful``."""
@@ -28,6 +29,11 @@ def recognise_encoder_decoder(source: SourceFolder, task: str | None) -> Pipelin
     """An encoder with a decoder: speech where the encoder reads ``input_features``, text otherwise."""
     if task not in (None, SPEECH_TASK, TRANSLATION_TASK):
         return None
+    if source.files.has("encoder_model", _VOCODER):
+        raise UnsupportedModelError(
+            f"{source.path} has {_VOCODER}.onnx, as SpeechT5 has: Text2SpeechPipeline wants what is behind the decoder "
+            "as two models, which an exporter joined. The file of each part can be converted by itself"
+        )
     parts = source.parts
     if parts is None:
         return None

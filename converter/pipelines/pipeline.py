@@ -58,6 +58,8 @@ class Pipeline:
     """Files of settings to write, as JSON."""
     arguments: str = ""
     """Arguments of the class that the folder tells and openvino-genai does not read."""
+    other_tasks: tuple[str, ...] = ()
+    """Tasks that the files fit as well, for ``task``."""
 
     @property
     def is_decoder(self) -> bool:
@@ -70,6 +72,7 @@ class Pipeline:
             "task": self.task,
             "pipeline": self.runtime,
             "call": self.call,
+            "other_tasks": list(self.other_tasks),
             "models": [
                 {"part": part.name, "onnx": part.source.relative_to(self.path).as_posix(), "xml": part.target}
                 for part in self.parts

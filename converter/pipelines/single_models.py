@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,9 @@ def recognise_single_model(source: SourceFolder, task: str | None) -> Pipeline |
         return None
     graph = open_model(path).proto.graph
     fitting = [name for name in TASKS if _fits(name, graph, source.configuration)]
-    if task is None and len(fitting) > 1:
-        told = [name for name in fitting if _is_told(name, graph, source.configuration)]
-        fitting = told or fitting
     if task is None:
-        own = next(iter(fitting), None)
+        decided = [name for name in fitting if _is_told(name, graph, source.configuration)]
+        own = next(iter(decided or fitting), None)
     elif task in fitting:
         own = task
     else:
@@ -87,12 +86,13 @@ def recognise_single_model(source: SourceFolder, task: str | None) -> Pipeline |
         )
     if own is None:
         return None
+    others = tuple(name for name in fitting if name != own)
     if own == EMBEDDING:
-        return _embedding(source, path, graph)
+        return replace(_embedding(source, path, graph), other_tasks=others)
     if own == RANKING:
         _check_inputs(path, graph, (_TEXT, _MASK, _SEGMENTS), "TextRerankPipeline")
     runtime = "TextRerankPipeline" if own == RANKING else OPENVINO
-    return _pipeline(source, path, own, runtime, [value.name for value in graph.output])
+    return replace(_pipeline(source, path, own, runtime, [value.name for value in graph.output]), other_tasks=others)
 
 
 def _pipeline(

@@ -86,6 +86,8 @@ def print_pipeline(pipeline: Pipeline) -> None:
     console.print(table)
     if pipeline.call:
         console.print(pipeline.call, markup=False)
+    if pipeline.other_tasks:
+        console.print(f"--task may also be {', '.join(pipeline.other_tasks)}", markup=False)
 
 
 def print_ports(summary: dict[str, Any]) -> None:

@@ -82,6 +82,14 @@ def test_what_folders_are(tmp_path: Path, write: Callable[[Path], None], task: s
         assert part.target in text
 
 
+def test_other_tasks_that_fit(tmp_path: Path) -> None:
+    _texts(tmp_path / "onnx", outputs="logits", labels=2)
+    assert "--task may also be text-ranking" in run("inspect", tmp_path / "onnx")[1]
+    code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir")
+    assert code == 0, text
+    assert "Recognised as text-classification, for OpenVINO; --task may also be text-ranking" in text
+
+
 def test_inspect_as_json(tmp_path: Path) -> None:
     _texts(tmp_path)
     write_pooling(tmp_path, "mean_tokens", normalizes=True)
@@ -169,6 +177,11 @@ def _modules_of_another_form(folder: Path) -> None:
     write_json(folder / "modules.json", {"0": "Transformer"})
 
 
+def _speech_of_texts(folder: Path) -> None:
+    EncoderDecoder().save(folder)
+    (folder / "decoder_postnet_and_vocoder.onnx").write_bytes(b"")
+
+
 WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "nothing": (lambda folder: folder.mkdir(), ConversionError, "not recognised: it has no files, but none of model_index"),
     "no model": (lambda folder: (folder.mkdir(), write_json(folder / "config.json", {})), ConversionError,
@@ -177,6 +190,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "a layer behind the pooling": (_module("Dense"), UnsupportedModelError, "has the module Dense"),
     "another pooling": (_pooled("max_tokens"), UnsupportedModelError, "pools by 'max_tokens', but TextEmbeddingPipeline pools"),
     "modules of another form": (_modules_of_another_form, ConversionError, "must hold a JSON list of objects, but holds dict"),
+    "a vocoder": (_speech_of_texts, UnsupportedModelError, "has decoder_postnet_and_vocoder.onnx, as SpeechT5 has"),
     "another input": (lambda folder: _texts(folder, extra=("position_ids",)), UnsupportedModelError,
                       "reads 'position_ids', too: TextEmbeddingPipeline gives input_ids, attention_mask, token_type_ids"),
 }  # fmt: skip

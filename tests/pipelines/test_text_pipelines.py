@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import openvino
 import openvino_genai
+import openvino_tokenizers
 import pytest
 
 import converter
@@ -67,3 +69,18 @@ def test_ranking(tmp_path: Path, labels: int, segments: bool) -> None:
     scores = dict(pipeline.rerank("a question", TEXTS))
     assert np.ptp(expected) > 0.01, "equal scores prove little"
     np.testing.assert_allclose([scores[row] for row in range(3)], expected, atol=1e-5)
+
+
+def test_classes_of_texts_in_openvino(tmp_path: Path) -> None:
+    model = text_encoder("logits", labels=3)
+    write_text_folder(tmp_path / "onnx", model, {"model_type": "bert"})
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert (written.pipeline.task, written.pipeline.call) == ("text-classification", "")
+    core = openvino.Core()
+    core.add_extension(openvino_tokenizers._ext_path)
+    tokenizer = core.compile_model(tmp_path / "ir/openvino_tokenizer.xml", "CPU")
+    classifier = core.compile_model(written.models[0], "CPU", PROPERTIES)
+    feeds = {port.any_name: value for port, value in tokenizer(TEXTS).items()}
+    logits = classifier({port.any_name: feeds[port.any_name] for port in classifier.inputs})["logits"]
+    (expected,) = run(model, **encode(tmp_path / "onnx", *TEXTS))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
