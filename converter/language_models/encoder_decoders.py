@@ -31,7 +31,7 @@ from .parts import convert_part, graph_names
 
 _ENCODER = "encoder_model"
 _MERGED, _FIRST, _OTHERS = "decoder_model_merged", "decoder_model", "decoder_with_past_model"
-_BRANCH = "use_cache_branch"
+BRANCH = "use_cache_branch"
 """The input of the merged decoder that chooses the calls with caches."""
 _STATES, _OF_ENCODER = "encoder_hidden_states", ".encoder."
 _PAST, _PRESENT = "past_key_values", "present"
@@ -128,7 +128,7 @@ def _converted(
     with_caches: bool | None = None,
     make_states: MakeStates | None = None,
 ) -> Model:
-    freeze = {_BRANCH: [with_caches]} if _BRANCH in graph_names(path)[0] else None
+    freeze = {BRANCH: [with_caches]} if BRANCH in graph_names(path)[0] else None
     return convert_part(path, options, outputs, freeze=freeze, make_states=make_states)
 
 

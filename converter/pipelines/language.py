@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converter.conversion import convert
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.language_models.encoder_decoders import EncoderDecoder, convert_decoder, convert_encoder
+from converter.language_models.encoder_decoders import BRANCH, EncoderDecoder, convert_decoder, convert_encoder
 from converter.language_models.parts import graph_names
 from converter.language_models.settings import configuration_of, generation_of
 from converter.language_models.source import CONFIGURATION, GENERATION, MODEL, SourceFolder
@@ -20,14 +20,23 @@ from .settings import copied, missing_settings
 ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 GENERATION_TASK, TRANSLATION_TASK = "text-generation", "text2text-generation"
 _VOCODER = "decoder_postnet_and_vocoder"
-SPEECH_TASK = "automatic-speech-recognition"
-LANGUAGE_TASKS = (GENERATION_TASK, TRANSLATION_TASK, SPEECH_TASK)
+SPEECH_TASK, CAPTION_TASK = "automatic-speech-recognition", "image-to-text"
+LANGUAGE_TASKS = (GENERATION_TASK, TRANSLATION_TASK, SPEECH_TASK, CAPTION_TASK)
 """Tasks of models with a KV cache, for ``--stateful``."""
+
+WHISPER = "WhisperPipeline"
+_ENCODERS = {
+    "input_ids": (TRANSLATION_TASK, OPENVINO),
+    "input_features": (SPEECH_TASK, WHISPER),
+    "input_values": (SPEECH_TASK, OPENVINO),
+    "pixel_values": (CAPTION_TASK, OPENVINO),
+}
+"""What an encoder reads, the task that follows from it, and what runs that."""
 
 
 def recognise_encoder_decoder(source: SourceFolder, task: str | None) -> Pipeline | None:
-    """An encoder with a decoder: speech where the encoder reads ``input_features``, text otherwise."""
-    if task not in (None, SPEECH_TASK, TRANSLATION_TASK):
+    """An encoder with a decoder: what the encoder reads tells the task."""
+    if task not in (None, *(name for name, _ in _ENCODERS.values())):
         return None
     if source.files.has("encoder_model", _VOCODER):
         raise UnsupportedModelError(
@@ -37,14 +46,22 @@ def recognise_encoder_decoder(source: SourceFolder, task: str | None) -> Pipelin
     parts = source.parts
     if parts is None:
         return None
-    is_speech = "input_ids" not in graph_names(parts.encoder)[0]
-    own = SPEECH_TASK if is_speech else TRANSLATION_TASK
+    inputs = graph_names(parts.encoder)[0]
+    reads = next((name for name in _ENCODERS if name in inputs), None)
+    if reads is None:
+        raise UnsupportedModelError(
+            f"{parts.encoder} reads '{inputs[0]}', but encoders that can be converted read {', '.join(_ENCODERS)}: "
+            "convert the file of each part by itself"
+        )
+    own, runtime = _ENCODERS[reads]
     if task not in (None, own):
         return None
+    if runtime == WHISPER and source.configuration.get("model_type", "whisper") != "whisper":
+        runtime = OPENVINO
     return Pipeline(
         source.path,
         own,
-        "WhisperPipeline" if is_speech else OPENVINO,
+        runtime,
         _models(parts),
         (TokenizerFiles(source.path),),
         copied(source),
@@ -72,6 +89,11 @@ def recognise_decoder(source: SourceFolder, task: str | None) -> Pipeline | None
         raise ConversionError(
             f"{source.model} reads 'inputs_embeds', but {source.path} has no model of embeddings beside it, such as "
             "embed_tokens.onnx: convert the file by itself, with --stateful"
+        )
+    if BRANCH in inputs:
+        raise UnsupportedModelError(
+            f"{source.model} has one branch for the first call and one for the others, which '{BRANCH}' chooses: "
+            "language models need a single one, as newer releases of Optimum export it"
         )
     return Pipeline(
         source.path,

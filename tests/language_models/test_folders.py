@@ -124,6 +124,13 @@ def _without(name: str, folder: Path) -> None:
     (folder / name).unlink()
 
 
+def _with_branches(folder: Path) -> None:
+    """The input of decoders that older exporters merged of two."""
+    model = onnx.load(folder / "model.onnx")
+    model.graph.input.append(onnx.helper.make_tensor_value_info("use_cache_branch", onnx.TensorProto.BOOL, [1]))
+    onnx.save(model, folder / "model.onnx")
+
+
 ERRORS = {
     "no model": (lambda folder: _without("model.onnx", folder), "names the model 'model.onnx', but there is no such"),
     "no settings": (
@@ -137,6 +144,7 @@ ERRORS = {
     "settings that are a list": (
         lambda folder: (folder / "config.json").write_text("[]"), "must hold a JSON object, but holds list"
     ),
+    "two branches": (_with_branches, "has one branch for the first call and one for the others"),
     "several parts": (
         lambda folder: (folder / "genai_config.json").write_text('{"model": {"decoder": {}, "vision": {}}}'),
         "a model of several parts, vision, decoder",

@@ -46,6 +46,25 @@ def _speech(folder: Path) -> None:
     EncoderDecoder(speech=True).save(folder)
 
 
+def _another_speech(folder: Path) -> None:
+    _speech(folder)
+    write_json(folder / "config.json", {"model_type": "speech_to_text"})
+
+
+def _reads(name: str) -> Callable[[Path], None]:
+    """An encoder that reads something else than ``input_features``."""
+
+    def write(folder: Path) -> None:
+        _speech(folder)
+        model = onnx.load(folder / "encoder_model.onnx")
+        for node in model.graph.node:
+            node.input[:] = [name if value == "input_features" else value for value in node.input]
+        model.graph.input[0].name = name
+        onnx.save(model, folder / "encoder_model.onnx")
+
+    return write
+
+
 def _images(**outputs: Sequence[int | str]) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         folder.mkdir()
@@ -57,6 +76,8 @@ def _images(**outputs: Sequence[int | str]) -> Callable[[Path], None]:
 FOLDERS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "decoder": (lambda folder: write_folder(folder, Decoder()), "text-generation", "LLMPipeline"),
     "speech": (_speech, "automatic-speech-recognition", "WhisperPipeline"),
+    "speech, another model": (_another_speech, "automatic-speech-recognition", "OpenVINO"),
+    "captions": (_reads("pixel_values"), "image-to-text", "OpenVINO"),
     "translation": (lambda folder: EncoderDecoder().save(folder), "text2text-generation", "OpenVINO"),
     "embeddings": (_texts, "feature-extraction", "TextEmbeddingPipeline"),
     "one score": (lambda folder: _texts(folder, outputs="logits", labels=1), "text-ranking", "TextRerankPipeline"),
@@ -190,6 +211,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "a layer behind the pooling": (_module("Dense"), UnsupportedModelError, "has the module Dense"),
     "another pooling": (_pooled("max_tokens"), UnsupportedModelError, "pools by 'max_tokens', but TextEmbeddingPipeline pools"),
     "modules of another form": (_modules_of_another_form, ConversionError, "must hold a JSON list of objects, but holds dict"),
+    "an encoder of embeddings": (_reads("inputs_embeds"), UnsupportedModelError, "encoder_model.onnx reads 'inputs_embeds', but"),
     "a vocoder": (_speech_of_texts, UnsupportedModelError, "has decoder_postnet_and_vocoder.onnx, as SpeechT5 has"),
     "another input": (lambda folder: _texts(folder, extra=("position_ids",)), UnsupportedModelError,
                       "reads 'position_ids', too: TextEmbeddingPipeline gives input_ids, attention_mask, token_type_ids"),
