@@ -18,6 +18,8 @@ import openvino_genai
 Array = np.ndarray
 TRAINED = 1000
 """Steps of training, from which those of inference are chosen."""
+_WITHOUT_T5 = 77
+"""States of texts, all zero, of Stable Diffusion 3 without T5."""
 
 
 class Schedule:
@@ -84,8 +86,8 @@ class Schedule:
 class Images:
     """The models of a folder."""
 
-    def __init__(self, folder: Path, encode: Callable[[str], Array]) -> None:
-        """``encode`` makes tokens ``[1, length]`` of a text, padded as the text encoder wants."""
+    def __init__(self, folder: Path, encode: Callable[[str, str], Array]) -> None:
+        """``encode`` makes tokens ``[1, length]`` of a tokenizer's folder and a text, padded as its encoder wants."""
         self._folder, self._encode = folder, encode
         self._sessions = {
             path.parent.name: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -144,7 +146,7 @@ class Images:
         """What the denoiser is given of the texts: the empty one first where there is guidance by it."""
         width = self._denoiser.get("time_cond_proj_dim")
         texts = ["", prompt] if guidance > 1 and not width else [prompt]
-        tokens = np.concatenate([self._encode(text) for text in texts])
+        tokens = np.concatenate([self._encode("tokenizer", text) for text in texts])
         outputs = self._run("text_encoder", input_ids=tokens)
         if "text_encoder_2" not in self._sessions:
             states = {"encoder_hidden_states": outputs[0]}
@@ -185,10 +187,9 @@ class Images:
 class Flow(Images):
     """Stable Diffusion 3 and Flux: each step follows the predicted flow from noise to the image."""
 
-    def generate(self, prompt: str, *, steps: int, guidance: float, seed: int, **_: Any) -> Array:
-        """As :meth:`Images.generate`, of a prompt alone."""
+    def generate(self, prompt: str, *, steps: int, guidance: float, seed: int, side: int = 8, **_: Any) -> Array:
+        """As :meth:`Images.generate`, of a prompt alone; ``side`` is that of the latent image."""
         is_flux = "text_embeds" not in [port.name for port in self._sessions["text_encoder"].get_outputs()]
-        side = self._denoiser["sample_size"]
         shape = [1, self._settings["latent_channels"], side, side]
         latent = np.array(openvino_genai.CppStdGenerator(seed).randn_tensor(openvino.Shape(shape)).data)
         shift = json.loads((self._folder / "scheduler/scheduler_config.json").read_text())["shift"]
@@ -212,15 +213,20 @@ class Flow(Images):
             latent = latent + (sigmas[step + 1] - sigmas[step]) * flow
         if is_flux:
             latent = latent.reshape(1, half, half, -1, 2, 2).transpose(0, 3, 1, 4, 2, 5).reshape(shape)
-        (pixels,) = self._run("vae_decoder", latent_sample=latent / self._settings["scaling_factor"])
+        clean = latent / self._settings["scaling_factor"] + (self._settings.get("shift_factor") or 0)
+        (pixels,) = self._run("vae_decoder", latent_sample=clean)
         return np.clip(pixels / 2 + 0.5, 0, 1).transpose(0, 2, 3, 1) * 255
 
     def _texts(self, text: str, is_flux: bool) -> tuple[Array, Array]:
-        tokens = self._encode(text)
-        first = self._run("text_encoder", input_ids=tokens)
+        first, *others = (
+            self._run(name, input_ids=self._encode(name.replace("text_encoder", "tokenizer"), text))
+            for name in sorted(self._sessions)
+            if name.startswith("text_encoder")
+        )
         if is_flux:
-            return first[1], self._run("text_encoder_2", input_ids=tokens)[0]
-        second = self._run("text_encoder_2", input_ids=tokens)
-        hidden = np.concatenate([first[-2], second[-2]], -1)
-        last = self._run("text_encoder_3", input_ids=tokens)[0]
-        return np.concatenate([first[0], second[0]], -1), np.concatenate([hidden, last], 1)
+            return first[1], others[0][0]
+        hidden = np.concatenate([first[-2], others[0][-2]], -1)
+        width = self._denoiser["joint_attention_dim"]
+        hidden = np.pad(hidden, ((0, 0), (0, 0), (0, width - hidden.shape[-1])))
+        last = others[1][0] if len(others) > 1 else np.zeros((1, _WITHOUT_T5, width))
+        return np.concatenate([first[0], others[0][0]], -1), np.concatenate([hidden, last], 1)

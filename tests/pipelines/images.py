@@ -185,9 +185,9 @@ def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None
     write_json(folder / "model_index.json", {"_class_name": prefix + CLASSES[kind], **index})
 
 
-def encode_padded(folder: Path, text: str) -> np.ndarray:
+def encode_padded(folder: Path, tokenizer: str, text: str) -> np.ndarray:
     """The tokens of a text, padded to :data:`LENGTH`."""
     tokens = np.zeros((1, LENGTH), np.int64)
-    ids = encode(folder / "tokenizer", text)["input_ids"][:, :LENGTH]
+    ids = encode(folder / tokenizer, text)["input_ids"][:, :LENGTH]
     tokens[:, : ids.shape[1]] = ids
     return tokens
