@@ -101,7 +101,7 @@ NOT_TRANSLATED = {
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
-    *("GatherPacked", "MatMulBlockQuantizedFp8Weight"),
+    "MatMulBlockQuantizedFp8Weight",
     *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked", "MulInteger"),
     *("QOrderedAttention", "QOrderedGelu"),
     *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
