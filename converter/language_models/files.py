@@ -64,12 +64,12 @@ class ModelFiles:
         choices = self._choices(name)
         if not choices:
             return None
-        wanted = self.variants.get(name, self.variants.get("", ""))
+        requested = self.variants.get(name, self.variants.get("", ""))
         offered = ", ".join(sorted(choices))
-        if wanted:
-            if wanted not in choices:
-                raise ConversionError(f"{self.path} has no variant '{wanted}' of {name}.onnx, but {offered}")
-            return choices[wanted]
+        if requested:
+            if requested not in choices:
+                raise ConversionError(f"{self.path} has no variant '{requested}' of {name}.onnx, but {offered}")
+            return choices[requested]
         if PLAIN in choices:
             return choices[PLAIN]
         if len(choices) > 1:

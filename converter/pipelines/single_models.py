@@ -36,8 +36,8 @@ _ENCODER_MODULES = ("Transformer", "Pooling", "Normalize")
 
 
 @record
-class _Shown:
-    """A task that a model is recognised for by its inputs and outputs."""
+class _Signature:
+    """Inputs and outputs by which a model is recognised for a task."""
 
     input: str
     outputs: frozenset[str]
@@ -45,18 +45,18 @@ class _Shown:
     """The rank of the first output, where it matters."""
 
 
-_OTHER_TASKS: Mapping[str, _Shown] = {
-    "text-classification": _Shown(_TEXT, frozenset({_LOGITS}), 2),
-    "token-classification": _Shown(_TEXT, frozenset({_LOGITS}), 3),
-    "fill-mask": _Shown(_TEXT, frozenset({_LOGITS}), 3),
-    "question-answering": _Shown(_TEXT, frozenset({"start_logits", "end_logits"})),
-    "zero-shot-image-classification": _Shown(_TEXT, frozenset({"logits_per_image", "logits_per_text"})),
-    "object-detection": _Shown("pixel_values", frozenset({_LOGITS, "pred_boxes"})),
-    "image-classification": _Shown("pixel_values", frozenset({_LOGITS}), 2),
-    "image-segmentation": _Shown("pixel_values", frozenset({_LOGITS}), 4),
-    "depth-estimation": _Shown("pixel_values", frozenset({"predicted_depth"})),
-    "image-feature-extraction": _Shown("pixel_values", frozenset({_HIDDEN})),
-    "audio-classification": _Shown("input_values", frozenset({_LOGITS}), 2),
+_OTHER_TASKS: Mapping[str, _Signature] = {
+    "text-classification": _Signature(_TEXT, frozenset({_LOGITS}), 2),
+    "token-classification": _Signature(_TEXT, frozenset({_LOGITS}), 3),
+    "fill-mask": _Signature(_TEXT, frozenset({_LOGITS}), 3),
+    "question-answering": _Signature(_TEXT, frozenset({"start_logits", "end_logits"})),
+    "zero-shot-image-classification": _Signature(_TEXT, frozenset({"logits_per_image", "logits_per_text"})),
+    "object-detection": _Signature("pixel_values", frozenset({_LOGITS, "pred_boxes"})),
+    "image-classification": _Signature("pixel_values", frozenset({_LOGITS}), 2),
+    "image-segmentation": _Signature("pixel_values", frozenset({_LOGITS}), 4),
+    "depth-estimation": _Signature("pixel_values", frozenset({"predicted_depth"})),
+    "image-feature-extraction": _Signature("pixel_values", frozenset({_HIDDEN})),
+    "audio-classification": _Signature("input_values", frozenset({_LOGITS}), 2),
 }
 """Tasks that openvino-genai has no pipeline for. The first that fits is taken where no configuration decides."""
 _ARCHITECTURES = {"MaskedLM": "fill-mask", "TokenClassification": "token-classification"}
@@ -76,7 +76,7 @@ def recognise_single_model(source: SourceFolder, task: str | None) -> Pipeline |
     graph = open_model(path).proto.graph
     fitting = [name for name in TASKS if _fits(name, graph, source.configuration)]
     if task is None:
-        decided = [name for name in fitting if _is_told(name, graph, source.configuration)]
+        decided = [name for name in fitting if _is_indicated(name, graph, source.configuration)]
         own = next(iter(decided or fitting), None)
     elif task in fitting:
         own = task
@@ -125,13 +125,13 @@ def _fits(task: str, graph: GraphProto, configuration: Mapping[str, Any]) -> boo
     if task == RANKING:  # a score for each pair of texts; of two classes the second is that of a match
         labels = _labels(configuration, outputs.get(_LOGITS))
         return _TEXT in inputs and _rank(outputs.get(_LOGITS)) == 2 and labels in (1, 2)
-    shown = _OTHER_TASKS[task]
-    if shown.input not in inputs or not shown.outputs <= outputs.keys():
+    signature = _OTHER_TASKS[task]
+    if signature.input not in inputs or not signature.outputs <= outputs.keys():
         return False
-    return shown.rank is None or _rank(outputs[_LOGITS]) == shown.rank
+    return signature.rank is None or _rank(outputs[_LOGITS]) == signature.rank
 
 
-def _is_told(task: str, graph: GraphProto, configuration: Mapping[str, Any]) -> bool:
+def _is_indicated(task: str, graph: GraphProto, configuration: Mapping[str, Any]) -> bool:
     """True if the number of classes or the configuration speaks for ``task`` among those that the model fits."""
     if task in (RANKING, "text-classification"):  # a single number is a score
         logits = next(value for value in graph.output if value.name == _LOGITS)
@@ -204,8 +204,8 @@ def _pooling(folder: Path) -> str:
     normalizes = "Normalize" in steps or not steps
     side = read_json(folder / "tokenizer_config.json").get("padding_side")
     padding = ', padding_side="left"' if pooling == "LAST_TOKEN" and side == "left" else ""
-    kind = f"openvino_genai.TextEmbeddingPipeline.PoolingType.{pooling}"
-    return f", pooling_type={kind}, normalize={normalizes}{padding}"
+    pooling_type = f"openvino_genai.TextEmbeddingPipeline.PoolingType.{pooling}"
+    return f", pooling_type={pooling_type}, normalize={normalizes}{padding}"
 
 
 def _module_types(folder: Path) -> list[str]:

@@ -29,7 +29,8 @@ from .pipeline import Part, Pipeline, TokenizerFiles
 from .settings import copied, missing_settings
 
 TASK = "image-text-to-text"
-PREPROCESSOR = "preprocessor_config.json"
+PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"
+"""The settings of images, alone and, since transformers 5, among others."""
 _FILES = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
 """Names of files, and of the parts of ``genai_config.json``."""
 _OUTPUT = "openvino_"
@@ -138,9 +139,15 @@ def _architecture_of(source: SourceFolder, configuration: Mapping[str, Any]) -> 
 
 def _preprocessor_of(source: SourceFolder) -> Mapping[str, Any]:
     path = source.path / PREPROCESSOR
-    if not path.is_file():
-        raise ConversionError(f"{source.path} has no {PREPROCESSOR}, by which VLMPipeline prepares images")
-    return read_json(path)
+    if path.is_file():
+        return read_json(path)
+    nested = read_json(source.path / _PROCESSOR).get("image_processor")
+    if not isinstance(nested, dict):
+        raise ConversionError(
+            f"{source.path} has no {PREPROCESSOR}, and no {_PROCESSOR} with an 'image_processor', by which VLMPipeline "
+            "prepares images"
+        )
+    return nested
 
 
 def _with_shortest_edge(source: SourceFolder, preprocessor: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -135,6 +135,17 @@ def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
     assert result.texts == [reference.decode(expected)]
 
 
+def test_settings_of_images_among_others(tmp_path: Path) -> None:
+    FAMILIES["internvl"].write(tmp_path / "onnx")
+    alone = tmp_path / "onnx/preprocessor_config.json"
+    settings = json.loads(alone.read_text())
+    write_json(tmp_path / "onnx/processor_config.json", {"image_processor": settings, "processor_class": "Any"})
+    alone.unlink()
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    written = json.loads((tmp_path / "ir/preprocessor_config.json").read_text())
+    assert written == {**settings, "size": {**settings["size"], "shortest_edge": SIDE}}
+
+
 def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
     write_vision_folder(tmp_path / "onnx", Decoder(), ending="_fp16")
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", compress="int4")
@@ -183,7 +194,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
                       "has vision_encoder.onnx and decoder_model_merged.onnx, but no embed_tokens.onnx"),
     "no decoder": (_without("onnx/decoder_model_merged.onnx"), ConversionError, "but no decoder_model_merged.onnx"),
     "a decoder alone": (_decoder_alone, ConversionError, "reads 'inputs_embeds', but .* has no model of embeddings beside it"),
-    "no preprocessor": (_without("preprocessor_config.json"), ConversionError, "has no preprocessor_config.json, by which"),
+    "no preprocessor": (_without("preprocessor_config.json"), ConversionError, "has no preprocessor_config.json, and no processor_config.json with an 'image_processor'"),
     "no size": (_internvl_without_size, ConversionError, "must have a 'size' with 'height', the side of the images' tiles"),
     "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
     "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
