@@ -97,15 +97,15 @@ class Line(NamedTuple):
 
 
 LINES = [
-    Line("convert m.onnx -o out/", ["unverified", "uncompressed"]),
-    Line("convert m.onnx -o out/ --compress int4", ["unverified"]),
-    Line("convert m.onnx -o out/ --verify", ["uncompressed"]),
+    Line("convert m.onnx -o out/", ["model", "unverified", "uncompressed"]),
+    Line("convert m.onnx -o out/ --compress int4", ["model", "unverified"]),
+    Line("convert m.onnx -o out/ --verify", ["model", "uncompressed"]),
     Line("convert m.onnx n.onnx -o out/", ["several", "unverified", "uncompressed"]),
     Line("convert decoder.xml -o out/x.xml --stateless", ["stateless", "unverified", "uncompressed"]),
     Line("convert source -o out --stateful", ["folder", "unverified", "uncompressed"]),
     Line("convert source -o out --stateful --verify", ["folder", "uncompressed"]),
-    Line("convert decoder.onnx -o out/ --stateful", ["unverified", "uncompressed"]),
-    Line("convert decoder.onnx -o out/ --stateful --verify", ["stateful_verified", "uncompressed"]),
+    Line("convert decoder.onnx -o out/ --stateful", ["model", "unverified", "uncompressed"]),
+    Line("convert decoder.onnx -o out/ --stateful --verify", ["model", "stateful_verified", "uncompressed"]),
     Line("verify m.onnx m.xml"),
     Line("verify m.onnx m.xml --inputs inputs.npz", ["given"]),
     Line("verify m.onnx m.xml n.onnx n.xml", ["several"]),
@@ -188,8 +188,10 @@ WORDS = {
     "steps": "--steps 3",
     "stress": "--stress",
     "symmetric": "--asymmetric",
+    "task": "--task text-ranking",
     "target_layout": "--target-layout nothing(nhwc)",
     "time_limit": "--time-limit 0.01s",
+    "variant": "--variant q4",
     "weights": "--no-weights",
 }
 """Parameter -> how a command line sets it to another value than the default."""

@@ -26,6 +26,7 @@ from tests.converter.test_command_options import onnx2ir
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
+from tests.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -74,6 +75,9 @@ def _write_stateful_models(folder: Path) -> None:
     EncoderDecoder(speech=True).save(folder / "whisper-onnx")
     write_folder(folder / "llama-onnx", Decoder())
     converter.convert_language_model(folder / "llama-onnx", folder / "llama-ir")
+    write_text_folder(folder / "bge-onnx", text_encoder(), {"model_type": "bert"})
+    (folder / "bge-onnx/onnx/model_q4.onnx").write_bytes((folder / "bge-onnx/onnx/model.onnx").read_bytes())
+    write_text_folder(folder / "reranker-onnx", text_encoder("logits", labels=2), {"model_type": "bert"})
     for name, start, stop in (("prompt", 0, 5), ("token", 5, 6)):
         feeds = {"input_ids": np.arange(start, stop)[None] + 3, "attention_mask": np.ones((1, stop), np.int64)}
         feeds |= {"position_ids": np.arange(start, stop)[None], "beam_idx": np.zeros(1, np.int32)}

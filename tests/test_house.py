@@ -63,6 +63,7 @@ for _room in (
     "from_ir",
     "conversion",
     "language_models",
+    "pipelines",
     "equivalence",
     "workflow",
     "round_trips",
