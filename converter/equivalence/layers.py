@@ -21,10 +21,13 @@ from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.exact_parts import exact_tensor
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.randomness import draws
 from converter.equivalence.report import Histogram, LayerDifference
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.rounding import Spread
 from converter.equivalence.tolerances import Choose, strict_tolerance
+from converter.errors import VerificationError
+from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.node_order import node_name
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
@@ -48,7 +51,9 @@ class Compared:
 
     ``absent`` are tensors of the ONNX model whose names no value of the IR has: they are compared within parts of
     several layers. ``bodies`` are layers with bodies, which were compared as a whole. ``in_numpy`` are layers that the
-    engine cannot run alone, which NumPy computed.
+    engine cannot run alone, which NumPy computed. ``drawn`` are tensors of random numbers, of which nothing but types
+    and shapes was compared; layers behind them have the reference's numbers. ``defined`` are tensors that the reference
+    computes otherwise than ONNX defines them, and the IR as onnx's own evaluator.
     """
 
     layers: list[LayerDifference] = field(default_factory=list)
@@ -56,15 +61,19 @@ class Compared:
     bodies: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     in_numpy: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
+    defined: list[str] = field(default_factory=list)
 
 
 def worst_of(first: Compared, second: Compared) -> Compared:
     """Two comparisons of the same models on different inputs: of each tensor the one that is further from passing."""
     others = {layer.comparison.name: layer for layer in second.layers}
     layers = [max(layer, others.pop(layer.comparison.name, layer), key=_badness) for layer in first.layers]
-    problems = list(dict.fromkeys([*first.problems, *second.problems]))
-    in_numpy = list(dict.fromkeys([*first.in_numpy, *second.in_numpy]))
-    return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, problems, in_numpy)
+    texts = (
+        list(dict.fromkeys([*getattr(first, name), *getattr(second, name)]))
+        for name in ("problems", "in_numpy", "drawn", "defined")
+    )
+    return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, *texts)
 
 
 def _badness(layer: LayerDifference) -> tuple[bool, bool]:
@@ -272,6 +281,10 @@ class _Walk:
         if not isinstance(expected, np.ndarray):
             self._found.problems.append(f"'{name}' is no tensor in the ONNX model")
             return
+        if self._is_drawn(output, expected):
+            self._found.drawn.append(name)
+            self._right[output] = expected
+            return
         allowed = self._tolerance(expected)
         if self._rounded:
             allowed = Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, float("inf"))
@@ -303,8 +316,44 @@ class _Walk:
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
             self._right[output] = expected
 
+    def _is_drawn(self, output: Output, expected: Array) -> bool:
+        """True for random numbers of the type and shape of the reference's."""
+        own = self._right.get(output)
+        is_alike = own is not None and (own.dtype, own.shape) == (expected.dtype, expected.shape)
+        return is_alike and any(map(draws, self._parts[output]))
+
     def _local(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Comparison:
-        """The comparison of these layers alone, from right inputs: they may differ by no more than rounding."""
+        """The comparison of these layers alone, from right inputs.
+
+        They may differ by no more than rounding, from the reference or from what onnx's own evaluator computes.
+        """
+        found = self._from_right_inputs(name, expected, output, part)
+        if found.passed:
+            return found
+        defined, by_engine = self._defined(name, output, part), self._run_in_engine([output], part)
+        actual = np.asarray(self._right[output]) if by_engine is None else by_engine[0]
+        if defined is None or not compare(name, defined, actual, found.tolerance).passed:
+            return found
+        self._found.defined.append(name)
+        return replace(found, passed=True, reason="")
+
+    def _defined(self, name: str, output: Output, part: Sequence[Node]) -> Array | None:
+        """The tensor as onnx's own evaluator computes it from right inputs; None where it cannot, or is too slow."""
+        if np.size(self._right[output]) > _MOST_DEFINED:
+            return None
+        feeds = dict(self._given)
+        for source in _sources(part):
+            feeds.update(dict.fromkeys(self._names.get(source, ()), np.asarray(self._right[source])))
+        nodes = self._graph.needed([name], feeds.keys())
+        if any(normalize_domain(self._graph.nodes[index].domain) for index in nodes):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(self._oracle.part_by_definition(nodes, feeds, [name])[name])
+        except VerificationError:
+            return None
+
+    def _from_right_inputs(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Comparison:
         plain = np.asarray(self._right[output])
         made_by = self._graph.nodes[self._graph.producer[name]].op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
@@ -346,7 +395,12 @@ class _Walk:
             )
         except ModelError:
             return None
-        return errors_of(exact, actual[0], [expected])
+        errors = errors_of(exact, actual[0], [expected])
+        defined = self._defined(name, output, part) if errors is not None and errors.are_alike else None
+        own = None if defined is None else errors_of(exact, defined, [expected])
+        if defined is None or own is None or own.reference <= _WRONG * own.ir:
+            return errors
+        return errors_of(exact, actual[0], [defined])
 
     def _by_engine(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Array | None:
         """What the engine computes of ``part`` from right inputs; None for NumPy, and where it cannot run it alone.
@@ -431,6 +485,10 @@ def _is_larger_than(expected: Array, limit: float) -> bool:
 
 
 _BINS = 30
+_WRONG = 100.0
+"""A reference whose error is so many times that of onnx's own evaluator is wrong, and no measure of rounding."""
+_MOST_DEFINED = 2**20
+"""Elements of the largest tensor that onnx's own evaluator is asked for, which is slow."""
 
 
 def histogram(expected: Array, actual: Array | None) -> Histogram | None:

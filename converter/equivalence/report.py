@@ -169,6 +169,8 @@ class Report(Printed):
     """The outputs that prove nothing about the layers before them, and whose layers do not either."""
     shown_by_layers: tuple[str, ...] = ()
     """The outputs that prove nothing, but whose layers were all compared by themselves."""
+    random: tuple[str, ...] = ()
+    """The outputs that depend on random numbers: nothing but their types and shapes was compared."""
     accept_unproven: bool = False
     """True if a verdict of ``unproven`` passes."""
     unwritten: tuple[str, ...] = ()
@@ -286,6 +288,8 @@ class Report(Printed):
         if self.account is not None and self.account.missing:
             some = _named(self.account.missing)
             return f"the values of {some} are not accounted for; an IR that records its derivation settles it"
+        if set(self.unproven) & set(self.random):
+            return f"{_named(self.random)} are random numbers, which differ from run to run"
         if self.unproven:
             how = "inputs for which they vary (--inputs, --values) settle it"
             return f"outputs prove nothing: {_named(self.unproven)}; {how}"

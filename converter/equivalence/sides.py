@@ -9,6 +9,7 @@ from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.layers import Compared
 from converter.equivalence.processing import Processing
+from converter.equivalence.randomness import random_values
 from converter.equivalence.references import Reference
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
 from converter.equivalence.tolerances import Choose, gaps, widened
@@ -180,10 +181,31 @@ class Sides:
                 f"{len(found.absent)} inner tensors have no counterpart in the IR ({some}): "
                 f"they were compared with the layers around them"
             )
+        if found.defined:
+            some = ", ".join(f"'{name}'" for name in found.defined[:3]) + (" ..." if len(found.defined) > 3 else "")
+            self.notes.append(
+                f"{self.reference.name} computes {some} otherwise than ONNX defines it: the IR agrees with onnx's own "
+                f"evaluator"
+            )
         if found.bodies:
             self.notes.append(f"the bodies of {len(found.bodies)} layers were compared as a whole")
         more = " ..." if len(found.problems) > _PROBLEMS_SHOWN else ""
         return found, "; ".join(found.problems[:_PROBLEMS_SHOWN]) + more
+
+    def random_outputs(self) -> set[str]:
+        """The outputs that depend on random numbers, by all their names."""
+        values = random_values(self.model)
+        return {
+            name
+            for port, result in zip(self.engine.outputs, self.model.results)
+            if result.inputs[0] in values
+            for name in (port.name, *port.names)
+        }
+
+    def defined(self, run: Run) -> dict[str, Array]:
+        """The outputs of a run as onnx's own evaluator computes them, from the operators' definitions."""
+        values = self.reference.run_by_definition(self.given(run.feeds), list(run.expected))
+        return self.processing.returned(values)
 
     def feeds_of_core(self, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> list[Array]:
         """What the layers behind the preprocessing get, in the order of the inputs."""
