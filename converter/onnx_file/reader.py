@@ -70,6 +70,10 @@ class OnnxFile:
         """The bytes of the file; none where the model was given as an object."""
         return np.empty(0, np.uint8) if self._embedded is None else self._embedded
 
+    def with_proto(self, proto: ModelProto) -> OnnxFile:
+        """Another model whose weights lie in the same files."""
+        return OnnxFile(proto, self.path, self._embedded, self._shares)
+
     @property
     def external_files(self) -> tuple[Path, ...]:
         """The files beside the model that its tensors were read from until now."""
@@ -123,7 +127,7 @@ class OnnxFile:
         count = 1
         for dimension in shape:
             count *= dimension
-        packed = self._packed(proto, name)
+        packed = self.packed(proto, name)
         if packed is None:
             return Tensor.from_array(_typed_data(proto, name, count).reshape(shape), kind)
         if kind is element_types.string:
@@ -135,7 +139,8 @@ class OnnxFile:
             )
         return Tensor.from_packed(packed, kind, shape)
 
-    def _packed(self, proto: TensorProto, name: str) -> Array | None:
+    def packed(self, proto: TensorProto, name: str) -> Array | None:
+        """The bytes of a tensor that has them as raw data, in whatever file; None where it has typed ones."""
         if proto.data_location == TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in proto.external_data}
             return _slice(self._external(entries.get("location", ""), name), entries, name)

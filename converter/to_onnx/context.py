@@ -145,6 +145,7 @@ class Context:
             inputs,
             {key: value for key, value in attributes.items() if value is not None},
             self.node.name,
+            "" if self.node.origin is None else self.node.origin.node,
         )
         self.graph.calls.append(call)
         outputs = []

@@ -138,6 +138,7 @@ class Translation:
             for one in builder.emitted:
                 # Constants get names of their own, as those of other exporters.
                 one.name = "" if one.op.data is not None else node.name
+                one.origin = node.origin
                 self._note(one, self._written(one, graph, inner), inner)
         finally:
             self._is_decomposing = is_within

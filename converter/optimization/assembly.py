@@ -1,0 +1,230 @@
+"""The optimized model as one message: nodes that stay as they are, and the exported parts between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from converter.errors import UnsupportedModelError
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.messages import TensorProto, to_onnx
+from converter.onnx_file.node_order import subgraphs
+from converter.onnx_file.skeleton import EMBEDDED
+from converter.onnx_file.types import element_type_of
+from converter.optimization.source import Source
+from converter.to_onnx.graph import Graph, Value
+from converter.to_onnx.messages import LeftOut, graph_message, value_info
+from converter.to_onnx.names import Names, bodies_of, calls_of
+from ir_runtime.graph import Tensor, element_types
+
+_HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
+_LARGE_BYTES = 1 << 10
+
+
+class Assembly:
+    """What is written: the source's nodes at ``kept``, and ``graphs`` in the place of the parts.
+
+    ``units`` are all nodes in their order, as :meth:`Source.units` returns them; ``graphs`` has the graph of each that
+    is a part, by its first node.
+    """
+
+    def __init__(self, source: Source, units: Sequence[Sequence[int]], graphs: dict[int, Graph], opset: int) -> None:
+        self.source = source
+        self.opset = opset
+        self._units = units
+        self._graphs = graphs
+        self._kept = [unit[0] for unit in units if unit[0] not in graphs]
+        names = {name for place in self._kept for name in source.reads[place]} | {one.name for one in source.outputs}
+        self._constants = sorted(
+            {source.producers[name] for name in names if name in source.producers} & source.constants
+        )
+        self._initializers = [tensor for name, tensor in source.initializers.items() if name in names]
+        self._sparse = [one for name, one in source.sparse.items() if name in names]
+        self._name_parts()
+
+    def _name_parts(self) -> None:
+        """Give the tensors and nodes inside the parts names that nothing else has; equal weights one name."""
+        source, names, nodes = self.source, Names(), Names()
+        taken = {value.name for value in (*source.inputs, *source.outputs)}
+        for place in (*self._kept, *self._constants):
+            for node in source.within(place):
+                taken |= {*node.input, *node.output}
+                nodes.unique(node.name)
+                for graph in subgraphs(node):
+                    taken |= {value.name for value in graph.input} | {value.name for value in graph.initializer}
+        ends = [{value.name for value in (*graph.inputs, *graph.outputs)} for graph in self._graphs.values()]
+        for name in sorted(taken.union(*ends)):
+            names.unique(name)
+        shared = {key: name for name, tensor in self._weights() if (key := _key(tensor)) is not None}
+        for exported in self._graphs.values():
+            renamed = {*exported.inputs, *exported.outputs}
+            own = []
+            for value, tensor in exported.constants:
+                key = _key(tensor)
+                if key in shared:
+                    value.name = shared[key]
+                    renamed.add(value)
+                else:
+                    own.append((value, tensor))
+            exported.constants = own
+            _rename(exported, names, nodes, renamed)
+            shared |= {key: value.name for value, tensor in own if (key := _key(tensor)) is not None}
+
+    def _weights(self) -> Iterator[tuple[str, Tensor]]:
+        for tensor in self._initializers:
+            if _is_carried(tensor):
+                yield tensor.name, self.source.file.tensor(tensor)
+
+    def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
+        """The model's message; ``left_out`` takes large constants instead, where it is given."""
+        source, original = self.source, self.source.original.as_onnx()
+        model = onnx.ModelProto(opset_import=self._imported())
+        for field in _HEADER:
+            setattr(model, field, getattr(original, field))
+        model.metadata_props.extend(original.metadata_props)
+        model.training_info.extend(original.training_info)
+        called = source.called(self._kept)
+        model.functions.extend(one for one in original.functions if (normalize_domain(one.domain), one.name) in called)
+        least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+        if self.opset >= source.opsets.get("", 0):
+            least = max(least, original.ir_version)
+        model.ir_version = max(least, 8 if model.functions else 4)  # where weights are no inputs
+        graph = model.graph
+        graph.name, graph.doc_string = original.graph.name, original.graph.doc_string
+        if hasattr(graph, "metadata_props"):
+            graph.metadata_props.extend(original.graph.metadata_props)
+        self._add_ends(graph)
+        for place in self._constants:
+            graph.node.append(self._node(place))
+        for tensor in self._initializers:
+            self._add_initializer(graph, tensor, left_out)
+        for sparse in self._sparse:
+            added = to_onnx(sparse, graph.sparse_initializer.add())
+            for own, field in ((sparse.values, added.values), (sparse.indices, added.indices)):
+                _fill(source, own, field)
+        for unit in self._units:
+            if unit[0] not in self._graphs:
+                graph.node.append(self._node(unit[0]))
+                continue
+            part = graph_message(self._graphs[unit[0]], left_out)
+            graph.node.extend(part.node)
+            graph.initializer.extend(part.initializer)
+        known = {name for node in graph.node for name in node.output} | {one.name for one in graph.initializer}
+        known |= {one.name for one, _ in left_out or ()}
+        graph.quantization_annotation.extend(
+            one for one in original.graph.quantization_annotation if one.tensor_name in known
+        )
+        return model
+
+    def _add_ends(self, graph: onnx.GraphProto) -> None:
+        """Inputs and outputs as the file has them, or as the options changed them."""
+        source, original = self.source, self.source.original
+        values = {value.name: value for part in self._graphs.values() for value in part.outputs}
+        for field in ("input", "output"):
+            declared = {one.name: one for one in getattr(original.as_onnx().graph, field)}
+            before = {one.name: one for one in getattr(original.proto.graph, field)}
+            for value in getattr(source.file.proto.graph, field):
+                if value.name in source.initializers:
+                    continue  # it has a value, which is a constant
+                added = getattr(graph, field).add()
+                if value is before[value.name]:
+                    added.CopyFrom(declared[value.name])
+                elif field == "output" and value.name in values:
+                    added.CopyFrom(value_info(values[value.name], ()))
+                else:
+                    to_onnx(value, added)
+
+    def _imported(self) -> list[onnx.OperatorSetIdProto]:
+        source = self.source
+        found = {"": self.opset}
+        for domain in source.domains(self._kept):
+            if domain in source.opsets and domain:
+                found[domain] = source.opsets[domain]
+        for graph in self._graphs.values():
+            for call in calls_of(graph):
+                found.setdefault(call.domain, 1)
+        return [helper.make_opsetid(domain, version) for domain, version in found.items()]
+
+    def _node(self, place: int) -> onnx.NodeProto:
+        """A node as the file has it, with the weights that it holds."""
+        node = onnx.NodeProto()
+        node.CopyFrom(self.source.original.as_onnx().graph.node[self.source.places_in_file[place]])
+        for tensor in _tensors_of(node):
+            entries = {entry.key: entry.value for entry in tensor.external_data}
+            if entries.get("location") == EMBEDDED:
+                start = int(entries["offset"])
+                tensor.raw_data = self.source.original.data[start : start + int(entries["length"])].tobytes()
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+        return node
+
+    def _add_initializer(self, graph: onnx.GraphProto, own: TensorProto, left_out: LeftOut | None) -> None:
+        if left_out is not None and _is_carried(own):
+            tensor = self.source.file.tensor(own)
+            if tensor.byte_size > _LARGE_BYTES:
+                left_out.append((onnx.TensorProto(name=own.name, data_type=own.data_type, dims=own.dims), tensor))
+                return
+        _fill(self.source, own, to_onnx(own, graph.initializer.add()))
+
+
+def _fill(source: Source, own: TensorProto, message: onnx.TensorProto) -> None:
+    """Put the raw data of a tensor, wherever it lies, into its message."""
+    packed = source.file.packed(own, own.name)
+    if packed is not None:
+        message.raw_data = packed.tobytes()
+        message.ClearField("external_data")
+        message.ClearField("data_location")
+
+
+def _is_carried(tensor: TensorProto) -> bool:
+    """True if the IR has the tensor's element type, and it is no string."""
+    try:
+        return element_type_of(tensor.data_type) is not element_types.string
+    except UnsupportedModelError:
+        return False
+
+
+def _key(tensor: Tensor) -> tuple[Any, ...] | None:
+    """Equal for weights of one type, shape and place; None for small ones."""
+    if tensor.element_type is element_types.string or tensor.byte_size <= _LARGE_BYTES:
+        return None
+    place = tensor.place()
+    return None if place is None else (tensor.element_type.name, tensor.shape, *place)
+
+
+def _rename(graph: Graph, names: Names, nodes: Names, done: set[Value]) -> None:
+    for value, _ in graph.constants:
+        _name(value, names, done)
+    for call in graph.calls:
+        call.name = nodes.unique(call.name)
+        for body in bodies_of(call):
+            for value in body.inputs:
+                _name(value, names, done)
+            _rename(body, names, nodes, done)
+        for value in call.outputs:
+            _name(value, names, done)
+
+
+def _name(value: Value, names: Names, done: set[Value]) -> None:
+    if value not in done and value.name:
+        value.name = names.unique(value.name)
+        done.add(value)
+
+
+def _tensors_of(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    """The tensors among the attributes of a node and of the nodes in its graphs."""
+    for attribute in node.attribute:
+        graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
+        sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+        sparse += [*attribute.sparse_tensors, *(one for graph in graphs for one in graph.sparse_initializer)]
+        yield from [attribute.t] if attribute.HasField("t") else []
+        yield from attribute.tensors
+        for one in sparse:
+            yield from (one.values, one.indices)
+        for graph in graphs:
+            yield from graph.initializer
+            for inner in graph.node:
+                yield from _tensors_of(inner)

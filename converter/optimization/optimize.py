@@ -1,0 +1,301 @@
+"""ONNX to ONNX: :func:`optimize`.
+
+The plain IR is the middle: what the passes of a conversion do to an IR, they do to the model. A node that the IR cannot
+carry, or that would become more nodes, stays as it is, and the parts around it are optimized.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.conversion import Conversion, convert
+from converter.errors import ConversionError, InternalError, UnsupportedModelError
+from converter.export_options import ExportOptions
+from converter.onnx_file import schema_table
+from converter.onnx_file.domains import MICROSOFT, normalize_domain
+from converter.onnx_file.node_order import node_name
+from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
+from converter.optimization.assembly import Assembly
+from converter.optimization.source import Source
+from converter.optimization_options import OptimizationOptions
+from converter.options import options_from, takes
+from converter.stages import about, stage
+from converter.to_onnx.export import Exported
+from converter.to_onnx.file import write_onnx
+from converter.to_onnx.graph import Graph
+from converter.to_onnx.names import bodies_of
+from converter.to_onnx.opsets import NEWEST, OLDEST
+from ir_runtime.boundary import boundary
+from ir_runtime.graph import Model
+from ir_runtime.records import record
+
+if TYPE_CHECKING:
+    import onnx
+
+_MOST_ROUNDS = 4
+"""How often nodes that became more nodes are kept, and the rest is optimized again."""
+_SMALLER = "it would become more nodes"
+
+
+@record
+class Part:
+    """Nodes of the file, and what they became."""
+
+    places: Sequence[int]
+    exported: Exported
+    passes: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        return size_of(self.exported.graph)
+
+
+def size_of(graph: Graph) -> int:
+    """How many nodes a graph has, those of its bodies included."""
+    return sum(1 + sum(map(size_of, bodies_of(call))) for call in graph.calls)
+
+
+@record
+class Optimization:
+    """An optimized model: what :func:`optimize` returns."""
+
+    assembly: Assembly
+    nodes_before: int
+    """How many nodes the file has, those of bodies and functions included, constants not."""
+    nodes: int
+    kept: Mapping[str, str]
+    """Nodes that stay as they are, and why."""
+    passes: Mapping[str, int]
+    """How many layers each pass replaced."""
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operators."""
+        return self.assembly.opset
+
+    def to_onnx(self) -> onnx.ModelProto:
+        """The model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
+        return self.assembly.message()
+
+    @boundary(error=ConversionError)
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
+        """Write the model; weights go from file to file. The files that were written, all of them or none.
+
+        ``external_data`` writes the weights to a file of their own beside the model; by default from 2 GB on.
+        """
+        return write_onnx(self.assembly, Path(path), external_data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "opset": self.opset,
+            "nodes_before": self.nodes_before,
+            "nodes": self.nodes,
+            "kept": dict(self.kept),
+            "passes": dict(self.passes),
+        }
+
+
+@boundary(error=ConversionError)
+@takes(OptimizationOptions)
+def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, **keywords: Any) -> Optimization:
+    """Optimize an ONNX model: fewer nodes, another opset, the same results.
+
+    ``model`` is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``; it stays as it is. Names of
+    inputs, outputs and tensors that still exist, metadata, and names of dimensions are kept. Nodes that the IR cannot
+    carry stay as they are, so that every valid model can be optimized; a result has never more nodes than the file.
+
+    ``options`` are :class:`converter.OptimizationOptions`, or the keywords are their fields:
+
+    {options}
+
+    Raises :class:`ConversionError` for a file that is no valid model, and where an opset is asked for in which nodes
+    cannot be expressed: it lists them all.
+    """
+    chosen = options_from(OptimizationOptions, options, keywords, "optimize")
+    source = os.fspath(model) if isinstance(model, os.PathLike) else model
+    with stage("read"):
+        file = open_model(source)
+    with about(file.name), stage("optimize"):
+        return _Search(Source(file, chosen.bindings().bindings), chosen).result()
+
+
+class _Search:
+    """The nodes that stay, found by carrying the others through the IR."""
+
+    def __init__(self, source: Source, options: OptimizationOptions) -> None:
+        self.source = source
+        self.options = options
+        self.everything = frozenset(range(len(source.nodes))) - source.constants
+        self.imported = source.opsets.get("", OLDEST)
+        contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.everything)
+        self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
+        self.reasons: dict[int, str] = {}
+        """Why a node cannot be carried."""
+        self._converted: dict[tuple[int, ...], Conversion] = {}
+        self._parts_done: dict[tuple[tuple[int, ...], int | None], Part] = {}
+
+    def result(self) -> Optimization:
+        """The model with the fewest nodes that was found."""
+        before = self._size([], self.everything)
+        parts, kept = self._fewest(self.options.opset)
+        opset, parts, kept = self._in_one_opset(parts, kept)
+        if self._size(parts, kept) > before and self.options.opset in (None, self.imported):
+            parts, kept, opset = [], self.everything, self.imported
+        self._check_opset(kept, opset)
+        graphs = {part.places[0]: part.exported.graph for part in parts}
+        passes = Counter[str]()
+        for part in parts:
+            passes.update(part.passes)
+        return Optimization(
+            Assembly(self.source, self.source.units(kept), graphs, opset),
+            before,
+            self._size(parts, kept),
+            {node_name(self.source.nodes[place]): self.reasons.get(place, _SMALLER) for place in sorted(kept)},
+            dict(passes),
+        )
+
+    def _size(self, parts: Sequence[Part], kept: Collection[int]) -> int:
+        return sum(part.size for part in parts) + sum(map(self.source.size, kept))
+
+    def _fewest(self, opset: int | None) -> tuple[list[Part], frozenset[int]]:
+        """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer."""
+        best, kept = self._parts(frozenset(), opset)
+        least = 1
+        for _ in range(_MOST_ROUNDS):
+            growing = {place for place, more in self._growth(best).items() if more >= least}
+            if not growing:
+                break
+            parts, all_kept = self._parts(kept | growing, opset)
+            if self._size(parts, all_kept) < self._size(best, kept):
+                best, kept = parts, all_kept
+            else:
+                least *= 3
+        return best, kept
+
+    def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
+        """How many more nodes each node became, of those that became more."""
+        found: dict[int, int] = {}
+        for part in parts:
+            sizes = Counter[str]()
+            for call in part.exported.graph.calls:
+                sizes[call.origin] += 1 + sum(map(size_of, bodies_of(call)))
+            for origin, size in sizes.items():
+                places = self.source.places.get(origin, ())
+                if len(places) == 1 and places[0] in part.places and size > self.source.size(places[0]):
+                    found[places[0]] = size - self.source.size(places[0])
+        return found
+
+    def _in_one_opset(self, parts: list[Part], kept: frozenset[int]) -> tuple[int, list[Part], frozenset[int]]:
+        """The parts in an opset that all of them have, and in which the nodes that stay mean the same."""
+        if self.options.opset is not None:
+            return self.options.opset, parts, kept
+        opset = max([self.imported, *(part.exported.opset for part in parts)])
+        if not self._changed(kept, opset):
+            if any(part.exported.opset != opset for part in parts):
+                again, all_kept = self._parts(kept, min(opset, NEWEST))
+                if all_kept == kept:
+                    return opset, again, kept
+            else:
+                return opset, parts, kept
+        if not OLDEST <= self.imported <= NEWEST:
+            return self.imported, [], self.everything
+        return self.imported, *self._fewest(self.imported)
+
+    def _changed(self, kept: Collection[int], opset: int) -> dict[int, list[str]]:
+        """The nodes that mean something else, or nothing, in that opset: by place, the operators."""
+        found: dict[int, list[str]] = {}
+        for place in kept:
+            for node in self.source.in_graph(place):
+                if (
+                    normalize_domain(node.domain)
+                    or (normalize_domain(node.domain), node.op_type) in self.source.functions
+                ):
+                    continue
+                before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
+                if before is None or after is None or before.since_version != after.since_version:
+                    found.setdefault(place, []).append(node.op_type)
+        return found
+
+    def _check_opset(self, kept: Collection[int], opset: int) -> None:
+        if opset == self.imported:
+            return
+        lines = []
+        for place, operators in self._changed(kept, opset).items():
+            why = self.reasons.get(place, f"{', '.join(sorted(set(operators)))} of opset {self.imported}")
+            lines.append(f"  node '{node_name(self.source.nodes[place])}': {why}")
+        if lines:
+            raise UnsupportedModelError(
+                f"{len(lines)} nodes cannot be expressed in opset {opset}:\n" + "\n".join(lines)
+            )
+
+    def _parts(self, kept: frozenset[int], opset: int | None) -> tuple[list[Part], frozenset[int]]:
+        """The parts between the nodes that stay: those of ``kept``, and those that cannot be carried."""
+        while True:
+            all_kept = kept | self.reasons.keys()
+            parts, is_complete = list[Part](), True
+            for unit in self.source.units(all_kept):
+                if unit[0] in all_kept:
+                    continue
+                part = self._part(tuple(unit), opset)
+                if isinstance(part, Part):
+                    parts.append(part)
+                else:
+                    self.reasons.update(part)
+                    is_complete = False
+            if is_complete:
+                return parts, frozenset(all_kept)
+
+    def _part(self, places: tuple[int, ...], opset: int | None) -> Part | dict[int, str]:
+        """A part as it is written, or the nodes that have to stay, and why."""
+        key = places, opset
+        if key not in self._parts_done:
+            try:
+                conversion = self._conversion(places)
+                if not isinstance(conversion, Conversion):
+                    return conversion
+                exporting = replace(self.exporting, opset=opset)
+                exported = Exported.of(conversion.model, exporting)
+            except InternalError:
+                raise
+            except ConversionError as error:
+                return self._culprits(places, error)
+            self._parts_done[key] = Part(places, exported, conversion.passes)
+        return self._parts_done[key]
+
+    def _conversion(self, places: tuple[int, ...]) -> Conversion | dict[int, str]:
+        if places not in self._converted:
+            file = self.source.part(places)
+            if not isinstance(file, OnnxFile):
+                return dict.fromkeys(file, "the type of a tensor that it reads is not known")
+            self._converted[places] = convert(file, self.options.conversion())
+        return self._converted[places]
+
+    def _culprits(self, places: tuple[int, ...], error: ConversionError) -> dict[int, str]:
+        """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
+        conversion = self._converted.get(places)
+        layers = {} if conversion is None else _origins(conversion.model)
+        found: dict[int, str] = {}
+        for problem in error.problems:
+            for place in self.source.places.get(layers.get(problem.node, problem.node), ()):
+                if place in places:
+                    found.setdefault(place, problem.reason)
+        if found or len(places) == 1:
+            return found or {places[0]: str(error)}
+        half = len(places) // 2
+        for part in (places[:half], places[half:]):
+            done = self._part(part, None)
+            if not isinstance(done, Part):
+                found.update(done)
+        return found or dict.fromkeys(places, str(error))
+
+
+def _origins(model: Model) -> dict[str, str]:
+    """The ONNX node of each layer, by the layer's name."""
+    nodes = [node for part in model.parts() for node in part.nodes]
+    return {node.name: node.origin.node for node in nodes if node.origin is not None}
