@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.language_models.export import ExportedLanguageModel, export_language_model
+    from converter.optimization.optimize import Optimization, optimize
+    from converter.optimization_options import OptimizationOptions
     from converter.options import ConversionOptions, SavingOptions
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.round_trips import RoundTrip, round_trip
@@ -55,6 +57,8 @@ __all__ = [
     "InternalError",
     "InvalidModelError",
     "LanguageModel",
+    "Optimization",
+    "OptimizationOptions",
     "Postprocess",
     "Preprocess",
     "Rederivation",
@@ -71,6 +75,7 @@ __all__ = [
     "export_model",
     "onnx_op",
     "make_stateless",
+    "optimize",
     "round_trip",
     "save_model",
     "save_onnx",
@@ -99,6 +104,8 @@ __getattr__, __dir__ = exports(
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
         "converter.states.stateless": ("make_stateless",),
+        "converter.optimization.optimize": ("Optimization", "optimize"),
+        "converter.optimization_options": ("OptimizationOptions",),
         "converter.options": ("ConversionOptions", "SavingOptions"),
         "converter.verification_options": ("VerificationOptions",),
         "converter.preprocessing.description": ("Postprocess", "Preprocess"),
