@@ -70,9 +70,11 @@ class OnnxFile:
         """The bytes of the file; none where the model was given as an object."""
         return np.empty(0, np.uint8) if self._embedded is None else self._embedded
 
-    def with_proto(self, proto: ModelProto) -> OnnxFile:
-        """Another model whose weights lie in the same files."""
-        return OnnxFile(proto, self.path, self._embedded, self._shares)
+    def with_proto(self, proto: ModelProto, original: onnx.ModelProto | None = None) -> OnnxFile:
+        """Another model whose weights lie in the same files; ``original`` is the same as onnx's own messages."""
+        file = OnnxFile(proto, self.path, self._embedded, self._shares)
+        file._original = original
+        return file
 
     @property
     def external_files(self) -> tuple[Path, ...]:

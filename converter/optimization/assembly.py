@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,7 +12,6 @@ from onnx import helper
 from converter.errors import UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
-from converter.onnx_file.node_order import subgraphs
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of
 from converter.optimization.source import Source
@@ -24,15 +24,29 @@ _HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_
 _LARGE_BYTES = 1 << 10
 
 
+Body = tuple[int, "int | None", "Assembly"]
+"""A graph of a node that stays: the place of its attribute, that in the list of graphs, and what is written."""
+
+
 class Assembly:
     """What is written: the source's nodes at ``kept``, and ``graphs`` in the place of the parts.
 
     ``units`` are all nodes in their order, as :meth:`Source.units` returns them; ``graphs`` has the graph of each that
-    is a part, by its first node.
+    is a part, by its first node, and ``bodies`` the graphs of nodes that stay. ``taken`` are the names of the whole
+    file's tensors, to which new ones are added.
     """
 
-    def __init__(self, source: Source, units: Sequence[Sequence[int]], graphs: dict[int, Graph], opset: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        units: Sequence[Sequence[int]],
+        graphs: Mapping[int, Graph],
+        opset: int,
+        bodies: Mapping[int, Sequence[Body]],
+        taken: set[str],
+    ) -> None:
         self.source = source
+        self._bodies = bodies
         self.opset = opset
         self._units = units
         self._graphs = graphs
@@ -41,40 +55,41 @@ class Assembly:
         self._constants = sorted(
             {source.producers[name] for name in names if name in source.producers} & source.constants
         )
+        names -= source.captured
         self._initializers = [tensor for name, tensor in source.initializers.items() if name in names]
         self._sparse = [one for name, one in source.sparse.items() if name in names]
-        self._name_parts()
+        self._name_parts(taken)
 
-    def _name_parts(self) -> None:
+    def _name_parts(self, taken: set[str]) -> None:
         """Give the tensors and nodes inside the parts names that nothing else has; equal weights one name."""
-        source, names, nodes = self.source, Names(), Names()
-        taken = {value.name for value in (*source.inputs, *source.outputs)}
+        source, nodes = self.source, Names()
         for place in (*self._kept, *self._constants):
-            for node in source.within(place):
-                taken |= {*node.input, *node.output}
+            for node in source.in_graph(place):
                 nodes.unique(node.name)
-                for graph in subgraphs(node):
-                    taken |= {value.name for value in graph.input} | {value.name for value in graph.initializer}
-        ends = [{value.name for value in (*graph.inputs, *graph.outputs)} for graph in self._graphs.values()]
-        for name in sorted(taken.union(*ends)):
-            names.unique(name)
+        ends = {value for graph in self._graphs.values() for value in (*graph.inputs, *graph.outputs)}
+        stay = {value.name for value in ends}.union(*(source.reads[place] for place in self._kept), source.captured)
+        stay |= {name for place in self._kept for name in source.nodes[place].output}
+        # The file's tensors keep their names, once.
+        free = {*source.producers, *source.initializers, *source.sparse} - stay
+        naming = _Naming(Names(taken), nodes, free, ends)
         shared = {key: name for name, tensor in self._weights() if (key := _key(tensor)) is not None}
-        for exported in self._graphs.values():
-            renamed = {*exported.inputs, *exported.outputs}
+        for graph in self._graphs.values():
             own = []
-            for value, tensor in exported.constants:
+            for value, tensor in graph.constants:
                 key = _key(tensor)
                 if key in shared:
                     value.name = shared[key]
-                    renamed.add(value)
+                    naming.done.add(value)
                 else:
                     own.append((value, tensor))
-            exported.constants = own
-            _rename(exported, names, nodes, renamed)
+            graph.constants = own
+            naming.name(graph)
             shared |= {key: value.name for value, tensor in own if (key := _key(tensor)) is not None}
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
-        for tensor in self._initializers:
+        """Weights that stay under their names, those around a body included."""
+        captured = [one for name, one in self.source.initializers.items() if name in self.source.captured]
+        for tensor in (*self._initializers, *captured):
             if _is_carried(tensor):
                 yield tensor.name, self.source.file.tensor(tensor)
 
@@ -127,8 +142,8 @@ class Assembly:
             declared = {one.name: one for one in getattr(original.as_onnx().graph, field)}
             before = {one.name: one for one in getattr(original.proto.graph, field)}
             for value in getattr(source.file.proto.graph, field):
-                if value.name in source.initializers:
-                    continue  # it has a value, which is a constant
+                if field == "input" and (value.name in source.initializers or value.name in source.captured):
+                    continue  # a constant, or what a body reads from around it
                 added = getattr(graph, field).add()
                 if value is before[value.name]:
                     added.CopyFrom(declared[value.name])
@@ -159,6 +174,9 @@ class Assembly:
                 tensor.raw_data = self.source.original.data[start : start + int(entries["length"])].tobytes()
                 tensor.ClearField("external_data")
                 tensor.ClearField("data_location")
+        for number, index, body in self._bodies.get(place, ()):
+            attribute = node.attribute[number]
+            (attribute.g if index is None else attribute.graphs[index]).CopyFrom(body.message().graph)
         return node
 
     def _add_initializer(self, graph: onnx.GraphProto, own: TensorProto, left_out: LeftOut | None) -> None:
@@ -188,30 +206,48 @@ def _is_carried(tensor: TensorProto) -> bool:
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...] | None:
-    """Equal for weights of one type, shape and place; None for small ones."""
+    """Equal for weights of one type and shape that hold the same data; None for small ones."""
     if tensor.element_type is element_types.string or tensor.byte_size <= _LARGE_BYTES:
         return None
-    place = tensor.place()
-    return None if place is None else (tensor.element_type.name, tensor.shape, *place)
+    place: tuple[Any, ...] | None = tensor.place()
+    if place is None:
+        digest = hashlib.blake2b()
+        for chunk in tensor.chunks():
+            digest.update(chunk)
+        place = (digest.digest(),)
+    return tensor.element_type.name, tensor.shape, *place
 
 
-def _rename(graph: Graph, names: Names, nodes: Names, done: set[Value]) -> None:
-    for value, _ in graph.constants:
-        _name(value, names, done)
-    for call in graph.calls:
-        call.name = nodes.unique(call.name)
-        for body in bodies_of(call):
-            for value in body.inputs:
-                _name(value, names, done)
-            _rename(body, names, nodes, done)
-        for value in call.outputs:
-            _name(value, names, done)
+class _Naming:
+    """Names for the tensors and nodes of exported graphs; ``free`` names are those of the file that nothing has yet."""
 
+    def __init__(self, names: Names, nodes: Names, free: set[str], done: set[Value]) -> None:
+        self._names = names
+        self._nodes = nodes
+        self._free = free
+        self.done = done
 
-def _name(value: Value, names: Names, done: set[Value]) -> None:
-    if value not in done and value.name:
-        value.name = names.unique(value.name)
-        done.add(value)
+    def name(self, graph: Graph) -> None:
+        """Name what a graph and its bodies hold and compute."""
+        for value, _ in graph.constants:
+            self._name(value)
+        for call in graph.calls:
+            call.name = self._nodes.unique(call.name)
+            for body in bodies_of(call):
+                for value in body.inputs:
+                    self._name(value)
+                self.name(body)
+            for value in call.outputs:
+                self._name(value)
+
+    def _name(self, value: Value) -> None:
+        if value in self.done or not value.name:
+            return
+        self.done.add(value)
+        if value.name in self._free:
+            self._free.remove(value.name)
+        else:
+            value.name = self._names.unique(value.name)
 
 
 def _tensors_of(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:

@@ -18,7 +18,7 @@ from converter.errors import ConversionError, InternalError, UnsupportedModelErr
 from converter.export_options import ExportOptions
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import MICROSOFT, normalize_domain
-from converter.onnx_file.node_order import node_name
+from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.optimization.assembly import Assembly
 from converter.optimization.source import Source
@@ -122,14 +122,16 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     with stage("read"):
         file = open_model(source)
     with about(file.name), stage("optimize"):
-        return _Search(Source(file, chosen.bindings().bindings), chosen).result()
+        source_graph = Source(file, chosen.bindings().bindings)
+        return _Search(source_graph, chosen, source_graph.names()).result()
 
 
 class _Search:
     """The nodes that stay, found by carrying the others through the IR."""
 
-    def __init__(self, source: Source, options: OptimizationOptions) -> None:
+    def __init__(self, source: Source, options: OptimizationOptions, taken: set[str]) -> None:
         self.source = source
+        self.taken = taken
         self.options = options
         self.everything = frozenset(range(len(source.nodes))) - source.constants
         self.imported = source.opsets.get("", OLDEST)
@@ -148,17 +150,31 @@ class _Search:
         if self._size(parts, kept) > before and self.options.opset in (None, self.imported):
             parts, kept, opset = [], self.everything, self.imported
         self._check_opset(kept, opset)
+        bodies = self._bodies(kept, opset)
+        inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
         passes = Counter[str]()
         for part in parts:
             passes.update(part.passes)
         return Optimization(
-            Assembly(self.source, self.source.units(kept), graphs, opset),
+            Assembly(self.source, self.source.units(kept), graphs, opset, inner, self.taken),
             before,
-            self._size(parts, kept),
+            self._size(parts, kept) - sum(b.nodes_before - b.nodes for found in bodies.values() for _, _, b in found),
             {node_name(self.source.nodes[place]): self.reasons.get(place, _SMALLER) for place in sorted(kept)},
             dict(passes),
         )
+
+    def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
+        """The optimized graphs of the nodes that stay."""
+        options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
+        return {
+            place: [
+                (number, index, _Search(body, options, self.taken).result())
+                for number, index, body in self.source.bodies(place)
+            ]
+            for place in kept
+            if any(subgraphs(self.source.nodes[place]))
+        }
 
     def _size(self, parts: Sequence[Part], kept: Collection[int]) -> int:
         return sum(part.size for part in parts) + sum(map(self.source.size, kept))
@@ -211,7 +227,7 @@ class _Search:
         """The nodes that mean something else, or nothing, in that opset: by place, the operators."""
         found: dict[int, list[str]] = {}
         for place in kept:
-            for node in self.source.in_graph(place):
+            for node in [self.source.nodes[place]] if self.options.opset else self.source.in_graph(place):
                 if (
                     normalize_domain(node.domain)
                     or (normalize_domain(node.domain), node.op_type) in self.source.functions

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from converter.errors import InvalidModelError
 from converter.from_onnx.options import Options
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import (
+    AttributeProto,
     DimensionProto,
+    GraphProto,
     NodeProto,
     SparseTensorProto,
     TensorProto,
@@ -18,6 +21,7 @@ from converter.onnx_file.messages import (
     TensorTypeProto,
     TypeProto,
     ValueInfoProto,
+    to_onnx,
 )
 from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
@@ -25,20 +29,26 @@ from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of, onnx_number
 from ir_runtime.graph import PartialShape, Tensor, element_types
 
+if TYPE_CHECKING:
+    import onnx
+
 _CONSTANTS = ("Constant",)
 
 
 class Source:
     """A model whose inputs have the shapes and values that the options gave them.
 
-    Nodes are known by their places in :attr:`nodes`, which are in the order of their evaluation.
+    Nodes are known by their places in :attr:`nodes`, which are in the order of their evaluation. A graph in a node of
+    another model is a source, too: ``captured`` are the tensors that it reads from around it, which are inputs or
+    constants here.
     """
 
-    def __init__(self, file: OnnxFile, options: Options) -> None:
+    def __init__(self, file: OnnxFile, options: Options, captured: Collection[str] = ()) -> None:
         if not file.proto.has("graph"):
             raise InvalidModelError("the model has no graph")
         self.opsets = model_opsets(file)
         self.functions = model_functions(file.proto)
+        self.captured = frozenset(captured)
         self.original = file
         self.file = _with_inputs(file, options)
         graph = self.file.proto.graph
@@ -95,6 +105,20 @@ class Source:
             for node in inner
         )
 
+    def names(self) -> set[str]:
+        """The names of all tensors, those in the graphs of nodes included."""
+        graph = self.file.proto.graph
+        found, pending = set[str](), [graph]
+        while pending:
+            graph = pending.pop()
+            found.update(value.name for value in (*graph.input, *graph.output))
+            found.update(tensor.name for tensor in graph.initializer)
+            found.update(one.values.name for one in graph.sparse_initializer)
+            for node in graph.node:
+                found.update(node.input, node.output)
+                pending += subgraphs(node)
+        return found
+
     def in_graph(self, place: int) -> Iterator[NodeProto]:
         """A node and the nodes of its graphs."""
         pending = [self.nodes[place]]
@@ -144,6 +168,42 @@ class Source:
         written = [name for place in part for name in self.nodes[place].output if name in outside]
         return list(dict.fromkeys(read)), list(dict.fromkeys(written))
 
+    def bodies(self, place: int) -> Iterator[tuple[int, int | None, Source]]:
+        """The graphs of a node as sources: the place of the attribute, and that in its list of graphs."""
+        node, original = self.nodes[place], self.original.as_onnx()
+        copied = original.graph.node[self.places_in_file[place]]
+        for number, attribute in enumerate(node.attribute):
+            if attribute.has("g"):
+                yield number, None, self._body(attribute.g, copied.attribute[number].g)
+            for index, graph in enumerate(attribute.graphs):
+                yield number, index, self._body(graph, copied.attribute[number].graphs[index])
+
+    def _body(self, graph: GraphProto, copied: onnx.GraphProto) -> Source:
+        """A graph in a node as a model: what it reads from around it are inputs, or constants where they are known."""
+        inner = NodeProto(attribute=[AttributeProto(g=graph)])
+        captured = sorted(read_names(inner))
+        writers = {name: self.producers[name] for name in captured if name in self.producers}
+        constants = {name: self.nodes[place] for name, place in writers.items() if place in self.constants}
+        values = [self.initializers[name] for name in captured if name in self.initializers]
+        declared = {value.name: value for value in self.inputs}
+        others = [name for name in captured if name not in self.initializers and name not in constants]
+        inputs = [declared.get(name) or self.types.get(name) or ValueInfoProto(name=name) for name in others]
+        whole = graph.with_fields(
+            node=[*graph.node, *constants.values()],
+            initializer=[*graph.initializer, *values],
+            input=[*graph.input, *inputs],
+        )
+        original = onnx_model(self.original.as_onnx(), copied)
+        for value in inputs:
+            to_onnx(value, original.graph.input.add())
+        for tensor in values:
+            to_onnx(tensor, original.graph.initializer.add())
+        nodes = self.original.as_onnx().graph.node
+        for name in constants:
+            original.graph.node.add().CopyFrom(nodes[self.places_in_file[writers[name]]])
+        file = self.file.with_proto(self.file.proto.with_fields(graph=whole), original)
+        return Source(file, Options(), captured)
+
     @cached_property
     def types(self) -> Mapping[str, ValueInfoProto]:
         """The types of tensors, by name, as far as the file and onnx's inference of shapes know them."""
@@ -157,7 +217,7 @@ class Source:
         inputs, outputs = self.ends(places)
         declared = {value.name: value for value in self.inputs}
         returned = {value.name: value for value in self.outputs}
-        unknown = {name for name in inputs if name not in declared and name not in self.types}
+        unknown = {name for name in inputs if name not in self.types and not _has_type(declared.get(name))}
         if unknown:
             return [place for place in places if self.reads[place] & unknown]
         read = {name for place in places for name in self.reads[place]}
@@ -171,6 +231,17 @@ class Source:
             value_info=[],
         )
         return self.file.with_proto(self.file.proto.with_fields(graph=part))
+
+
+def _has_type(value: ValueInfoProto | None) -> bool:
+    return value is not None and any(value.type.has(name) for name in vars(value.type))
+
+
+def onnx_model(model: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
+    """A model of the same opsets and functions with a copy of another graph."""
+    return type(model)(
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph
+    )
 
 
 def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[NodeProto]:

@@ -10,10 +10,10 @@ from .graph import Call, Graph, Value
 
 
 class Names:
-    """Names that are not taken yet."""
+    """Names that are not taken yet; those that are taken become so in ``taken``."""
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, taken: set[str] | None = None) -> None:
+        self._taken = set() if taken is None else taken
 
     def unique(self, name: str) -> str:
         """``name``, or with a number behind it where it is taken."""
