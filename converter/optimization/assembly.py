@@ -127,6 +127,7 @@ class Assembly:
             part = graph_message(self._graphs[unit[0]], left_out)
             graph.node.extend(part.node)
             graph.initializer.extend(part.initializer)
+        _drop_unread(graph, left_out)
         known = {name for node in graph.node for name in node.output} | {one.name for one in graph.initializer}
         known |= {one.name for one, _ in left_out or ()}
         graph.quantization_annotation.extend(
@@ -186,6 +187,24 @@ class Assembly:
                 left_out.append((onnx.TensorProto(name=own.name, data_type=own.data_type, dims=own.dims), tensor))
                 return
         _fill(self.source, own, to_onnx(own, graph.initializer.add()))
+
+
+def _drop_unread(graph: onnx.GraphProto, left_out: LeftOut | None) -> None:
+    """Leave out constants that nothing reads any more: the graphs of nodes that stay may have held their readers."""
+    read = {value.name for value in graph.output}
+    nodes = list(graph.node)
+    while nodes:
+        node = nodes.pop()
+        read.update(node.input)
+        for attribute in node.attribute:
+            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                read.update(value.name for value in body.output)
+                nodes += body.node
+    unread = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in read]
+    for place in reversed(unread):
+        del graph.initializer[place]
+    if left_out is not None:
+        left_out[:] = [pair for pair in left_out if pair[0].name in read]
 
 
 def _fill(source: Source, own: TensorProto, message: onnx.TensorProto) -> None:
