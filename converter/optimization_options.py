@@ -42,9 +42,10 @@ class OptimizationOptions:
     batch: int | None = _as_for_convert("batch")
     opset: int | None = option(
         None,
-        """The version of ONNX's operators [the file's, or a later one where that takes fewer nodes].
+        """The version of ONNX's operators, from 7 on [the file's].
 
-        Nodes that a lower opset lacks are expressed by older ones.
+        A later one may need fewer nodes: from 17 on a LayerNormalization is one. What an older one lacks is expressed
+        by its operators.
         """,
         "--opset",
         schema=ExportOptions.__dataclass_fields__["opset"].metadata["schema"],

@@ -29,7 +29,7 @@ from converter.to_onnx.export import Exported
 from converter.to_onnx.file import write_onnx
 from converter.to_onnx.graph import Graph
 from converter.to_onnx.names import bodies_of
-from converter.to_onnx.opsets import NEWEST, OLDEST
+from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model
 from ir_runtime.records import record
@@ -134,21 +134,23 @@ class _Search:
         self.taken = taken
         self.options = options
         self.everything = frozenset(range(len(source.nodes))) - source.constants
-        self.imported = source.opsets.get("", OLDEST)
+        self.imported = source.opsets.get("", FORMS)
         contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.everything)
         self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
         self.reasons: dict[int, str] = {}
         """Why a node cannot be carried."""
         self._converted: dict[tuple[int, ...], Conversion] = {}
-        self._parts_done: dict[tuple[tuple[int, ...], int | None], Part] = {}
+        self._parts_done: dict[tuple[tuple[int, ...], int], Part] = {}
 
     def result(self) -> Optimization:
         """The model with the fewest nodes that was found."""
         before = self._size([], self.everything)
-        parts, kept = self._fewest(self.options.opset)
-        opset, parts, kept = self._in_one_opset(parts, kept)
-        if self._size(parts, kept) > before and self.options.opset in (None, self.imported):
-            parts, kept, opset = [], self.everything, self.imported
+        opset = self.options.opset or self.imported
+        parts, kept = list[Part](), self.everything
+        if OLDEST <= opset <= NEWEST:
+            parts, kept = self._fewest(opset)
+            if self._size(parts, kept) > before and opset == self.imported:
+                parts, kept = [], self.everything
         self._check_opset(kept, opset)
         bodies = self._bodies(kept, opset)
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
@@ -179,7 +181,7 @@ class _Search:
     def _size(self, parts: Sequence[Part], kept: Collection[int]) -> int:
         return sum(part.size for part in parts) + sum(map(self.source.size, kept))
 
-    def _fewest(self, opset: int | None) -> tuple[list[Part], frozenset[int]]:
+    def _fewest(self, opset: int) -> tuple[list[Part], frozenset[int]]:
         """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer."""
         best, kept = self._parts(frozenset(), opset)
         least = 1
@@ -207,50 +209,23 @@ class _Search:
                     found[places[0]] = size - self.source.size(places[0])
         return found
 
-    def _in_one_opset(self, parts: list[Part], kept: frozenset[int]) -> tuple[int, list[Part], frozenset[int]]:
-        """The parts in an opset that all of them have, and in which the nodes that stay mean the same."""
-        if self.options.opset is not None:
-            return self.options.opset, parts, kept
-        opset = max([self.imported, *(part.exported.opset for part in parts)])
-        if not self._changed(kept, opset):
-            if any(part.exported.opset != opset for part in parts):
-                again, all_kept = self._parts(kept, min(opset, NEWEST))
-                if all_kept == kept:
-                    return opset, again, kept
-            else:
-                return opset, parts, kept
-        if not OLDEST <= self.imported <= NEWEST:
-            return self.imported, [], self.everything
-        return self.imported, *self._fewest(self.imported)
-
-    def _changed(self, kept: Collection[int], opset: int) -> dict[int, list[str]]:
-        """The nodes that mean something else, or nothing, in that opset: by place, the operators."""
-        found: dict[int, list[str]] = {}
-        for place in kept:
-            for node in [self.source.nodes[place]] if self.options.opset else self.source.in_graph(place):
-                if (
-                    normalize_domain(node.domain)
-                    or (normalize_domain(node.domain), node.op_type) in self.source.functions
-                ):
-                    continue
-                before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
-                if before is None or after is None or before.since_version != after.since_version:
-                    found.setdefault(place, []).append(node.op_type)
-        return found
-
     def _check_opset(self, kept: Collection[int], opset: int) -> None:
-        if opset == self.imported:
-            return
+        """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
         lines = []
-        for place, operators in self._changed(kept, opset).items():
-            why = self.reasons.get(place, f"{', '.join(sorted(set(operators)))} of opset {self.imported}")
-            lines.append(f"  node '{node_name(self.source.nodes[place])}': {why}")
+        for place in sorted(kept) if opset != self.imported else ():
+            node = self.source.nodes[place]
+            if normalize_domain(node.domain) or ("", node.op_type) in self.source.functions:
+                continue
+            before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
+            if before is None or after is None or before.since_version != after.since_version:
+                why = self.reasons.get(place, f"{node.op_type} of opset {self.imported} is another one")
+                lines.append(f"  node '{node_name(node)}' ({node.op_type}): {why}")
         if lines:
             raise UnsupportedModelError(
-                f"{len(lines)} nodes cannot be expressed in opset {opset}:\n" + "\n".join(lines)
+                f"nodes that cannot be expressed in opset {opset}: {len(lines)}\n" + "\n".join(lines)
             )
 
-    def _parts(self, kept: frozenset[int], opset: int | None) -> tuple[list[Part], frozenset[int]]:
+    def _parts(self, kept: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
         """The parts between the nodes that stay: those of ``kept``, and those that cannot be carried."""
         while True:
             all_kept = kept | self.reasons.keys()
@@ -267,7 +242,7 @@ class _Search:
             if is_complete:
                 return parts, frozenset(all_kept)
 
-    def _part(self, places: tuple[int, ...], opset: int | None) -> Part | dict[int, str]:
+    def _part(self, places: tuple[int, ...], opset: int) -> Part | dict[int, str]:
         """A part as it is written, or the nodes that have to stay, and why."""
         key = places, opset
         if key not in self._parts_done:
@@ -280,7 +255,7 @@ class _Search:
             except InternalError:
                 raise
             except ConversionError as error:
-                return self._culprits(places, error)
+                return self._culprits(places, error, opset)
             self._parts_done[key] = Part(places, exported, conversion.passes)
         return self._parts_done[key]
 
@@ -292,7 +267,7 @@ class _Search:
             self._converted[places] = convert(file, self.options.conversion())
         return self._converted[places]
 
-    def _culprits(self, places: tuple[int, ...], error: ConversionError) -> dict[int, str]:
+    def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
         """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
         conversion = self._converted.get(places)
         layers = {} if conversion is None else _origins(conversion.model)
@@ -305,7 +280,7 @@ class _Search:
             return found or {places[0]: str(error)}
         half = len(places) // 2
         for part in (places[:half], places[half:]):
-            done = self._part(part, None)
+            done = self._part(part, opset)
             if not isinstance(done, Part):
                 found.update(done)
         return found or dict.fromkeys(places, str(error))
