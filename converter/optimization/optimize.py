@@ -23,7 +23,8 @@ from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.optimization.assembly import Assembly
 from converter.optimization.source import Source
 from converter.optimization_options import OptimizationOptions
-from converter.options import options_from, takes
+from converter.options import ConversionOptions, options_from, takes
+from converter.passes.constant_subgraphs import fold_constants
 from converter.stages import about, stage
 from converter.to_onnx.export import Exported
 from converter.to_onnx.file import write_onnx
@@ -37,8 +38,20 @@ from ir_runtime.records import record
 if TYPE_CHECKING:
     import onnx
 
-_MOST_ROUNDS = 4
-"""How often nodes that became more nodes are kept, and the rest is optimized again."""
+_MOST_ROUNDS = 3
+"""How often the nodes that became more nodes are looked for again."""
+_MOST_TRIES = 6
+"""Of how many operators it is tried to keep the nodes, where these became more nodes."""
+_OPERATORS = {
+    "attentions": "Attention",
+    "einsum_attentions": "Attention",
+    "gelus": "Gelu",
+    "group_normalizations": "GroupNormalization",
+    "layer_normalizations": "LayerNormalization",
+    "mishes": "Mish",
+    "swishes": "Swish",
+}
+"""Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
 _SMALLER = "it would become more nodes"
 
 
@@ -135,6 +148,7 @@ class _Search:
         self.options = options
         self.everything = frozenset(range(len(source.nodes))) - source.constants
         self.imported = source.opsets.get("", FORMS)
+        self.opset = options.opset or self.imported
         contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.everything)
         self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
         self.reasons: dict[int, str] = {}
@@ -145,7 +159,7 @@ class _Search:
     def result(self) -> Optimization:
         """The model with the fewest nodes that was found."""
         before = self._size([], self.everything)
-        opset = self.options.opset or self.imported
+        opset = self.opset
         parts, kept = list[Part](), self.everything
         if OLDEST <= opset <= NEWEST:
             parts, kept = self._fewest(opset)
@@ -182,18 +196,23 @@ class _Search:
         return sum(part.size for part in parts) + sum(map(self.source.size, kept))
 
     def _fewest(self, opset: int) -> tuple[list[Part], frozenset[int]]:
-        """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer."""
+        """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer.
+
+        All of them are tried, then those of each operator, the one that grew most first.
+        """
         best, kept = self._parts(frozenset(), opset)
-        least = 1
         for _ in range(_MOST_ROUNDS):
-            growing = {place for place, more in self._growth(best).items() if more >= least}
-            if not growing:
+            before, growth = self._size(best, kept), self._growth(best)
+            by_operator: dict[str, set[int]] = {}
+            for place in growth:
+                by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
+            grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
+            for places in ([set(growth)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+                parts, all_kept = self._parts(kept | places, opset)
+                if self._size(parts, all_kept) < self._size(best, kept):
+                    best, kept = parts, all_kept
+            if self._size(best, kept) == before:
                 break
-            parts, all_kept = self._parts(kept | growing, opset)
-            if self._size(parts, all_kept) < self._size(best, kept):
-                best, kept = parts, all_kept
-            else:
-                least *= 3
         return best, kept
 
     def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
@@ -264,8 +283,18 @@ class _Search:
             file = self.source.part(places)
             if not isinstance(file, OnnxFile):
                 return dict.fromkeys(file, "the type of a tensor that it reads is not known")
-            self._converted[places] = convert(file, self.options.conversion())
+            conversion = self._converted[places] = convert(file, self._conversion_options(self.opset))
+            fold_constants(conversion.model)
         return self._converted[places]
+
+    def _conversion_options(self, opset: int) -> ConversionOptions:
+        late = {name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset}
+        options = self.options.conversion()
+        if not late or not options.fuse:
+            return options
+        skipped = options.skip_passes
+        names = [one.strip() for one in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
+        return replace(options, skip_passes=[*(name for name in names if name), *sorted(late)])
 
     def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
         """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
