@@ -12,6 +12,7 @@ from onnx import helper
 from converter.errors import UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
+from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of
 from converter.optimization.source import Source
@@ -134,6 +135,15 @@ class Assembly:
             one for one in original.graph.quantization_annotation if one.tensor_name in known
         )
         return model
+
+    def as_file(self) -> OnnxFile:
+        """Return the model as a source, whose large weights stay where they are."""
+        left_out: LeftOut = []
+        model = self.message(left_out)
+        for proto, _ in left_out:
+            proto.data_location = onnx.TensorProto.EXTERNAL
+        model.graph.initializer.extend(proto for proto, _ in left_out)
+        return OnnxFile.of_parts(model, {proto.name: tensor for proto, tensor in left_out})
 
     def _add_ends(self, graph: onnx.GraphProto) -> None:
         """Inputs and outputs as the file has them, or as the options changed them."""

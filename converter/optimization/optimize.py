@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from converter.conversion import Conversion, convert
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.export_options import ExportOptions
+from converter.from_onnx.options import Options
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import MICROSOFT, normalize_domain
 from converter.onnx_file.node_order import node_name, subgraphs
@@ -53,6 +54,7 @@ _OPERATORS = {
 }
 """Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
 _SMALLER = "it would become more nodes"
+_MOST_REPEATS = 4
 
 
 @record
@@ -135,8 +137,19 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     with stage("read"):
         file = open_model(source)
     with about(file.name), stage("optimize"):
-        source_graph = Source(file, chosen.bindings().bindings)
-        return _Search(source_graph, chosen, source_graph.names()).result()
+        best = _optimized(Source(file, chosen.bindings().bindings), chosen)
+        again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
+        for _ in range(_MOST_REPEATS):  # what one round makes of the graph may show more to the next
+            result = _optimized(Source(best.assembly.as_file(), Options()), again)
+            if result.nodes >= best.nodes:
+                break
+            passes = Counter(best.passes) + Counter(result.passes)
+            best = replace(result, nodes_before=best.nodes_before, passes=dict(passes))
+        return best
+
+
+def _optimized(source: Source, options: OptimizationOptions) -> Optimization:
+    return _Search(source, options, source.names()).result()
 
 
 class _Search:
@@ -160,23 +173,25 @@ class _Search:
         """The model with the fewest nodes that was found."""
         before = self._size([], self.everything)
         opset = self.opset
+        is_written = OLDEST <= opset <= NEWEST
         parts, kept = list[Part](), self.everything
-        if OLDEST <= opset <= NEWEST:
+        if is_written:
             parts, kept = self._fewest(opset)
             if self._size(parts, kept) > before and opset == self.imported:
                 parts, kept = [], self.everything
         self._check_opset(kept, opset)
-        bodies = self._bodies(kept, opset)
+        bodies = self._bodies(kept, opset) if is_written else {}
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
         passes = Counter[str]()
         for part in parts:
             passes.update(part.passes)
+        reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
         return Optimization(
             Assembly(self.source, self.source.units(kept), graphs, opset, inner, self.taken),
             before,
             self._size(parts, kept) - sum(b.nodes_before - b.nodes for found in bodies.values() for _, _, b in found),
-            {node_name(self.source.nodes[place]): self.reasons.get(place, _SMALLER) for place in sorted(kept)},
+            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
             dict(passes),
         )
 

@@ -82,8 +82,10 @@ def ones_in_transpose(builder: Builder, node: Node) -> Replacement:
     target = before.inputs[1].type.constant
     if target is None:
         return fail("the shape before it is not constant")
-    old = target.reshape(-1).tolist()
-    return _reshaped(builder, before, [old[axis] for axis in order.reshape(-1).tolist()])
+    old, axes = target.reshape(-1).tolist(), order.reshape(-1).tolist()
+    if before.op.special_zero and any(not old[axis] and axis != place for place, axis in enumerate(axes)):
+        return fail("the Reshape before it takes over a dimension that moves")
+    return _reshaped(builder, before, [old[axis] for axis in axes])
 
 
 def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
