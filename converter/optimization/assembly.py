@@ -15,10 +15,11 @@ from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of
-from converter.optimization.source import Source
-from converter.to_onnx.graph import Graph, Value
+from converter.optimization.naming import Naming, ends_of
+from converter.optimization.source import Source, names_in
+from converter.to_onnx.graph import Graph
 from converter.to_onnx.messages import LeftOut, graph_message, value_info
-from converter.to_onnx.names import Names, bodies_of, calls_of
+from converter.to_onnx.names import Names, calls_of
 from ir_runtime.graph import Tensor, element_types
 
 _HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
@@ -64,15 +65,12 @@ class Assembly:
     def _name_parts(self, taken: set[str]) -> None:
         """Give the tensors and nodes inside the parts names that nothing else has; equal weights one name."""
         source, nodes = self.source, Names()
+        stay = {*source.captured, *(value.name for graph in self._graphs.values() for value in ends_of(graph))}
         for place in (*self._kept, *self._constants):
+            stay |= {*source.reads[place], *names_in(source.nodes[place])}
             for node in source.in_graph(place):
                 nodes.unique(node.name)
-        ends = {value for graph in self._graphs.values() for value in (*graph.inputs, *graph.outputs)}
-        stay = {value.name for value in ends}.union(*(source.reads[place] for place in self._kept), source.captured)
-        stay |= {name for place in self._kept for name in source.nodes[place].output}
-        # The file's tensors keep their names, once.
-        free = {*source.producers, *source.initializers, *source.sparse} - stay
-        naming = _Naming(Names(taken), nodes, free, ends)
+        naming = Naming(source, Names(taken), nodes, source.names() - stay)
         shared = {key: name for name, tensor in self._weights() if (key := _key(tensor)) is not None}
         for graph in self._graphs.values():
             own = []
@@ -245,38 +243,6 @@ def _key(tensor: Tensor) -> tuple[Any, ...] | None:
             digest.update(chunk)
         place = (digest.digest(),)
     return tensor.element_type.name, tensor.shape, *place
-
-
-class _Naming:
-    """Names for the tensors and nodes of exported graphs; ``free`` names are those of the file that nothing has yet."""
-
-    def __init__(self, names: Names, nodes: Names, free: set[str], done: set[Value]) -> None:
-        self._names = names
-        self._nodes = nodes
-        self._free = free
-        self.done = done
-
-    def name(self, graph: Graph) -> None:
-        """Name what a graph and its bodies hold and compute."""
-        for value, _ in graph.constants:
-            self._name(value)
-        for call in graph.calls:
-            call.name = self._nodes.unique(call.name)
-            for body in bodies_of(call):
-                for value in body.inputs:
-                    self._name(value)
-                self.name(body)
-            for value in call.outputs:
-                self._name(value)
-
-    def _name(self, value: Value) -> None:
-        if value in self.done or not value.name:
-            return
-        self.done.add(value)
-        if value.name in self._free:
-            self._free.remove(value.name)
-        else:
-            value.name = self._names.unique(value.name)
 
 
 def _tensors_of(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:

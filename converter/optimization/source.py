@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from converter.errors import InvalidModelError
+from converter.errors import ConversionError, InvalidModelError
 from converter.from_onnx.options import Options
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import onnx
 
 _CONSTANTS = ("Constant",)
+_SMALL_ELEMENTS = 1 << 10
 
 
 class Source:
@@ -107,17 +109,17 @@ class Source:
 
     def names(self) -> set[str]:
         """The names of all tensors, those in the graphs of nodes included."""
-        graph = self.file.proto.graph
-        found, pending = set[str](), [graph]
-        while pending:
-            graph = pending.pop()
-            found.update(value.name for value in (*graph.input, *graph.output))
-            found.update(tensor.name for tensor in graph.initializer)
-            found.update(one.values.name for one in graph.sparse_initializer)
-            for node in graph.node:
-                found.update(node.input, node.output)
-                pending += subgraphs(node)
-        return found
+        return names_of(self.file.proto.graph)
+
+    def small_constant(self, proto: TensorProto) -> Tensor | None:
+        """The constant of a message; None for a large one and for what the IR cannot hold."""
+        if math.prod(proto.dims) > _SMALL_ELEMENTS:
+            return None
+        try:
+            tensor = self.file.tensor(proto)
+        except ConversionError:
+            return None
+        return None if tensor.element_type is element_types.string else tensor
 
     def in_graph(self, place: int) -> Iterator[NodeProto]:
         """A node and the nodes of its graphs."""
@@ -231,6 +233,19 @@ class Source:
             value_info=[],
         )
         return self.file.with_proto(self.file.proto.with_fields(graph=part))
+
+
+def names_of(graph: GraphProto) -> set[str]:
+    """The names of all tensors of a graph, those in the graphs of its nodes included."""
+    names = {value.name for value in (*graph.input, *graph.output)}
+    names.update(tensor.name for tensor in graph.initializer)
+    names.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return names.union(*(names_in(node) | set(node.input) for node in graph.node))
+
+
+def names_in(node: NodeProto) -> set[str]:
+    """The names of a node's outputs and of all tensors of its graphs."""
+    return set(node.output).union(*map(names_of, subgraphs(node)))
 
 
 def _has_type(value: ValueInfoProto | None) -> bool:
