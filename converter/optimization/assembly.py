@@ -15,11 +15,11 @@ from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of
-from converter.optimization.naming import Naming, ends_of
+from converter.optimization.naming import Naming, ends_of, sort_nodes
 from converter.optimization.source import Source, names_in
 from converter.to_onnx.graph import Graph
 from converter.to_onnx.messages import LeftOut, graph_message, value_info
-from converter.to_onnx.names import Names, calls_of
+from converter.to_onnx.names import Names, calls_of, read_by
 from ir_runtime.graph import Tensor, element_types
 
 _HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
@@ -70,7 +70,7 @@ class Assembly:
             stay |= {*source.reads[place], *names_in(source.nodes[place])}
             for node in source.in_graph(place):
                 nodes.unique(node.name)
-        naming = Naming(source, Names(taken), nodes, source.names() - stay)
+        self._naming = naming = Naming(source, Names(taken), nodes, source.names() - stay)
         shared = {key: name for name, tensor in self._weights() if (key := _key(tensor)) is not None}
         for graph in self._graphs.values():
             own = []
@@ -119,13 +119,7 @@ class Assembly:
             added = to_onnx(sparse, graph.sparse_initializer.add())
             for own, field in ((sparse.values, added.values), (sparse.indices, added.indices)):
                 _fill(source, own, field)
-        for unit in self._units:
-            if unit[0] not in self._graphs:
-                graph.node.append(self._node(unit[0]))
-                continue
-            part = graph_message(self._graphs[unit[0]], left_out)
-            graph.node.extend(part.node)
-            graph.initializer.extend(part.initializer)
+        self._add_nodes(graph, left_out)
         _drop_unread(graph, left_out)
         known = {name for node in graph.node for name in node.output} | {one.name for one in graph.initializer}
         known |= {one.name for one, _ in left_out or ()}
@@ -133,6 +127,29 @@ class Assembly:
             one for one in original.graph.quantization_annotation if one.tensor_name in known
         )
         return model
+
+    def _add_nodes(self, graph: onnx.GraphProto, left_out: LeftOut | None) -> None:
+        """Add the nodes in the order of the file, and the constants in the order of their readers."""
+        source, naming = self.source, self._naming
+        nodes: list[tuple[tuple[onnx.NodeProto, set[str]], int, set[str], Sequence[str]]] = []
+        for place in self._kept:
+            node, read = source.nodes[place], source.reads[place]
+            nodes.append(((self._node(place), read), naming.place_of(node), read, node.output))
+        for own in self._graphs.values():
+            part, places = graph_message(own, left_out), naming.places(own)
+            graph.initializer.extend(part.initializer)
+            for written, call in zip(part.node, own.calls):
+                read = {value.name for value in read_by(call)}
+                nodes.append(((written, read), places[call], read, written.output))
+        first: dict[str, int] = {}
+        for number, (node, read) in enumerate(sort_nodes(nodes)):
+            graph.node.append(node)
+            first.update((name, number) for name in read if name not in first)
+        constants = sorted(graph.initializer, key=lambda tensor: first.get(tensor.name, len(first)))
+        del graph.initializer[:]
+        graph.initializer.extend(constants)
+        if left_out is not None:
+            left_out.sort(key=lambda pair: first.get(pair[0].name, len(first)))
 
     def as_file(self) -> OnnxFile:
         """Return the model as a source, whose large weights stay where they are."""

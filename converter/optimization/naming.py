@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.types import onnx_number
@@ -14,8 +14,10 @@ from converter.to_onnx.names import Names, bodies_of, calls_of, read_by
 from ir_runtime.graph import Tensor
 
 if TYPE_CHECKING:
-    from converter.onnx_file.messages import GraphProto, TensorProto
+    from converter.onnx_file.messages import GraphProto, NodeProto, TensorProto
     from converter.optimization.source import Source
+
+NodeT = TypeVar("NodeT")
 
 _SMALL_BYTES = 1 << 10
 """Constants of up to this size are recognised by their contents."""
@@ -46,7 +48,9 @@ class Naming:
         for call in calls_of(graph):
             if counts[call.origin] == 1 and call.origin:
                 call.name = call.origin
-        self._sort(graph)
+        for call in graph.calls:
+            for body in bodies_of(call):
+                self._sort(body)
         self._name_values(graph, "")
 
     def _name_values(self, graph: Graph, around: str) -> None:
@@ -80,35 +84,52 @@ class Naming:
             value.name = equal[0] if equal else value.name
         self._name(value, "")
 
-    def _sort(self, graph: Graph) -> None:
-        """Sort the nodes as those of the file that they come from; one without origin stands before its reader."""
-        producers = {value: call for call in graph.calls for value in call.outputs}
-        places: dict[Call, int] = {}
+    def places(self, graph: Graph) -> Mapping[Call, int]:
+        """The places in the file of the nodes that these come from; one without origin stands before its reader."""
+        found: dict[Call, int] = {}
         latest = len(self._order)
         for call in reversed(graph.calls):
-            latest = places[call] = self._order.get(call.origin, latest)
-        missing: dict[Call, int] = {}
-        readers: defaultdict[Call, list[Call]] = defaultdict(list)
+            latest = found[call] = self._order.get(call.origin, latest)
+        return found
+
+    def place_of(self, node: NodeProto) -> int:
+        """The place of a node of the file."""
+        return self._order[node_name(node)]
+
+    def _sort(self, graph: Graph) -> None:
+        places = self.places(graph)
         for call in graph.calls:
-            before = {producers[value] for value in read_by(call) if value in producers} - {call}
-            missing[call] = len(before)
-            for producer in before:
-                readers[producer].append(call)
             for body in bodies_of(call):
                 self._sort(body)
-        numbers = {call: number for number, call in enumerate(graph.calls)}
-        ready = [(places[call], numbers[call], call) for call in graph.calls if not missing[call]]
-        heapq.heapify(ready)
-        graph.calls = []
-        while ready:
-            *_, call = heapq.heappop(ready)
-            graph.calls.append(call)
-            for reader in readers[call]:
-                missing[reader] -= 1
-                if not missing[reader]:
-                    heapq.heappush(ready, (places[reader], numbers[reader], reader))
+        graph.calls = sort_nodes([(call, places[call], set(read_by(call)), call.outputs) for call in graph.calls])
         first = {value: place for place, call in reversed([*enumerate(graph.calls)]) for value in read_by(call)}
         graph.constants.sort(key=lambda pair: first.get(pair[0], len(first)))
+
+
+def sort_nodes(nodes: Sequence[tuple[NodeT, int, Collection[Hashable], Collection[Hashable]]]) -> list[NodeT]:
+    """Return nodes behind those that they read, and otherwise by their places.
+
+    Each comes with its place, the values that it reads, and those that it computes.
+    """
+    producers = {value: number for number, (*_, written) in enumerate(nodes) for value in written}
+    missing: list[int] = []
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    for number, (_, _, read, _) in enumerate(nodes):
+        before = {producers[value] for value in read if value in producers} - {number}
+        missing.append(len(before))
+        for producer in before:
+            readers[producer].append(number)
+    ready = [(node[1], number) for number, node in enumerate(nodes) if not missing[number]]
+    heapq.heapify(ready)
+    done = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        done.append(nodes[number][0])
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, (nodes[reader][1], reader))
+    return done
 
 
 def ends_of(graph: Graph) -> Iterator[Value]:
