@@ -83,9 +83,14 @@ def ones_in_transpose(builder: Builder, node: Node) -> Replacement:
     if target is None:
         return fail("the shape before it is not constant")
     old, axes = target.reshape(-1).tolist(), order.reshape(-1).tolist()
-    if before.op.special_zero and any(not old[axis] and axis != place for place, axis in enumerate(axes)):
-        return fail("the Reshape before it takes over a dimension that moves")
-    return _reshaped(builder, before, [old[axis] for axis in axes])
+    sizes = [old[axis] for axis in axes]
+    for place, axis in enumerate(axes):
+        if before.op.special_zero and not old[axis] and axis != place:  # a 0 means another dimension there
+            size = node.inputs[0].shape[axis]
+            if not size.is_static or not size.value:
+                return fail("the Reshape before it takes over a dimension that moves")
+            sizes[place] = size.value
+    return builder.emit(before.op, before.inputs[0], builder.constant(sizes, before.inputs[1].element_type))
 
 
 def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
