@@ -17,7 +17,7 @@ from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of
 from converter.optimization.naming import Naming, ends_of, sort_nodes
 from converter.optimization.source import Source, names_in
-from converter.to_onnx.graph import Graph
+from converter.to_onnx.graph import Graph, Value
 from converter.to_onnx.messages import LeftOut, graph_message, value_info
 from converter.to_onnx.names import Names, calls_of, read_by
 from ir_runtime.graph import Tensor, element_types
@@ -73,17 +73,20 @@ class Assembly:
         self._naming = naming = Naming(source, Names(taken), nodes, source.names() - stay)
         shared = {key: name for name, tensor in self._weights() if (key := _key(tensor)) is not None}
         for graph in self._graphs.values():
-            own = []
+            own: dict[Any, tuple[Value, Tensor]] = {}
+            equal: list[tuple[Value, Any]] = []
             for value, tensor in graph.constants:
                 key = _key(tensor)
-                if key in shared:
-                    value.name = shared[key]
-                    naming.done.add(value)
+                if key in shared or key in own:
+                    equal.append((value, key))
                 else:
-                    own.append((value, tensor))
-            graph.constants = own
+                    own[value if key is None else key] = value, tensor
+            graph.constants = list(own.values())
+            naming.done.update(value for value, _ in equal)
             naming.name(graph)
-            shared |= {key: value.name for value, tensor in own if (key := _key(tensor)) is not None}
+            shared |= {key: value.name for key, (value, _) in own.items() if key is not value}
+            for value, key in equal:
+                value.name = shared[key]
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
         """Weights that stay under their names, those around a body included."""

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,23 @@ _OPERATORS = {
     "swishes": "Swish",
 }
 """Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
+_DIFFER_IN_TYPES = {
+    "Bernoulli": 15,
+    "Dropout": 12,
+    "GRU": 7,
+    "Identity": 1,
+    "If": 11,
+    "LSTM": 7,
+    "Loop": 11,
+    "Multinomial": 7,
+    "RNN": 7,
+    "RandomNormal": 1,
+    "RandomNormalLike": 1,
+    "RandomUniform": 1,
+    "RandomUniformLike": 1,
+    "Scan": 11,
+}
+"""Operator -> the opset from which on its versions differ in nothing but types and attributes of their own."""
 _SMALLER = "it would become more nodes"
 _MOST_REPEATS = 4
 
@@ -219,10 +237,10 @@ class _Search:
         for _ in range(_MOST_ROUNDS):
             before, growth = self._size(best, kept), self._growth(best)
             by_operator: dict[str, set[int]] = {}
-            for place in growth:
+            for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
-            for places in ([set(growth)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+            for places in ([set().union(*grown)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
                 parts, all_kept = self._parts(kept | places, opset)
                 if self._size(parts, all_kept) < self._size(best, kept):
                     best, kept = parts, all_kept
@@ -246,18 +264,27 @@ class _Search:
     def _check_opset(self, kept: Collection[int], opset: int) -> None:
         """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
         lines = []
-        for place in sorted(kept) if opset != self.imported else ():
-            node = self.source.nodes[place]
-            if normalize_domain(node.domain) or ("", node.op_type) in self.source.functions:
-                continue
-            before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
-            if before is None or after is None or before.since_version != after.since_version:
+        for place in sorted(kept):
+            if not self._may_stay(place, opset):
+                node = self.source.nodes[place]
                 why = self.reasons.get(place, f"{node.op_type} of opset {self.imported} is another one")
                 lines.append(f"  node '{node_name(node)}' ({node.op_type}): {why}")
         if lines:
             raise UnsupportedModelError(
                 f"nodes that cannot be expressed in opset {opset}: {len(lines)}\n" + "\n".join(lines)
             )
+
+    def _may_stay(self, place: int, opset: int) -> bool:
+        """True if a node means the same in that opset as in the file's; its graphs are looked at for themselves."""
+        node = self.source.nodes[place]
+        if opset == self.imported or normalize_domain(node.domain) or ("", node.op_type) in self.source.functions:
+            return True
+        before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
+        if before is None or after is None or before.since_version == after.since_version:
+            return before is not None and after is not None
+        first = _DIFFER_IN_TYPES.get(node.op_type, NEWEST)
+        has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
+        return first <= min(before.since_version, after.since_version) and has_attributes
 
     def _parts(self, kept: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
         """The parts between the nodes that stay: those of ``kept``, and those that cannot be carried."""
