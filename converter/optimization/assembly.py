@@ -34,8 +34,9 @@ class Assembly:
     """What is written: the source's nodes at ``kept``, and ``graphs`` in the place of the parts.
 
     ``units`` are all nodes in their order, as :meth:`Source.units` returns them; ``graphs`` has the graph of each that
-    is a part, by its first node, and ``bodies`` the graphs of nodes that stay. ``taken`` are the names of the whole
-    file's tensors, to which new ones are added.
+    is a part, by its first node, and ``bodies`` the graphs of nodes that stay. ``copies`` are tensors that are not
+    written, by name, and the names of those that they equal. ``taken`` are the names of the whole file's tensors, to
+    which new ones are added.
     """
 
     def __init__(
@@ -45,15 +46,18 @@ class Assembly:
         graphs: Mapping[int, Graph],
         opset: int,
         bodies: Mapping[int, Sequence[Body]],
+        copies: Mapping[str, str],
         taken: set[str],
     ) -> None:
         self.source = source
+        self._copies = copies
         self._bodies = bodies
         self.opset = opset
         self._units = units
         self._graphs = graphs
         self._kept = [unit[0] for unit in units if unit[0] not in graphs]
-        names = {name for place in self._kept for name in source.reads[place]} | {one.name for one in source.outputs}
+        self._reads = {place: {self._original(name) for name in source.reads[place]} for place in self._kept}
+        names = {one.name for one in source.outputs}.union(*self._reads.values())
         self._constants = sorted(
             {source.producers[name] for name in names if name in source.producers} & source.constants
         )
@@ -62,12 +66,20 @@ class Assembly:
         self._sparse = [one for name, one in source.sparse.items() if name in names]
         self._name_parts(taken)
 
+    def _original(self, name: str) -> str:
+        while name in self._copies:
+            name = self._copies[name]
+        return name
+
     def _name_parts(self, taken: set[str]) -> None:
         """Give the tensors and nodes inside the parts names that nothing else has; equal weights one name."""
         source, nodes = self.source, Names()
         stay = {*source.captured, *(value.name for graph in self._graphs.values() for value in ends_of(graph))}
+        for graph in self._graphs.values():
+            for value in graph.inputs:
+                value.name = self._original(value.name)
         for place in (*self._kept, *self._constants):
-            stay |= {*source.reads[place], *names_in(source.nodes[place])}
+            stay |= {*self._reads.get(place, ()), *names_in(source.nodes[place])}
             for node in source.in_graph(place):
                 nodes.unique(node.name)
         self._naming = naming = Naming(source, Names(taken), nodes, source.names() - stay)
@@ -136,7 +148,7 @@ class Assembly:
         source, naming = self.source, self._naming
         nodes: list[tuple[tuple[onnx.NodeProto, set[str]], int, set[str], Sequence[str]]] = []
         for place in self._kept:
-            node, read = source.nodes[place], source.reads[place]
+            node, read = source.nodes[place], self._reads[place]
             nodes.append(((self._node(place), read), naming.place_of(node), read, node.output))
         for own in self._graphs.values():
             part, places = graph_message(own, left_out), naming.places(own)
@@ -196,6 +208,7 @@ class Assembly:
         """A node as the file has it, with the weights that it holds."""
         node = onnx.NodeProto()
         node.CopyFrom(self.source.original.as_onnx().graph.node[self.source.places_in_file[place]])
+        node.input[:] = [self._original(name) for name in node.input]
         for tensor in _tensors_of(node):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             if entries.get("location") == EMBEDDED:

@@ -43,18 +43,26 @@ def _infer_from_readers(source: Source, found: dict[str, ValueInfoProto]) -> Non
     """Add element types of what unknown operators compute, where a reader takes no other type."""
     numbers = {name: value.type.tensor_type.elem_type for name, value in found.items()}
     numbers |= {name: tensor.data_type for name, tensor in source.initializers.items()}
-    for node in source.nodes:
+    before = -1
+    while before < len(numbers):  # what one node tells may be what another one needs
+        before = len(numbers)
+        _infer_once(source, numbers, found)
+
+
+def _infer_once(source: Source, numbers: dict[str, int], found: dict[str, ValueInfoProto]) -> None:
+    for node in reversed(source.nodes):
         domain = normalize_domain(node.domain)
         schema = schema_table.find(node.op_type, domain, source.opsets.get(domain, 0))
         if schema is None or not schema.inputs or any(subgraphs(node)):
             continue  # the inputs of bodies have types of their own
         variables = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(len(node.input))]
-        bound = {variable: numbers[name] for variable, name in zip(variables, node.input) if name in numbers}
-        for variable, name in [*zip(variables, node.input), *zip(schema.output_types, node.output)]:
+        ends = [*zip(variables, node.input), *zip(schema.output_types, node.output)]
+        bound = {variable: numbers[name] for variable, name in ends if name in numbers}
+        for variable, name in ends:
             allowed = schema.allowed.get(variable, (variable,))
             only = of_spelling(allowed[0]) if len(allowed) == 1 else None
             number = bound.get(variable, 0) if only is None else onnx_number(only)
-            is_tensor = all(spelled.startswith("tensor(") for spelled in allowed)
+            is_tensor = variable in bound or all(spelled.startswith("tensor(") for spelled in allowed)
             if name and name not in numbers and number and is_tensor:
                 numbers[name] = number
                 tensor = TensorTypeProto(elem_type=number)

@@ -82,6 +82,8 @@ class Part:
     places: Sequence[int]
     exported: Exported
     passes: Mapping[str, int]
+    copies: Mapping[str, str]
+    """Tensors that are inputs of the part as they are, and which of them."""
 
     @property
     def size(self) -> int:
@@ -182,6 +184,10 @@ class _Search:
         self.opset = options.opset or self.imported
         contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.everything)
         self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
+        self.fixed = {value.name for value in source.outputs}.union(
+            *(reads.difference(node.input) for reads, node in zip(source.reads, source.nodes))
+        )
+        """The names that have to stay: those of outputs, and those that graphs of nodes read."""
         self.reasons: dict[int, str] = {}
         """Why a node cannot be carried."""
         self._converted: dict[tuple[int, ...], Conversion] = {}
@@ -201,12 +207,13 @@ class _Search:
         bodies = self._bodies(kept, opset) if is_written else {}
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
-        passes = Counter[str]()
+        passes, copies = Counter[str](), dict[str, str]()
         for part in parts:
             passes.update(part.passes)
+            copies.update(part.copies)
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
         return Optimization(
-            Assembly(self.source, self.source.units(kept), graphs, opset, inner, self.taken),
+            Assembly(self.source, self.source.units(kept), graphs, opset, inner, copies, self.taken),
             before,
             self._size(parts, kept) - sum(b.nodes_before - b.nodes for found in bodies.values() for _, _, b in found),
             {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
@@ -317,7 +324,8 @@ class _Search:
                 raise
             except ConversionError as error:
                 return self._culprits(places, error, opset)
-            self._parts_done[key] = Part(places, exported, conversion.passes)
+            copies = _drop_copies(exported.graph, self.fixed)
+            self._parts_done[key] = Part(places, exported, conversion.passes, copies)
         return self._parts_done[key]
 
     def _conversion(self, places: tuple[int, ...]) -> Conversion | dict[int, str]:
@@ -326,6 +334,7 @@ class _Search:
             if not isinstance(file, OnnxFile):
                 return dict.fromkeys(file, "the type of a tensor that it reads is not known")
             conversion = self._converted[places] = convert(file, self._conversion_options(self.opset))
+            self.source.add_types(conversion.model)
             fold_constants(conversion.model)
         return self._converted[places]
 
@@ -344,9 +353,11 @@ class _Search:
         layers = {} if conversion is None else _origins(conversion.model)
         found: dict[int, str] = {}
         for problem in error.problems:
-            for place in self.source.places.get(layers.get(problem.node, problem.node), ()):
-                if place in places:
-                    found.setdefault(place, problem.reason)
+            named = self.source.places.get(layers.get(problem.node, problem.node), ())
+            named = [place for place in named if place in places]
+            if len(named) > 1:  # a name of several nodes, such as those of functions
+                named = [place for place in named if not isinstance(self._part((place,), opset), Part)] or named
+            found |= {place: problem.reason for place in named if place not in found}
         if found or len(places) == 1:
             return found or {places[0]: str(error)}
         half = len(places) // 2
@@ -355,6 +366,19 @@ class _Search:
             if not isinstance(done, Part):
                 found.update(done)
         return found or dict.fromkeys(places, str(error))
+
+
+def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
+    """Remove outputs that are copies of inputs, except ``fixed`` ones: their names, and those of the inputs."""
+    copies = {}
+    for call in list(graph.calls):
+        (copied, *_), (source, *_) = call.outputs, call.inputs or [None]
+        is_copy = call.op_type == "Identity" and source in graph.inputs and copied in graph.outputs
+        if is_copy and source is not None and copied.name not in fixed:
+            copies[copied.name] = source.name
+            graph.calls.remove(call)
+            graph.outputs.remove(copied)
+    return copies
 
 
 def _origins(model: Model) -> dict[str, str]:

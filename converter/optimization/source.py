@@ -28,7 +28,7 @@ from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of, onnx_number
-from ir_runtime.graph import PartialShape, Tensor, element_types
+from ir_runtime.graph import Model, PartialShape, Tensor, element_types
 
 if TYPE_CHECKING:
     import onnx
@@ -51,6 +51,7 @@ class Source:
         self.opsets = model_opsets(file)
         self.functions = model_functions(file.proto)
         self.captured = frozenset(captured)
+        self._inferred: dict[str, ValueInfoProto] = {}
         self.original = file
         self.file = _with_inputs(file, options)
         graph = self.file.proto.graph
@@ -207,11 +208,20 @@ class Source:
         return Source(file, Options(), captured)
 
     @cached_property
-    def types(self) -> Mapping[str, ValueInfoProto]:
+    def types(self) -> dict[str, ValueInfoProto]:
         """The types of tensors, by name, as far as the file and onnx's inference of shapes know them."""
         from converter.optimization.declared_types import types_of  # few models have parts
 
-        return types_of(self)
+        return {**self._inferred, **types_of(self)}
+
+    def add_types(self, model: Model) -> None:
+        """Add the types of what an IR of these nodes computes, which onnx may not know, as of ``com.microsoft``."""
+        types = self.__dict__.get("types", self._inferred)
+        for node in model.nodes():
+            for output in node.outputs if node.op.data is None else ():
+                tensor = TensorTypeProto(elem_type=onnx_number(output.element_type), **_dimensions(output.shape, ()))
+                for name in output.names:
+                    types.setdefault(name, ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor)))
 
     def part(self, places: Sequence[int]) -> OnnxFile | list[int]:
         """A part as a model whose weights stay where they are; or the nodes that read what has no known type."""
