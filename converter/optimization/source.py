@@ -63,6 +63,7 @@ class Source:
         self.nodes: list[NodeProto] = _needed(in_order(graph.node, known), [value.name for value in graph.output])
         self.reads = [read_names(node) for node in self.nodes]
         self.producers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
+        self._check_names({*known, *self.producers})
         place_in_file = {id(node): place for place, node in enumerate(graph.node)}
         self.places_in_file = [place_in_file[id(node)] for node in self.nodes]
         self.constants = {
@@ -71,6 +72,14 @@ class Source:
             if node.op_type in _CONSTANTS and not normalize_domain(node.domain)
         }
         """Constant nodes, which every part that reads one has for itself."""
+
+    def _check_names(self, known: Collection[str]) -> None:
+        """Raise :class:`InvalidModelError` for tensors that nothing computes."""
+        missing = [f"'{one.name}', an output," for one in self.outputs if one.name not in known]
+        for node, reads in zip(self.nodes, self.reads):
+            missing += [f"'{name}', which node '{node_name(node)}' reads," for name in sorted(reads.difference(known))]
+        if missing:
+            raise InvalidModelError("\n".join(f"{one} is computed by no node" for one in missing))
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:

@@ -33,7 +33,7 @@ def run(model: onnx.ModelProto | str, feeds: Mapping[str, Any]) -> dict[str, Any
 def check(model: onnx.ModelProto, feeds: Mapping[str, Any], **options: Any) -> onnx.ModelProto:
     """Return the optimized model, which computes the same and which a second time leaves as it is."""
     result = converter.optimize(model, **options).to_onnx()
-    onnx.checker.check_model(result, full_check=True)
+    assert_valid(result, model)
     expected, found = run(model, feeds), run(result, feeds)
     assert list(found) == list(expected)
     for name, value in expected.items():
@@ -41,6 +41,15 @@ def check(model: onnx.ModelProto, feeds: Mapping[str, Any], **options: Any) -> o
     again = converter.optimize(result).to_onnx()
     assert again.SerializeToString(deterministic=True) == result.SerializeToString(deterministic=True)
     return result
+
+
+def assert_valid(result: onnx.ModelProto, source: onnx.ModelProto) -> None:
+    """onnx accepts the result, if it accepts the source: outputs without a shape, which it refuses, stay as they are."""
+    try:
+        onnx.checker.check_model(source, full_check=True)
+    except onnx.checker.ValidationError:
+        return
+    onnx.checker.check_model(result, full_check=True)
 
 
 def assert_equal(found: Any, expected: Any) -> None:

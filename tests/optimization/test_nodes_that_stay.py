@@ -46,7 +46,7 @@ def test_custom_operators() -> None:
     result = converter.optimize(model)
     graph = result.to_onnx().graph
     assert operators(graph) == ["Relu", "Twist", "Relu", "Add"]
-    assert [list(node.input) for node in graph.node] == [["x"], ["a"], ["c"], ["d", "ones"]]
+    assert [list(node.input) for node in graph.node] == [["x"], ["b"], ["c"], ["d", "ones"]]
     assert graph.node[1].attribute == model.graph.node[2].attribute
     assert "not supported" in result.kept["own"]
     assert [(one.domain, one.version) for one in result.to_onnx().opset_import] == [("", 17), ("example", 1)]
