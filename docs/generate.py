@@ -82,6 +82,7 @@ OPTION_CLASSES = (
     converter.SavingOptions,
     converter.VerificationOptions,
     converter.ExportOptions,
+    converter.OptimizationOptions,
 )
 
 

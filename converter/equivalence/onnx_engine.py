@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +31,23 @@ def is_onnx(model: object) -> bool:
     return type(model).__module__.startswith("onnx.") and type(model).__name__ == "ModelProto"
 
 
-def onnx_engine(source: object) -> Engine:
-    """The ONNX model ready to run.
+def onnx_engine(source: object, frozen: Mapping[str, Any] = MappingProxyType({})) -> Engine:
+    """The ONNX model ready to run; ``frozen`` are the values of inputs that the caller does not give.
 
     Its ``model`` is its IR, which tells what a run costs and which values the inputs take; where there is no IR, a
     graph of the inputs alone.
     """
     graph = OnnxGraph(source)  # type: ignore[arg-type]
     oracle = Oracle(graph)
+    constants = {
+        name: np.asarray(frozen[name], element_type_of(value.type.tensor_type.elem_type).dtype)
+        for name, value in graph.inputs.items()
+        if name in frozen
+    }
     outputs = [_port(value, element_types.f32) for value in graph.proto.graph.output]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
-        results = oracle.run(feeds)
+        results = oracle.run({**feeds, **constants})
         return [np.asarray(results[port.name]) for port in outputs]
 
     try:
@@ -49,7 +56,7 @@ def onnx_engine(source: object) -> Engine:
         raise
     except ConversionError:
         model = Model(parameters=[_parameter(value) for value in graph.inputs.values()])
-    inputs = [_port(value) for value in graph.inputs.values()]
+    inputs = [_port(value) for name, value in graph.inputs.items() if name not in frozen]
     return Engine("onnxruntime", model, inputs, outputs, run)
 
 

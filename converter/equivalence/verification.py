@@ -72,19 +72,20 @@ def verify(
         check_folder(chosen.minimise)
     if report is not None:
         check_writable(report)
-    second = onnx_engine(ir) if is_onnx(ir) else None
-    if second is not None:
+    if is_onnx(ir):
         _refuse_layers(chosen)
         layers = False
-    stored = None if isinstance(ir, Model) or second is not None else ir
+    stored = None if isinstance(ir, Model) or is_onnx(ir) else ir
     with stage("read"):
-        model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
         if isinstance(onnx_model, os.PathLike):
             onnx_model = os.fspath(onnx_model)
         elif hasattr(onnx_model, "read"):
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
-    bound = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch).bound(list(reference.input_names))
+        given = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch)
+        bound = given.bound(list(reference.input_names))
+        second = onnx_engine(ir, bound.frozen) if is_onnx(ir) else None
+        model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
     if second is None:
         derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
         states = _states_of(model, reference, bound.frozen, bound.outputs)
