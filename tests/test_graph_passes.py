@@ -94,6 +94,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "retype_input": lambda path: converter.convert_model(converter.convert_model(image_model()), input="x{f16}"),
     "cut_outputs": lambda path: converter.convert_model(converter.convert_model(image_model()), output="c"),
     "decomposition": lambda path: converter.convert_model(inverse_model(), target="cpu@2023.3"),
+    "folded_constants": lambda path: converter.optimize(image_model()),
     "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""

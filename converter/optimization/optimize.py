@@ -100,9 +100,11 @@ class Optimization:
     """An optimized model: what :func:`optimize` returns."""
 
     assembly: Assembly
+    """What is written."""
     nodes_before: int
     """How many nodes the file has, those of bodies and functions included, constants not."""
     nodes: int
+    """How many nodes the result has, counted in the same way."""
     kept: Mapping[str, str]
     """Nodes that stay as they are, and why."""
     passes: Mapping[str, int]
