@@ -68,21 +68,24 @@ def _split_in(part: Part, trace: PassTrace) -> int:
             for each in slices:
                 trace.not_matched(each.node, fail("all that reads it slices another axis, and slices here as well"))
             continue
-        slices.sort(key=lambda each: _from_begin(each, size))
+        places = sorted({_from_begin(each, size).start for each in slices})
         layers = _split(data, axis, lengths, slices[0].node, unique)
-        for each, output in zip(slices, layers[-1].outputs):
-            each.node.outputs[0].replace_by(output)
+        for each in slices:
+            each.node.outputs[0].replace_by(layers[-1].outputs[places.index(_from_begin(each, size).start)])
             trace.matched(each.node)
         count += len(slices)
     return count
 
 
 def _lengths(slices: list[_Bounds], size: Dimension) -> list[int] | None:
-    """The lengths of slices that follow one another from begin to end, -1 for one that is not known; else None."""
-    ordered = sorted(slices)
-    ends = [_Bound(False, 0), *(each.stop for each in ordered)]
+    """The lengths of slices that follow one another from begin to end, -1 for one that is not known; else None.
+
+    A slice may be there more than once.
+    """
+    ordered = sorted({each[:2] for each in slices})
+    ends = [_Bound(False, 0), *(stop for _, stop in ordered)]
     last = _Bound(False, size.value) if size.is_static else _Bound(True, 0)
-    if len(ordered) < 2 or [each.start for each in ordered] != ends[:-1] or ends[-1] not in (last, _Bound(True, 0)):
+    if len(ordered) < 2 or [start for start, _ in ordered] != ends[:-1] or ends[-1] not in (last, _Bound(True, 0)):
         return None
     lengths = [
         stop.place - start.place if start.from_end == stop.from_end else -1 for start, stop in itertools.pairwise(ends)

@@ -1,8 +1,8 @@
 """Differences between two models in layers, attributes, types and weights; ids and the order in the file do not count.
 
-Layers are paired by name where both models have the name once (constants: of one element type and shape), then by the
-tensor names of their outputs, then by their place: layers of one type that read the same paired values, or that a pair
-reads at the same input.
+Layers are paired by name where both models have the name once, for outputs of the same types; then by the tensor names
+of their outputs, then by their place: layers of one type that read the same paired values, or that a pair reads at the
+same input. What is left is paired by name alone.
 """
 
 from __future__ import annotations
@@ -98,9 +98,11 @@ class _Pairs:
         self._order: list[tuple[Node, Node]] = []
         self._models = (first, second)
         self._pair_ends()
-        for key in (_by_name, _by_tensor_names):
+        for key in (_by_name_and_types, _by_tensor_names):
             self._pair_unique(key)
         self._pair_by_place()
+        if self._pair_unique(_by_name):
+            self._pair_by_place()
 
     def _pair_ends(self) -> None:
         first, second = self._models
@@ -128,12 +130,14 @@ class _Pairs:
         done = self._back if side else self.other
         return (node for node in self.nodes[side] if node not in done)
 
-    def _pair_unique(self, key: Callable[[Node], Hashable]) -> None:
-        """Pair layers whose key is unique in both models; a layer whose key is None has none."""
+    def _pair_unique(self, key: Callable[[Node], Hashable]) -> int:
+        """Pair layers whose key is unique in both models; a layer whose key is None has none. Count the new pairs."""
+        before = len(self._order)
         ours, theirs = (_unique(self._left(side), key) for side in (0, 1))
         for name, node in ours.items():
             if name in theirs:
                 self._add(node, theirs[name])
+        return len(self._order) - before
 
     def _pair_by_place(self) -> None:
         """Pair the only layers of a type that read the same values, else those that a pair reads at the same input.
@@ -206,10 +210,13 @@ def _unique(nodes: Iterable[Node], key: Callable[[Node], Hashable]) -> dict[Hash
 
 
 def _by_name(node: Node) -> Hashable:
-    """A constant's type and shape belong to its name: numbers in names of constants shift from model to model."""
-    data = node.op.data
-    held = None if data is None else (data.element_type, data.shape)
-    return (node.name, node.op.type, held) if node.name else None
+    return (node.name, node.op.type) if node.name else None
+
+
+def _by_name_and_types(node: Node) -> Hashable:
+    """Numbers in names shift from model to model: a name alone may be that of another layer."""
+    types = tuple((output.element_type, output.shape) for output in node.outputs)
+    return (node.name, node.op.type, types) if node.name else None
 
 
 def _by_tensor_names(node: Node) -> Hashable:

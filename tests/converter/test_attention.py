@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import converter
 import ir_runtime
-from tests.engines import check_node, converted, node_model, opened
+from tests.engines import check_node, converted, core, node_model, opened
 from tests.random_data import generator
 from tests.suite.reshape import Reshaping, check_reshaped, in_numpy, in_openvino
 
@@ -246,6 +246,21 @@ def test_rotary_embeddings_give_the_numbers_of_onnxruntime(
     model, feeds = model_and_feeds(opset, inputs, attributes, more, "RotaryEmbedding")
     check_node(model, feeds)
     check_node(opened(model), feeds)
+
+
+@pytest.mark.parametrize(("rotated", "width"), [(0, 64), (64, 96)], ids=["whole", "part"])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_the_plug_in_executes_a_rotation_as_one_layer(rank: int, rotated: int, width: int) -> None:
+    half = (rotated or width) // 2
+    feeds = {"x": f(2, 4, 3, width) if rank == 4 else f(2, 3, 4 * width), "c": f(6, half), "s": f(6, half), "p": PLACES}
+    shapes = {"x": ["b", 4, "s", width] if rank == 4 else ["b", "s", 4 * width], "p": ["b", "s"]}
+    attributes = {"num_heads": 4, "rotary_embedding_dim": rotated}
+    model = node_model("RotaryEmbedding", feeds, opset=23, attributes=attributes, shapes=shapes)
+    check_node(model, feeds)
+    compiled = core().compile_model(core().read_model(*converted(model)), "CPU")
+    executed = [layer.get_rt_info()["layerType"].astype(str) for layer in compiled.get_runtime_model().get_ops()]
+    assert executed.count("RoPE") == 1
+    assert "Eltwise" not in executed
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ _IMAGINARY = layer(Add1, _product(_SECOND, _COS), _product(_FIRST, _SIN), commut
 _PARTS = _concat(_REAL, _IMAGINARY, most=3)
 _PAIRS = _concat(_neighbours(_REAL), _neighbours(_IMAGINARY))
 _WITH_REST = _concat(_X, anything())
+_TWICE = _concat(_X, _X)
 _NEGATED = either(layer(Negative1, _SECOND), _product(_SECOND, number(-1)))
 _HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _SIN), commutative=True)
 
@@ -249,8 +250,8 @@ def _has_equal_halves(value: Output) -> bool:
         width = known.shape[-1] // 2 if known.ndim else 0
         return bool(width) and np.array_equal(known[..., :width], known[..., width:])
     node, rank = value.node, value.shape.rank if value.shape.has_rank else 0
-    if isinstance(_WITH_REST.match(value), Match):
-        return node.inputs[0] is node.inputs[1]
+    if isinstance(_TWICE.match(value), Match):
+        return True
     if node.op.elementwise and len(node.inputs) == 1:
         return _has_equal_halves(node.inputs[0])
     if isinstance(node.op, Unsqueeze1):
@@ -294,14 +295,17 @@ def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) ->
     if any(own not in (wanted, Polynomial.constant(1)) for wanted, own in pairs):
         return None
 
+    is_double = rotation.are_whole and isinstance(_TWICE.match(angles), Match)
+    once = angles.node.inputs[0] if is_double else angles
+
     def make() -> Value:
-        node, found, rank = angles.node, ctx.value(angles), len(known)
+        node, found, rank = once.node, ctx.value(once), len(known)
         if isinstance(node.op, Unsqueeze1) and rank == _RANK and numbers(node.inputs[1]) == [heads_at]:
             found, rank = ctx.value(node.inputs[0]), rank - 1
         elif rank == _RANK or (rank, heads_at) == (3, 2):
             found, rank = squeeze(ctx, found, [heads_at - _RANK + rank]), rank - 1
         found = unsqueeze(ctx, found, list(range(3 - rank)))
-        if rotation.are_whole:
+        if rotation.are_whole and not is_double:
             found = slice_along(ctx, found, -1, 0, rotation.half)
         if all(own == wanted for wanted, own in pairs):
             return found

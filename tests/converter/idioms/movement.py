@@ -144,6 +144,9 @@ IDIOMS = {
     ),
     "rows and columns": Idiom(build=rows_and_columns, inputs=IMAGE, becomes=["Abs", "Slice"]),
     "slices one after the other": Idiom(build=three_slices, becomes=["MatMul", "VariadicSplit", "Concat"]),
+    "slices of which one is there twice": Idiom(
+        build=lambda g, c: joined(g, c, (0, 4), (4, END), (0, 4)), becomes=["MatMul", "VariadicSplit", "Concat"]
+    ),
     "a roll": Idiom(build=rolled, becomes=["MatMul", "VariadicSplit", "Concat"]),
     "shuffled channels": Idiom(build=shuffled, inputs=IMAGE, becomes=["Convolution", "ShuffleChannels"]),
     "blocks from channels": Idiom(build=from_depth, inputs=IMAGE, becomes=["Convolution", "DepthToSpace"]),

@@ -42,21 +42,22 @@ def rotated(
     The numbers of a pair are neighbours if ``interleaved``, else ``half`` elements lie between their starts.
     """
     end = 2 * half if isinstance(half, int) else add(ctx, half, half)
+    width = x.shape[3]
+    is_all = whole or (isinstance(half, int) and width.is_static and width.value == 2 * half)
     if interleaved:
         first, second = (_cut(ctx, x, start, None if whole else end, 2) for start in (0, 1))
-    else:
-        first, second = _cut(ctx, x, 0, half), _cut(ctx, x, half, None if whole else end)
-    real = subtract(ctx, multiply(ctx, first, cos), multiply(ctx, second, sin))
-    imaginary = add(ctx, multiply(ctx, second, cos), multiply(ctx, first, sin))
-    if interleaved:
+        real = subtract(ctx, multiply(ctx, first, cos), multiply(ctx, second, sin))
+        imaginary = add(ctx, multiply(ctx, second, cos), multiply(ctx, first, sin))
         pairs = concat(ctx, 4, unsqueeze(ctx, real, 4), unsqueeze(ctx, imaginary, 4))
         result = reshape(ctx, pairs, [0, 0, 0, -1])
     else:
-        result = concat(ctx, 3, real, imaginary)
-    width = x.shape[3]
-    if whole or (isinstance(half, int) and width.is_static and width.value == 2 * half):
-        return result
-    return concat(ctx, 3, result, _cut(ctx, x, end, None))
+        # OpenVINO fuses this form into one layer in both layouts, also where numbers stay, if the axis is -1 and not 3.
+        data = x if is_all else _cut(ctx, x, 0, end)
+        first, second = _cut(ctx, data, 0, half), _cut(ctx, data, half, None)
+        partners = concat(ctx, -1, multiply(ctx, second, ctx.like(-1, second)), first)
+        cos, sin = (concat(ctx, -1, angle, angle) for angle in (cos, sin))
+        result = add(ctx, multiply(ctx, data, cos), multiply(ctx, partners, sin))
+    return result if is_all else concat(ctx, 3, result, _cut(ctx, x, end, None))
 
 
 def _cut(ctx: Context, x: Output, start: Half, stop: Half | None, step: int = 1) -> Output:
