@@ -15,7 +15,7 @@ from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.skeleton import EMBEDDED
 from converter.onnx_file.types import element_type_of
-from converter.optimization.naming import Naming, ends_of, sort_nodes
+from converter.optimization.naming import SMALL_BYTES, Naming, ends_of, sort_nodes
 from converter.optimization.source import Source, names_in
 from converter.to_onnx.graph import Graph, Value
 from converter.to_onnx.messages import LeftOut, graph_message, value_info
@@ -23,7 +23,6 @@ from converter.to_onnx.names import Names, calls_of, read_by
 from ir_runtime.graph import Tensor, element_types
 
 _HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
-_LARGE_BYTES = 1 << 10
 
 
 Body = tuple[int, "int | None", "Assembly"]
@@ -88,7 +87,7 @@ class Assembly:
             own: dict[Any, tuple[Value, Tensor]] = {}
             equal: list[tuple[Value, Any]] = []
             for value, tensor in graph.constants:
-                key = _key(tensor)
+                key = None if value in graph.outputs else _key(tensor)  # which another part reads by its name
                 if key in shared or key in own:
                     equal.append((value, key))
                 else:
@@ -224,7 +223,7 @@ class Assembly:
     def _add_initializer(self, graph: onnx.GraphProto, own: TensorProto, left_out: LeftOut | None) -> None:
         if left_out is not None and _is_carried(own):
             tensor = self.source.file.tensor(own)
-            if tensor.byte_size > _LARGE_BYTES:
+            if tensor.byte_size > SMALL_BYTES:
                 left_out.append((onnx.TensorProto(name=own.name, data_type=own.data_type, dims=own.dims), tensor))
                 return
         _fill(self.source, own, to_onnx(own, graph.initializer.add()))
@@ -267,7 +266,7 @@ def _is_carried(tensor: TensorProto) -> bool:
 
 def _key(tensor: Tensor) -> tuple[Any, ...] | None:
     """Equal for weights of one type and shape that hold the same data; None for small ones."""
-    if tensor.element_type is element_types.string or tensor.byte_size <= _LARGE_BYTES:
+    if tensor.element_type is element_types.string or tensor.byte_size <= SMALL_BYTES:
         return None
     place: tuple[Any, ...] | None = tensor.place()
     if place is None:

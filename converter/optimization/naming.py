@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 NodeT = TypeVar("NodeT")
 
-_SMALL_BYTES = 1 << 10
-"""Constants of up to this size are recognised by their contents."""
+SMALL_BYTES = 1 << 10
+"""Constants of up to this size are recognised by their contents; larger ones that are equal are written once."""
 
 
 class Naming:
@@ -79,7 +79,7 @@ class Naming:
 
     def _name_constant(self, value: Value, tensor: Tensor) -> None:
         """Give a constant its name in the file, or else that of an equal constant that is not written any more."""
-        if value not in self.done and value.name not in self._free and tensor.byte_size <= _SMALL_BYTES:
+        if value not in self.done and value.name not in self._free and tensor.byte_size <= SMALL_BYTES:
             equal = [name for name in self._constants.get(_contents(tensor), ()) if name in self._free]
             value.name = equal[0] if equal else value.name
         self._name(value, "")
@@ -143,7 +143,7 @@ def _small_constants(source: Source) -> Mapping[tuple[object, ...], list[str]]:
     found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
     for name, proto in _tensors(source.file.proto.graph):
         tensor = source.small_constant(proto)
-        if tensor is not None and tensor.byte_size <= _SMALL_BYTES:
+        if tensor is not None and tensor.byte_size <= SMALL_BYTES:
             found[_contents(tensor)].append(name)
     return found
 

@@ -371,15 +371,25 @@ class _Search:
 
 
 def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
-    """Remove outputs that are copies of inputs, except ``fixed`` ones: their names, and those of the inputs."""
+    """Remove outputs that are copies of inputs, constants or other outputs, except ``fixed`` ones.
+
+    Returns their names, and those of what they equal. A constant takes the name of the first output that copies it.
+    """
     copies = {}
+    constants = {value for value, _ in graph.constants}
     for call in list(graph.calls):
         (copied, *_), (source, *_) = call.outputs, call.inputs or [None]
-        is_copy = call.op_type == "Identity" and source in graph.inputs and copied in graph.outputs
-        if is_copy and source is not None and copied.name not in fixed:
+        if call.op_type != "Identity" or source is None or copied not in graph.outputs or copied.name in fixed:
+            continue
+        if source in constants and source not in graph.outputs:
+            source.name = copied.name
+            graph.outputs[graph.outputs.index(copied)] = source
+        elif source in graph.inputs or source in graph.outputs:
             copies[copied.name] = source.name
-            graph.calls.remove(call)
             graph.outputs.remove(copied)
+        else:
+            continue
+        graph.calls.remove(call)
     return copies
 
 

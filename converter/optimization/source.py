@@ -221,7 +221,8 @@ class Source:
         """The types of tensors, by name, as far as the file and onnx's inference of shapes know them."""
         from converter.optimization.declared_types import types_of  # few models have parts
 
-        return {**self._inferred, **types_of(self)}
+        declared = types_of(self)
+        return {**self._inferred, **{name: _merged(one, self._inferred.get(name)) for name, one in declared.items()}}
 
     def add_types(self, model: Model) -> None:
         """Add the types of what an IR of these nodes computes, which onnx may not know, as of ``com.microsoft``."""
@@ -265,6 +266,19 @@ def names_of(graph: GraphProto) -> set[str]:
 def names_in(node: NodeProto) -> set[str]:
     """The names of a node's outputs and of all tensors of its graphs."""
     return set(node.output).union(*map(names_of, subgraphs(node)))
+
+
+def _merged(declared: ValueInfoProto, inferred: ValueInfoProto | None) -> ValueInfoProto:
+    """The type of a tensor with the dimensions that either of its types knows."""
+    if inferred is None or not inferred.type.tensor_type.has("shape"):
+        return declared
+    kind, dims = declared.type.tensor_type, inferred.type.tensor_type.shape.dim
+    if kind.has("shape"):
+        if len(kind.shape.dim) != len(dims):
+            return declared
+        dims = [one if one.has("dim_value") else other for one, other in zip(dims, kind.shape.dim)]
+    merged = TensorTypeProto(elem_type=kind.elem_type, shape=TensorShapeProto(dim=dims))
+    return ValueInfoProto(name=declared.name, type=TypeProto(tensor_type=merged))
 
 
 def _has_type(value: ValueInfoProto | None) -> bool:
