@@ -181,3 +181,20 @@ def centred(x: np.ndarray, dimension: int, axis: int) -> np.ndarray:
 def test_contradictions(opset: int, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(node_model("Slice", {"x": X}, opset=opset, **arguments))
+
+
+def test_a_slice_of_unknown_rank_between_shapes() -> None:
+    """Its rank depends on data, and shapes that follow from it are computed from others."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    target = helper.make_tensor_value_info("target", TensorProto.INT64, ["rank"])
+    z = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    nodes = [
+        helper.make_node("Reshape", ["x", "target"], ["r"]),
+        helper.make_node("Slice", ["r", "zero", "one", "zero"], ["s"]),
+        helper.make_node("Shape", ["s"], ["dims"]),
+        helper.make_node("Reshape", ["s", "dims"], ["z"]),
+    ]
+    constants = [numpy_helper.from_array(ints(value), name) for name, value in (("zero", 0), ("one", 1))]
+    graph = helper.make_graph(nodes, "g", [x, target], [z], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    check_node(model, {"x": X[0], "target": ints(2, 5, 2)})
