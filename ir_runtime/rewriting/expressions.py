@@ -158,6 +158,7 @@ class Expression:
     sign = _unary(elementwise.Sign1)
     sin = _unary(elementwise.Sin1)
     sqrt = _unary(elementwise.Sqrt1)
+    tanh = _unary(elementwise.Tanh1)
 
     def truncated(self, divisor: Operand) -> Expression:
         """The quotient; of integers rounded towards zero, where ``//`` and ``/`` round down."""

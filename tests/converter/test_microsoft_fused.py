@@ -299,6 +299,22 @@ def test_contradictions_are_named(
         converter.convert_model(model)
 
 
+@pytest.mark.parametrize("kind", [0, 1, 2])
+@pytest.mark.parametrize(("k", "n"), [(64, 3), (40, 5), (32, 1)])
+def test_products_with_packed_columns_of_4_bits(kind: int, k: int, n: int) -> None:
+    blocks, head = -(-k // 32), 5 if kind else 4
+    held = R.integers(0, 256, (n, blocks, head + 16)).astype(np.uint8)
+    held[:, :, :4] = R.uniform(0.1, 1, (n, blocks)).astype("<f4").view(np.uint8).reshape(n, blocks, 4)
+    held[:, :, 4:head] &= 15
+    inputs = {"a": R.standard_normal((2, 4, k)).astype(np.float32)}
+    constants = {"b": held.reshape(-1), "shape": np.array([k, n])}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "attributes": {"blk_quant_type": kind}}
+    check_node(node_model("MatMulFpQ4", inputs, constants=constants, **options), inputs, atol=1e-4)
+    constants["b"] = constants["b"][1:]
+    with pytest.raises(converter.InvalidModelError, match=rf"B must have {held.size} bytes for weights"):
+        converter.convert_model(node_model("MatMulFpQ4", inputs, constants=constants, **options))
+
+
 @pytest.mark.parametrize("quant_type", [0, 1])
 @pytest.mark.parametrize(("rows", "width", "block"), [(6, 32, 16), (5, 24, 16), (3, 15, 32), (4, 64, 64)])
 def test_products_with_numbers_of_4_bits(quant_type: int, rows: int, width: int, block: int) -> None:

@@ -142,3 +142,45 @@ def test_contradictions(attributes: dict[str, Any], message: str) -> None:
     )
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model)
+
+
+BYTES = {0: 128, 1: 64, 30: 64, 2: 18, 6: 22, 8: 34, 20: 18}
+"""Formats of GGML -> the bytes of 32 numbers."""
+
+
+def table(packed_type: int, blocks: int) -> np.ndarray:
+    """Five rows of numbers in one of the formats."""
+    if packed_type in (0, 1, 30):
+        dtype = {0: np.dtype("<f4"), 1: np.dtype("<f2"), 30: np.dtype(ml_dtypes.bfloat16)}[packed_type]
+        return RNG.standard_normal((5, 32 * blocks)).astype(dtype).view(np.uint8)
+    rows = RNG.integers(0, 256, (5, blocks, BYTES[packed_type])).astype(np.uint8)
+    rows[..., :2] = RNG.uniform(0.01, 1, (5, blocks)).astype("<f2").view(np.uint8).reshape(5, blocks, 2)
+    return rows.reshape(5, -1)
+
+
+@pytest.mark.parametrize("packed_type", BYTES)
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("output_dtype", [1, 10, 16])
+def test_rows_in_formats_of_ggml(packed_type: int, blocks: int, output_dtype: int) -> None:
+    feeds = {"indices": np.array([[0, 4, 2], [7, -1, -9]])}
+    attributes = {"packed_type": packed_type, "K": 32 * blocks, "output_dtype": output_dtype}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "order": ["data", "indices"]}
+    constants = {"data": table(packed_type, blocks)}
+    check_node(node_model("GatherPacked", feeds, constants=constants, attributes=attributes, **options), feeds)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "error", "message"),
+    [
+        ({"packed_type": 12, "K": 32}, converter.UnsupportedModelError, "but is 12"),
+        ({"packed_type": 2, "K": 64}, converter.InvalidModelError, r"rows of K = 64 .* the shape \(5, 18\)"),
+    ],
+)
+def test_rows_of_other_formats(attributes: dict[str, int], error: Any, message: str) -> None:
+    constants = {"data": table(2, 1)}
+    options: dict[str, Any] = {"opset": 1, "domain": "com.microsoft", "order": ["data", "indices"]}
+    model = node_model(
+        "GatherPacked", {"indices": np.zeros(2, np.int64)}, constants=constants, attributes=attributes, **options
+    )
+    with pytest.raises(error, match=message):
+        converter.convert_model(model)

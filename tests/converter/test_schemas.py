@@ -95,26 +95,23 @@ NOT_TRANSLATED = {
     # Fused layers of single models.
     *("BiasSoftmax", "BiasSplitGelu"),
     *("FusedMatMulActivation", "GemmFastGelu"),
-    *("HyperConnectionLowRankMix", "Mamba2Verify", "MaxpoolWithMask"),
+    *("HyperConnectionLowRankMix", "Mamba2Verify"),
     *("NhwcFusedConv", "RouterGateUpProj", "SwiGLU"),
     # Steps of guessed tokens that are taken back.
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
-    *("GatherPacked", "MatMulBlockQuantizedFp8Weight", "MatMulFpQ4"),
+    "MatMulBlockQuantizedFp8Weight",
     *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked", "MulInteger"),
     *("QOrderedAttention", "QOrderedGelu"),
     *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
     *("QuantizeWithOrder", "ReduceSumInteger"),
     # Training.
     *("BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "IsAllFinite"),
-    # Texts, hashes and n-grams.
-    *("MurmurHash3", "NGramHashMapping", "VarlenNGramHashMapping"),
-    "WordConvEmbedding",
     # Programs that are compiled for one engine.
     *("EPContext", "Snpe"),
     # What later came to ONNX in other words, and the rest.
-    *("ComplexMul", "ComplexMulConj", "DynamicTimeWarping", "Irfft", "Rfft"),
+    *("ComplexMul", "ComplexMulConj", "Irfft", "Rfft"),
     "TorchEmbedding",
 }
 """Operators of com.microsoft that converting refuses as not supported, without a reason of their own."""

@@ -10,8 +10,10 @@ import numpy as np
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import Output, Tensor, element_types, normalize_axis
+from converter.onnx_file.types import element_type_of
+from ir_runtime.graph import Array, ElementType, Output, Tensor, element_types, normalize_axis
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression, where
 from ir_runtime.rewriting.layers import in_type
 
 _PACKED = {2: element_types.u2, 4: element_types.u4}
@@ -108,3 +110,66 @@ def _fits(value: Output, wanted: list[int], real: bool) -> bool:
     if value.shape.rank != len(wanted):
         return False
     return all(given == dimension or (real and given == 1) for given, dimension in zip(value.shape.static(), wanted))
+
+
+_BLOCK = 32
+_IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""What the codes of IQ4_NL stand for."""
+_FLOATS = {0: element_types.f32, 1: element_types.f16, 30: element_types.bf16}
+_BYTES_OF_BLOCK = {2: 18, 6: 22, 8: 34, 20: 18}
+"""Q4_0, Q5_0, Q8_0 and IQ4_NL of GGML: a float16 scale and the codes of 32 numbers."""
+
+
+def _codes(stored: Array, packed_type: int) -> tuple[Array, ElementType, int]:
+    """The codes ``[rows, blocks, 32]`` of blocks of bytes, their type, and the code of 0."""
+    if packed_type == 8:
+        return stored[..., 2:].view(np.int8), element_types.i8, 0
+    low = stored[..., -_BLOCK // 2 :]
+    codes = np.concatenate([low & 15, low >> 4], -1)
+    if packed_type == 20:
+        return np.array(_IQ4_NL, np.int8)[codes], element_types.i8, 0
+    if packed_type == 6:
+        fifth = np.unpackbits(np.ascontiguousarray(stored[..., 2:6]), axis=-1, bitorder="little")
+        return (codes | fifth << 4).astype(np.int8) - np.int8(16), element_types.i8, 0
+    return codes, element_types.u4, 8
+
+
+@onnx_op("GatherPacked", domain=MICROSOFT, versions=(1,))
+def gather_packed(
+    ctx: Context,
+    data: Expression,
+    indices: Expression,
+    *,
+    K: int,  # noqa: N803
+    output_dtype: int = 16,
+    packed_type: int,
+) -> Expression:
+    """Rows of ``K`` numbers of a table ``[rows, bytes]`` in one of GGML's formats; row 0 for indices outside of it.
+
+    ``packed_type`` is F32 (0), F16 (1), BF16 (30), or in blocks of 32 numbers Q4_0 (2), Q5_0 (6), Q8_0 (8) or IQ4_NL
+    (20). https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h
+    """
+    block = _BYTES_OF_BLOCK.get(packed_type)
+    if block is None and packed_type not in _FLOATS:
+        raise ctx.unsupported(f"packed_type may be {sorted({*_FLOATS, *_BYTES_OF_BLOCK})}, but is {packed_type}")
+    held = ctx.known(data.value, "data")
+    width = K * _FLOATS[packed_type].bits // 8 if block is None else -(-K // _BLOCK) * block
+    if K < 1 or (block is not None and K % _BLOCK) or held.ndim != 2 or held.shape[1] != width:
+        raise ctx.invalid(f"rows of K = {K} numbers of packed_type {packed_type} do not have the shape {held.shape}")
+    rows = len(held)
+    places = indices.as_type("i64")
+    places = where((places >= 0) & (places < rows), places, 0)
+
+    def gathered(table: Array, element_type: ElementType) -> Expression:
+        constant = Expression(ctx, ctx.computed("unpacked", table, element_type, [data.value]))
+        return constant.gather(places).as_type("f32")
+
+    if block is None:
+        found = gathered(np.ascontiguousarray(held).view(_FLOATS[packed_type].dtype), _FLOATS[packed_type])
+    else:
+        stored = np.ascontiguousarray(held).reshape(rows, -1, block)
+        codes, element_type, zero = _codes(stored, packed_type)
+        scales = np.ascontiguousarray(stored[..., :2]).view("<f2")
+        found = (gathered(codes, element_type) - zero) * gathered(scales, element_types.f16)
+        found = found.reshape(*indices.sizes(), K)
+    return found.as_type(element_type_of(output_dtype))

@@ -180,3 +180,38 @@ def mat_mul_bnb_4(
         ends = (ctx.constant([value]) for value in (0, count, 1, 0))
         weights = ctx.emit(slicing.Slice8(), _shaped(ctx, weights, (-1,)), *ends)
     return ctx.emit(matmul.MatMul1(transpose_b=bool(transB)), a, _shaped(ctx, weights, (N, K)))
+
+
+_BLOCK = 32
+"""Weights of a block of MatMulFpQ4."""
+
+
+@onnx_op("MatMulFpQ4", domain=MICROSOFT, versions=(1,))
+def mat_mul_fp_q4(ctx: Context, a: Output, b: Output, b_shape: Output, *, blk_quant_type: int = 1) -> Output:
+    """``[..., K]`` times weights ``[K, N]`` of 4 bits, which are bytes: column by column, blocks of 32.
+
+    A block is a float32 scale, a zero point of one byte (none in type 0, where it is 8), and 16 bytes, which have the
+    first half of the block in their lower bits and the second half in the upper ones.
+    """
+    rows, columns = (int(size) for size in ctx.known(b_shape, "B_shape").reshape(-1))
+    blocks, head = -(-rows // _BLOCK), 4 + bool(blk_quant_type)
+    held = ctx.known(b, "B").reshape(-1)
+    if held.size != columns * blocks * (head + _BLOCK // 2):
+        raise ctx.invalid(
+            f"B must have {columns * blocks * (head + _BLOCK // 2)} bytes for weights [{rows},{columns}], but has "
+            f"{held.size}"
+        )
+    stored = held.reshape(columns, blocks, head + _BLOCK // 2)
+    codes = np.concatenate([stored[:, :, head:] & 15, stored[:, :, head:] >> 4], 2)
+    scales = np.ascontiguousarray(stored[:, :, :4]).view("<f4")
+    zero = stored[:, :, 4:head].astype(np.float32) if blk_quant_type else np.full((1, 1, 1), 8, np.float32)
+    parts = [
+        ctx.computed("unpacked", array, element_type, [b])
+        for array, element_type in ((codes, element_types.u4), (scales, element_types.f32), (zero, element_types.f32))
+    ]
+    weights, factor, point = (in_type(ctx, part, a.element_type) for part in parts)
+    weights = layers.multiply(ctx, layers.subtract(ctx, weights, point), factor)
+    weights = _shaped(ctx, weights, (columns, blocks * _BLOCK))
+    if blocks * _BLOCK != rows:
+        weights = layers.cut(ctx, weights, 0, rows, 1)
+    return ctx.emit(matmul.MatMul1(transpose_b=True), a, weights)
