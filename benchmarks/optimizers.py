@@ -1,6 +1,7 @@
 """Nodes and onnxruntime's time of ONNX models as they are, and after onnxsim, onnxslim and ``onnx2ir optimize``.
 
     python benchmarks/optimizers.py MODEL.onnx ... [--python PYTHON] [--opset N] [--markdown] [--threads N]
+        [--rounds N]
 
 ``--python`` is an interpreter with onnxsim and onnxslim, which are no dependencies of this project. Nodes of bodies and
 functions count, constants do not. Times are the least of several rounds in which the variants take turns, beside that
@@ -37,7 +38,6 @@ _TOOLS = {
     "onnxslim": "import onnx, onnxslim, sys; onnx.save(onnxslim.slim(sys.argv[1]), sys.argv[2])",
 }
 _SECONDS = 300
-_ROUNDS = 9
 _SECONDS_OF_A_ROUND = 0.05
 
 
@@ -87,7 +87,9 @@ def inputs_of(model: Path, shapes: str | None) -> dict[str, Any]:
     return sides.given(runs.runs[0].feeds)
 
 
-def measured(files: Mapping[str, Path], feeds: Mapping[str, Any], threads: int) -> dict[str, tuple[float, list[Any]]]:
+def measured(
+    files: Mapping[str, Path], feeds: Mapping[str, Any], threads: int, rounds: int
+) -> dict[str, tuple[float, list[Any]]]:
     """The seconds of a run and the outputs of each file that runs."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -104,7 +106,7 @@ def measured(files: Mapping[str, Path], feeds: Mapping[str, Any], threads: int) 
             print(f"{name}: {str(error)[:200]}", file=sys.stderr)
     best = dict.fromkeys(sessions, float("inf"))
     counts: dict[str, int] = {}
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for name, (session, given) in sessions.items():
             start = time.perf_counter()
             for _ in range(counts.setdefault(name, 1)):
@@ -115,12 +117,12 @@ def measured(files: Mapping[str, Path], feeds: Mapping[str, Any], threads: int) 
     return {name: (best[name], outputs[name]) for name in sessions}
 
 
-def row(model: Path, python: str, opset: int | None, shapes: str | None, threads: int) -> list[str]:
+def row(model: Path, python: str, opset: int | None, shapes: str | None, threads: int, rounds: int) -> list[str]:
     """Nodes of each variant, the times beside the original's, and whether the outputs are equal."""
     with tempfile.TemporaryDirectory() as name:
         files = variants(model, Path(name), python, opset)
         nodes = {key: nodes_of(onnx.load(path, load_external_data=False)) for key, path in files.items()}
-        results = measured(files, inputs_of(model, shapes), threads)
+        results = measured(files, inputs_of(model, shapes), threads, rounds)
     cells = [str(nodes.get(key, "-")) for key in ("original", *_TOOLS, "ours")]
     base, expected = results["original"]
     cells += [f"{results[key][0] / base:.2f}" if key in results else "-" for key in (*_TOOLS, "ours")]
@@ -143,6 +145,7 @@ def main() -> None:
     arguments.add_argument("--opset", type=int)
     arguments.add_argument("--input", help="shapes and values, as for convert")
     arguments.add_argument("--threads", type=int, default=1)
+    arguments.add_argument("--rounds", type=int, default=9)
     arguments.add_argument("--markdown", action="store_true")
     given = arguments.parse_args()
     heads = [
@@ -163,7 +166,7 @@ def main() -> None:
         print("| --- |" + " ---: |" * len(heads))
     for model in given.models:
         try:
-            cells = row(model, given.python, given.opset, given.input, given.threads)
+            cells = row(model, given.python, given.opset, given.input, given.threads, given.rounds)
         except converter.ConversionError as error:
             print(f"{model}: {str(error)[:200]}", file=sys.stderr)
             continue
